@@ -1,0 +1,25 @@
+"""The exceptions that hardpan raises on purpose.
+
+::
+
+    HardpanError
+    ├── InputError (also ValueError)      what was given cannot be used          exit code 2
+    └── MissingExtra (also ImportError)   an optional dependency is not there    exit code 2
+
+Anything else that escapes is a bug (exit code 1). Ctrl-C gives exit code 130.
+"""
+
+
+class HardpanError(Exception):
+    """Base of every exception that hardpan raises on purpose."""
+
+
+class InputError(HardpanError, ValueError):
+    """What was given cannot be used; the message names the argument, the value and the remedy."""
+
+
+class MissingExtra(HardpanError, ImportError):
+    """An optional dependency is not installed; the message is the command that installs it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; run: pip install 'hardpan[{extra}]'")
