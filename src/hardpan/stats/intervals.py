@@ -1,0 +1,83 @@
+"""Confidence intervals for proportions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from hardpan.errors import InputError
+
+
+def clopper_pearson(
+    successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Exact binomial confidence limits for a proportion, element by element.
+
+    The limits invert the two one-sided binomial tests, each at level α/2 with α = 1 − confidence:
+    low = B⁻¹(α/2; k, n−k+1) and high = B⁻¹(1 − α/2; k+1, n−k), with B⁻¹ the quantile of the beta distribution;
+    low is 0 where k = 0 and high is 1 where k = n.
+
+    Args:
+        successes: whole numbers k, 0 ≤ k ≤ n, of any shape.
+        trials: whole numbers n ≥ 1; broadcasts against ``successes``.
+        confidence: the level, between 0 and 1.
+
+    Returns:
+        (low, high), each of the broadcast shape.
+
+    Source: Clopper and Pearson, "The use of confidence or fiducial limits" (1934).
+
+    Example:
+        >>> low, high = clopper_pearson([0, 1800], [10, 2000])
+        >>> low.round(3).tolist(), high.round(3).tolist()
+        ([0.0, 0.886], [0.308, 0.913])
+    """
+    k, n = _counts(successes, trials)
+    level = check_confidence(confidence)
+    tail = (1.0 - level) / 2.0
+    # Placeholder parameters where the limit is known exactly keep the special functions away from their edges.
+    low = np.where(k == 0, 0.0, special.betaincinv(np.maximum(k, 1.0), n - k + 1.0, tail))
+    high = np.where(k == n, 1.0, special.betainccinv(k + 1.0, np.maximum(n - k, 1.0), tail))
+    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def check_confidence(confidence: float) -> float:
+    """Give a confidence level back as a float, or refuse it."""
+    try:
+        level = float(confidence)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"confidence must be a number between 0 and 1; got {confidence!r}") from error
+    if not 0.0 < level < 1.0:
+        raise InputError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence!r}")
+    return level
+
+
+def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Give counts as float64, or refuse what is not a finite whole number of at least 0."""
+    array: NDArray[Any] = np.asarray(values)
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{name} must hold whole numbers; got values of type {array.dtype}")
+    numbers = array.astype(np.float64)
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))
+    if wrong.any():
+        raise InputError(f"{name} must be whole numbers of at least 0; got {array[wrong].flat[0]}")
+    return numbers
+
+
+def _counts(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    k, n = whole_numbers("successes", successes), whole_numbers("trials", trials)
+    try:
+        k, n = np.broadcast_arrays(k, n)
+    except ValueError as error:
+        raise InputError(
+            f"successes and trials must broadcast; got shapes {np.shape(successes)} and {np.shape(trials)}"
+        ) from error
+    if (n < 1).any():
+        raise InputError("trials must be at least 1; got 0")
+    if (k > n).any():
+        where = np.argmax(k > n)
+        raise InputError(f"successes must not exceed trials; got {k.flat[where]:g} of {n.flat[where]:g}")
+    return k, n

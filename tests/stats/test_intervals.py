@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest
+
+from hardpan.errors import InputError
+from hardpan.stats import clopper_pearson
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
+@pytest.mark.parametrize("n", [1, 2, 17, 100, 2021, 10_000])
+def test_agrees_with_binomtest(n: int, confidence: float) -> None:
+    for k in sorted({0, 1, n // 3, n // 2, n - 1, n}):
+        low, high = clopper_pearson(k, n, confidence)
+        expected = binomtest(k, n).proportion_ci(confidence, method="exact")
+        assert abs(float(low) - expected.low) < 1e-12
+        assert abs(float(high) - expected.high) < 1e-12
+
+
+def test_edges_are_exact() -> None:
+    low, high = clopper_pearson([0, 10], 10)
+    assert low[0] == 0.0
+    assert high[1] == 1.0
+    assert low[1] == pytest.approx(0.025**0.1, rel=1e-14)
+    assert high[0] == pytest.approx(1 - 0.025**0.1, rel=1e-14)
+
+
+def test_broadcasts() -> None:
+    low, high = clopper_pearson(np.arange(3)[:, None], [5, 50])
+    assert low.shape == high.shape == (3, 2)
+    assert low[2, 1] == clopper_pearson(2, 50)[0]
+
+
+def test_paper_interval_for_ninety_percent_of_two_thousand() -> None:
+    low, high = clopper_pearson(1800, 2000)
+    assert [round(100 * float(low), 1), round(100 * float(high), 1)] == [88.6, 91.3]
+
+
+@given(n=st.integers(1, 100_000), data=st.data(), confidence=st.floats(0.01, 0.9999))
+def test_limits_invert_the_one_sided_tests(n: int, data: st.DataObject, confidence: float) -> None:
+    k = data.draw(st.integers(0, n))
+    low, high = (float(limit) for limit in clopper_pearson(k, n, confidence))
+    tail = (1 - confidence) / 2
+    assert 0 <= low <= k / n <= high <= 1
+    if k > 0:
+        assert binom.sf(k - 1, n, low) == pytest.approx(tail, rel=1e-6)
+    if k < n:
+        assert binom.cdf(k, n, high) == pytest.approx(tail, rel=1e-6)
+
+
+@given(n=st.integers(1, 5000), data=st.data())
+def test_mirror_image(n: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, n))
+    low, high = clopper_pearson(k, n)
+    mirrored_low, mirrored_high = clopper_pearson(n - k, n)
+    assert float(low) == pytest.approx(1 - float(mirrored_high), abs=1e-13)
+    assert float(high) == pytest.approx(1 - float(mirrored_low), abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "confidence", "message"),
+    [
+        (5, 4, 0.95, "must not exceed trials; got 5 of 4"),
+        (0, 0, 0.95, "trials must be at least 1"),
+        (-1, 4, 0.95, "successes must be whole numbers of at least 0; got -1"),
+        (0.5, 4, 0.95, "got 0.5"),
+        (float("nan"), 4, 0.95, "got nan"),
+        (1, 4, 1.0, "confidence must lie strictly between 0 and 1"),
+        (1, 4, 95, "got 95"),
+        ("a", 4, 0.95, "successes must hold whole numbers"),
+        ([1, 2, 3], [4, 5], 0.95, "must broadcast"),
+    ],
+)
+def test_refusals(successes: object, trials: object, confidence: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        clopper_pearson(successes, trials, confidence)  # type: ignore[arg-type]
