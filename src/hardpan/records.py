@@ -36,6 +36,11 @@ R = TypeVar("R")
 
 def record(cls: type[R]) -> type[R]:
     """Register a frozen dataclass so that it can be written as JSON and read back by its name."""
+    taken = {"kind", "schema", "hardpan"} & {f.name for f in dataclasses.fields(cast(Any, cls))}
+    if taken:
+        raise TypeError(
+            f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"
+        )
     _KINDS[cls.__name__] = cls
     return cls
 
@@ -149,14 +154,14 @@ class Chart:
     """What a chart shows, apart from how it is drawn (``hardpan.report.charts`` draws it).
 
     Attributes:
-        kind: which drawing: a name in ``hardpan.report.charts.KINDS``.
+        drawing: how it is drawn: a name in ``hardpan.report.charts.KINDS``.
         title: one line that says what is to be seen.
         rows: the data, one mapping a mark.
         description: the text alternative, for people who cannot see it.
         options: what this kind of drawing lets one choose (axis titles, log scale, ...).
     """
 
-    kind: str
+    drawing: str
     title: str
     rows: tuple[Mapping[str, Any], ...]
     description: str
@@ -183,6 +188,48 @@ class Section:
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number at the top of a report, or, where there is no evidence yet, what would give it.
+
+    Attributes:
+        title: what the number is.
+        value: the number as a person reads it, empty where there is none.
+        detail: one line under it: what it means, or what would fill the tile.
+        command: the command that would fill it, empty where there is none.
+    """
+
+    title: str
+    value: str = ""
+    detail: str = ""
+    command: str = ""
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """How a report was made: enough for a stranger to make it again.
+
+    Attributes:
+        method: paragraphs of plain words and formulas.
+        citations: the papers it rests on.
+        command: the command that makes the report again.
+        seed: the seed of everything random in it.
+        versions: name and version of what computed it.
+        hashes: what was read, and its sha256.
+        warnings: what limits the claims of the whole report.
+    """
+
+    method: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+    command: str = ""
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -272,6 +319,10 @@ def _plain(item: Any, folder: Path | None) -> Any:
             "data": _plain(item.ravel().tolist(), None),
         }
     if isinstance(item, Mapping):
+        if "kind" in item and ("schema" in item or item["kind"] == "array"):
+            raise TypeError(
+                "a mapping with 'kind' and 'schema' would be read back as a record; name the keys otherwise"
+            )
         return {str(key): _plain(value, folder) for key, value in item.items()}
     if isinstance(item, (list, tuple)):
         return [_plain(value, folder) for value in item]
@@ -335,7 +386,7 @@ def _build(value: Any, folder: Path | None) -> Any:
 def _construct(cls: Callable[..., Any], given: dict[str, Any]) -> Any:
     # JSON has no NaN: a null in a required float field was a number that could not be written.
     for f in dataclasses.fields(cast(Any, cls)):
-        if f.type == "float" and f.name in given and given[f.name] is None:
+        if f.type in ("float", float) and f.name in given and given[f.name] is None:
             given[f.name] = math.nan
     try:
         return cls(**given)

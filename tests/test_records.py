@@ -1,0 +1,154 @@
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hardpan import records
+from hardpan.errors import InputError
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(max_size=20)
+cells = st.one_of(st.none(), st.booleans(), st.integers(-(2**60), 2**60), numbers, words)
+estimates = st.builds(
+    records.Estimate,
+    value=numbers,
+    stderr=numbers,
+    low=numbers,
+    high=numbers,
+    confidence=st.floats(0.5, 0.999),
+    method=words,
+    n=st.integers(0, 2**40),
+    seed=st.none() | st.integers(0, 2**63),
+    notes=st.lists(words, max_size=3).map(tuple),
+    log10=st.none() | numbers,
+)
+charts = st.builds(
+    records.Chart,
+    drawing=words,
+    title=words,
+    rows=st.lists(st.dictionaries(st.sampled_from(["x", "low", "name"]), cells), max_size=4).map(tuple),
+    description=words,
+    options=st.dictionaries(st.sampled_from(["log", "title"]), cells),
+)
+tables = st.builds(
+    records.Table,
+    title=words,
+    columns=st.lists(words, max_size=3).map(tuple),
+    rows=st.lists(st.lists(cells, max_size=3).map(tuple), max_size=3).map(tuple),
+)
+sections = st.builds(
+    records.Section,
+    title=words,
+    sentences=st.lists(words, max_size=3).map(tuple),
+    estimates=st.dictionaries(st.sampled_from(["floor", "ceiling", "kind"]), estimates),
+    charts=st.lists(charts, max_size=2).map(tuple),
+    tables=st.lists(tables, max_size=2).map(tuple),
+    warnings=st.lists(words, max_size=2).map(tuple),
+)
+
+
+@given(st.one_of(estimates, charts, tables, sections))
+def test_what_is_written_as_json_is_read_back_equal(item):
+    text = records.dumps(records.to_json(item))
+    assert records.from_json(json.loads(text)) == item
+
+
+@given(
+    st.builds(records.Interval, low=st.floats(), high=st.floats(), confidence=st.floats(), method=words),
+)
+def test_no_float_escapes_json_and_what_is_not_finite_becomes_null(item):
+    data = json.loads(records.dumps(records.to_json(item)))
+    back = records.from_json(data)
+    for name in ("low", "high", "confidence"):
+        before, after = getattr(item, name), getattr(back, name)
+        assert after == before if math.isfinite(before) else math.isnan(after)
+
+
+@settings(max_examples=50)
+@given(
+    hnp.arrays(
+        dtype=st.sampled_from(["<f4", "<f8", "<i8", "|u1", "|b1", "<U3", ">i2"]),
+        shape=hnp.array_shapes(min_dims=1, max_dims=3, max_side=14, min_side=0),
+    )
+)
+def test_arrays_come_back_bit_for_bit_inline_and_beside(tmp_path_factory, array):
+    if array.dtype.kind == "f":
+        array = np.nan_to_num(array, posinf=1.0, neginf=-1.0)
+    item = records.Dataset(name="d", x=array, ids=np.array(["a"]))
+    inline = records.from_json(json.loads(records.dumps(records.to_json(item))))
+    folder = tmp_path_factory.mktemp("beside")
+    beside = records.load(records.save(item, folder / "d.json"))
+    for back in (inline.x, beside.x):
+        assert back.dtype == array.dtype
+        assert back.shape == array.shape
+        assert back.tobytes() == array.tobytes()
+    assert len(list(folder.glob("*.npz"))) == (array.size > records.INLINE_NUMBERS)
+
+
+def test_a_changed_array_is_noticed(tmp_path):
+    item = records.Dataset(name="d", x=np.arange(2000), ids=np.array(["a"]))
+    path = records.save(item, tmp_path / "d.json")
+    (stored,) = tmp_path.glob("*.npz")
+    np.savez(stored, data=np.arange(2000)[::-1])
+    with pytest.raises(InputError, match="content does not match its name"):
+        records.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "is not JSON"),
+        ("[1]", "is not a record"),
+        ('{"kind": "Nonsense", "schema": 1}', "kind must be one of"),
+        ('{"kind": "Interval", "schema": 9}', "schema must be 1"),
+        ('{"kind": "Interval", "schema": 1, "low": 0}', "incomplete"),
+        ('{"kind": "Interval", "schema": 1, "low": 0, "high": 1, "extra": 2}', "no field 'extra'"),
+    ],
+)
+def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, message):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        records.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        records.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("name", ["kind", "schema", "hardpan"])
+def test_a_field_may_not_take_a_name_of_the_header(name):
+    taken = dataclasses.make_dataclass("Taken", [(name, str)], frozen=True)
+    with pytest.raises(TypeError, match="belongs to the JSON header"):
+        records.record(taken)
+
+
+@pytest.mark.parametrize("mapping", [{"kind": "array"}, {"kind": "x", "schema": 1}])
+def test_a_mapping_that_looks_like_a_record_is_refused_when_written(mapping):
+    chart = records.Chart("bars", "t", (mapping,), "d")
+    with pytest.raises(TypeError, match="read back as a record"):
+        records.to_json(chart)
+
+
+def test_every_header_names_kind_schema_and_version():
+    import hardpan
+
+    data = records.to_json(records.Section("t", charts=(records.Chart("bars", "t", (), "d"),)))
+    assert (data["kind"], data["schema"], data["hardpan"]) == ("Section", 1, hardpan.__version__)
+    assert data["charts"][0]["kind"] == "Chart"
+
+
+def test_writing_is_all_or_nothing(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text("old")
+    with pytest.raises(TypeError):
+        records.save(records.Chart("bars", "t", ({"x": object()},), "d"), path)
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
