@@ -1,0 +1,80 @@
+"""What an import may bring along, seen from a fresh interpreter; and contracts that can fail."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = {"torch", "sklearn", "scipy", "numpy", "altair", "vl_convert", "jinja2", "typer", "rich"}
+COMPUTING = ("records", "errors", "stats", "datasets", "bayes")
+
+
+def modules_after(statement: str) -> set[str]:
+    program = f"{statement}\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def test_import_hardpan_brings_nothing_heavy():
+    assert not modules_after("import hardpan") & HEAVY
+
+
+@pytest.mark.parametrize("name", COMPUTING)
+def test_computing_brings_neither_torch_nor_drawing(name):
+    assert not modules_after(f"import hardpan.{name}") & {
+        "torch",
+        "altair",
+        "vl_convert",
+        "jinja2",
+        "typer",
+        "rich",
+    }
+
+
+def test_the_command_line_starts_without_torch_sklearn_and_altair():
+    assert not modules_after("import hardpan.cli") & {"torch", "sklearn", "altair", "vl_convert"}
+
+
+def test_every_named_submodule_can_be_reached_from_the_package():
+    done = subprocess.run(
+        [sys.executable, "-c", "import hardpan; [getattr(hardpan, name) for name in hardpan.__all__]"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_submodule_is_an_attribute_error():
+    import hardpan
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = hardpan.nothing
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("stats/planted.py", "import hardpan.bayes\n"),
+        ("bayes/planted.py", "import torch\n"),
+        ("report/planted.py", "import hardpan.datasets\n"),
+        ("datasets/planted.py", "import altair\n"),
+        ("unlisted.py", '"""A room that no contract names."""\n'),
+    ],
+)
+def test_a_planted_forbidden_import_breaks_a_contract(tmp_path, module, line):
+    shutil.copytree(ROOT / "src" / "hardpan", tmp_path / "hardpan", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", tmp_path)
+    (tmp_path / "hardpan" / module).write_text(line)
+    lint = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run(
+        [lint, "--no-cache", "--no-logo"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "broken" in done.stdout.lower()
