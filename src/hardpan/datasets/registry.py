@@ -1,0 +1,79 @@
+"""Which datasets there are by name, and which files can be read.
+
+To add a bundled dataset, write a module with ``read() -> Dataset`` and add its line to ``NAMED``. To add a file
+format, write a module with ``matches(path) -> bool`` (cheap: a name, a few bytes) and ``read(path) -> Dataset``,
+and add its line to ``FORMATS``. A module is imported only when its dataset is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+NAMED = {
+    "digits": "hardpan.datasets.digits",
+}
+
+FORMATS = {
+    "npz": "hardpan.datasets.npz",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Datasets that :func:`load` knows by name."""
+    return tuple(NAMED)
+
+
+def formats() -> tuple[str, ...]:
+    """File formats that :func:`load` reads."""
+    return tuple(FORMATS)
+
+
+def load(name_or_path: str | os.PathLike[str]) -> Dataset:
+    """Load a dataset by name, or from a file or folder.
+
+    A name wins over a file of the same name in the working folder; write ``./digits`` for the file.
+
+    Args:
+        name_or_path: one of :func:`names`, or the path of a file in one of :func:`formats`.
+
+    Returns:
+        The dataset, with an id for every example.
+
+    Example:
+        >>> load("digits").class_names
+        ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
+        >>> load("digit")
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: dataset 'digit' is neither a name (digits) nor a file that exists (npz)
+    """
+    given = os.fspath(name_or_path)
+    if given in NAMED:
+        dataset: Dataset = _module(NAMED[given]).read()
+        return dataset
+    path = Path(given)
+    if not given or not _exists(path):
+        known, readable = ", ".join(NAMED), ", ".join(FORMATS)
+        raise InputError(f"dataset {given!r} is neither a name ({known}) nor a file that exists ({readable})")
+    for module in map(_module, FORMATS.values()):
+        if module.matches(path):
+            read: Dataset = module.read(path)
+            return read
+    raise InputError(f"{path}: no reader knows this file or folder; formats: {', '.join(FORMATS)}")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name too long for the file system, or with a null character in it
+        return False
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(name)
