@@ -1,5 +1,35 @@
-"""Intervals, bootstrap, line fits, ranks and agreement: arrays in, records or arrays out."""
+"""Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
+from hardpan.stats.agreement import cohen_kappa, holm, mcnemar, paired_bootstrap
 from hardpan.stats.intervals import clopper_pearson
+from hardpan.stats.lines import bootstrap_lines, fit_lines, from_scale, to_scale
+from hardpan.stats.ranks import kendall_tau, rank_intervals, ranks
+from hardpan.stats.resampling import (
+    bca_interval,
+    bootstrap,
+    bootstrap_draws,
+    jackknife_values,
+    percentile_interval,
+    resample_counts,
+)
 
-__all__ = ["clopper_pearson"]
+__all__ = [
+    "bca_interval",
+    "bootstrap",
+    "bootstrap_draws",
+    "bootstrap_lines",
+    "clopper_pearson",
+    "cohen_kappa",
+    "fit_lines",
+    "from_scale",
+    "holm",
+    "jackknife_values",
+    "kendall_tau",
+    "mcnemar",
+    "paired_bootstrap",
+    "percentile_interval",
+    "rank_intervals",
+    "ranks",
+    "resample_counts",
+    "to_scale",
+]

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import cohen_kappa_score
+
+from hardpan import stats
+from hardpan.errors import InputError
+
+counts = st.integers(0, 400)
+
+
+@given(counts, counts)
+def test_mcnemar_is_the_exact_binomial_test(b: int, c: int) -> None:
+    expected = binomtest(b, b + c).pvalue if b + c else 1.0
+    assert float(stats.mcnemar(b, c)) == pytest.approx(expected, rel=1e-9)
+    assert stats.mcnemar(b, c) == stats.mcnemar(c, b)
+
+
+def test_paired_bootstrap_matches_the_closed_form_error() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.random(500) < 0.8, rng.random(500) < 0.7
+    difference = first.astype(float) - second
+    estimate = stats.paired_bootstrap(first, second, resamples=40_000)
+    assert estimate.value == pytest.approx(difference.mean())
+    assert estimate.stderr == pytest.approx(difference.std() / np.sqrt(500), rel=0.02)
+
+
+def test_paired_bootstrap_of_a_model_with_itself_is_zero() -> None:
+    right = np.array([True, False, True])
+    estimate = stats.paired_bootstrap(right, right)
+    assert (estimate.value, estimate.low, estimate.high) == (0.0, 0.0, 0.0)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_holm_dominates_the_raw_values_and_keeps_their_order(p: list[float]) -> None:
+    adjusted = stats.holm(p)
+    assert (adjusted >= np.array(p)).all()
+    assert (adjusted <= np.minimum(1.0, len(p) * np.array(p)) + 1e-15).all()
+    order = np.argsort(p, kind="stable")
+    assert (np.diff(adjusted[order]) >= 0).all()
+
+
+def test_holm_by_hand() -> None:
+    np.testing.assert_allclose(stats.holm([0.04, 0.001, 0.3, 0.02]), [0.08, 0.004, 0.3, 0.06])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=60))
+def test_kappa_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    a, b = np.array(pairs).T
+    if len(set(a) | set(b)) == 1:
+        assert np.isnan(stats.cohen_kappa(a, b).value)
+        return
+    assert stats.cohen_kappa(a, b).value == pytest.approx(cohen_kappa_score(a, b), abs=1e-12)
+
+
+def test_kappa_error_matches_simulation() -> None:
+    rng = np.random.default_rng(0)
+    table = np.array([[0.4, 0.1], [0.15, 0.35]])
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        cells = rng.choice(4, size=n, p=table.ravel())
+        return cells // 2, cells % 2
+
+    estimates = [stats.cohen_kappa(*draw(400)) for _ in range(400)]
+    spread = np.std([e.value for e in estimates])
+    assert np.mean([e.stderr for e in estimates]) == pytest.approx(spread, rel=0.12)
+
+
+def test_kappa_takes_text() -> None:
+    assert stats.cohen_kappa(["cat", "dog", "cat"], ["cat", "dog", "cat"]).value == 1.0
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match=r"right \(1\) and wrong \(0\)"):
+        stats.paired_bootstrap([0, 2], [0, 1])
+    with pytest.raises(InputError, match="one length"):
+        stats.paired_bootstrap([0, 1], [0, 1, 1])
+    with pytest.raises(InputError, match="between 0 and 1"):
+        stats.holm([0.5, 1.5])
+    with pytest.raises(InputError, match="only_first"):
+        stats.mcnemar(-1, 2)
+    with pytest.raises(InputError, match="one length"):
+        stats.cohen_kappa([1], [1, 2])

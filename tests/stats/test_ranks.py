@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import kendalltau, rankdata
+
+from hardpan import stats
+from hardpan.errors import InputError
+
+scores = arrays(np.float64, st.integers(2, 30), elements=st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9]))
+
+
+@given(scores, st.sampled_from(["min", "average", "max"]))
+def test_ranks_agree_with_scipy(values: np.ndarray, ties: str) -> None:
+    np.testing.assert_array_equal(stats.ranks(values, ties), rankdata(-values, method=ties))  # type: ignore[arg-type]
+
+
+@given(st.data(), st.integers(3, 40))
+def test_kendall_agrees_with_scipy(data: st.DataObject, n: int) -> None:
+    drawn = [data.draw(arrays(np.float64, n, elements=st.sampled_from([1.0, 2.0, 3.0, 4.0]))) for _ in range(2)]
+    if any(np.ptp(values) == 0 for values in drawn):
+        assert np.isnan(stats.kendall_tau(*drawn).value)
+        return
+    assert stats.kendall_tau(*drawn).value == pytest.approx(kendalltau(*drawn).statistic, abs=1e-12)
+
+
+def test_kendall_jackknife_is_leave_one_out() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=25), rng.normal(size=25)
+    left_out = np.array([kendalltau(np.delete(a, i), np.delete(b, i)).statistic for i in range(25)])
+    expected = np.sqrt(24 / 25 * np.sum((left_out - left_out.mean()) ** 2))
+    assert stats.kendall_tau(a, b).stderr == pytest.approx(expected, rel=1e-10)
+
+
+def test_kendall_in_blocks() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=1300)
+    b = a + rng.normal(size=1300)
+    assert stats.kendall_tau(a, b).value == pytest.approx(kendalltau(a, b).statistic, abs=1e-12)
+
+
+def test_rank_intervals_contain_the_rank_and_shrink_with_the_noise() -> None:
+    values = np.linspace(0.5, 0.9, 20)
+    for variance in (1e-12, 1e-5, 1.0):
+        low, high, _ = stats.rank_intervals(values, np.full(20, variance))
+        place = stats.ranks(values)
+        assert ((low <= place) & (place <= high)).all()
+        if variance == 1e-12:
+            assert (low == high).all()
+        if variance == 1.0:
+            assert (low == 1).all()
+            assert (high == 20).all()
+
+
+def test_shared_noise_does_not_blur_ranks() -> None:
+    values = np.linspace(0.5, 0.6, 6)
+    shared = np.full((6, 6), 1e-2) + np.diag(np.full(6, 1e-8))
+    low, high, _ = stats.rank_intervals(values, shared)
+    np.testing.assert_array_equal(low, high)
+    low, high, _ = stats.rank_intervals(values, np.diag(shared))
+    assert (high - low).max() == 5
+
+
+def test_rank_intervals_cover_close_values() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.sort(rng.normal(0, 0.5, 15))[::-1]
+    hits, trials = 0, 0
+    for run in range(60):
+        noisy = truth + rng.normal(size=15)
+        low, high, _ = stats.rank_intervals(noisy, np.ones(15), resamples=400, seed=run)
+        hits += int(((low <= np.arange(1, 16)) & (np.arange(1, 16) <= high)).sum())
+        trials += 15
+    assert hits / trials > 0.92
+
+
+def test_many_units_use_the_closed_form() -> None:
+    values = np.linspace(0, 1, 400)
+    low, high, method = stats.rank_intervals(values, np.full(400, 1e-12))
+    assert "Bonferroni" in method
+    np.testing.assert_array_equal(low, np.arange(400, 0, -1))
+    np.testing.assert_array_equal(high, low)
+
+
+def test_identical_units_cannot_be_told_apart() -> None:
+    low, high, _ = stats.rank_intervals([0.5, 0.5, 0.5], np.full((3, 3), 1e-4))
+    assert low.tolist() == [1, 1, 1]
+    assert high.tolist() == [3, 3, 3]
+
+
+def test_refusals() -> None:
+    with pytest.raises(InputError, match="finite"):
+        stats.ranks([0.1, np.nan])
+    with pytest.raises(InputError, match="ties"):
+        stats.ranks([0.1], "first")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="one length"):
+        stats.kendall_tau([1, 2], [1, 2, 3])
+    with pytest.raises(InputError, match="covariance must have shape"):
+        stats.rank_intervals([0.1, 0.2], [0.1])

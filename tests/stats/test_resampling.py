@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from hardpan import stats
+from hardpan.errors import InputError
+from hardpan.stats import resampling
+
+
+def mean(means: np.ndarray) -> np.ndarray:
+    return means[:, 0]
+
+
+def test_counts_sum_to_the_sample_and_are_multinomial() -> None:
+    counts = np.concatenate(list(stats.resample_counts(7, 20_000, seed=3)))
+    assert counts.shape == (20_000, 7)
+    assert (counts.sum(axis=1) == 7).all()
+    # A cell of a multinomial with 7 draws over 7 cells has mean 1 and variance 6/7.
+    assert abs(counts.mean(axis=0) - 1).max() < 5 * np.sqrt(6 / 7 / 20_000)
+    assert abs(counts.var() - 6 / 7) < 0.02
+
+
+def test_blocks_bound_memory_and_do_not_depend_on_the_number_asked_for() -> None:
+    assert max(resampling.block_sizes(60_000, 1000)) * 60_000 <= resampling.BLOCK_CELLS
+    few = next(iter(stats.resample_counts(50, 4096)))
+    many = next(iter(stats.resample_counts(50, 10_000)))
+    np.testing.assert_array_equal(few, many)
+
+
+def test_many_rows_are_reached() -> None:
+    counts = next(iter(stats.resample_counts(70_000, 3)))
+    assert counts.sum() == 3 * 70_000
+    assert counts[:, 65_536:].sum() > 0
+
+
+def test_standard_error_of_a_mean_is_the_plug_in_one() -> None:
+    sample = np.random.default_rng(0).normal(size=200)
+    estimate = stats.bootstrap(sample, mean, resamples=40_000)
+    assert estimate.stderr == pytest.approx(sample.std() / np.sqrt(200), rel=0.02)
+    assert estimate.value == pytest.approx(sample.mean())
+    assert estimate.low < estimate.value < estimate.high
+
+
+@pytest.mark.parametrize("interval", ["percentile", "bca"])
+def test_agrees_with_scipy_on_a_skewed_sample(interval: str) -> None:
+    sample = np.random.default_rng(1).exponential(size=60)
+    ours = stats.bootstrap(sample, mean, resamples=60_000, interval=interval, seed=2)  # type: ignore[arg-type]
+    theirs = scipy_stats.bootstrap(
+        (sample,), np.mean, n_resamples=60_000, method=interval, rng=np.random.default_rng(5), vectorized=True
+    ).confidence_interval
+    assert ours.low == pytest.approx(theirs.low, abs=0.01)
+    assert ours.high == pytest.approx(theirs.high, abs=0.01)
+
+
+def test_bca_moves_towards_the_long_tail() -> None:
+    sample = np.random.default_rng(1).exponential(size=60)
+    plain = stats.bootstrap(sample, mean, resamples=20_000)
+    corrected = stats.bootstrap(sample, mean, resamples=20_000, interval="bca")
+    assert corrected.high > plain.high
+    assert corrected.low > plain.low
+
+
+def test_bca_without_spread_falls_back() -> None:
+    assert stats.bca_interval(np.full(10, 2.0), 2.0, np.full(5, 2.0)) == (2.0, 2.0)
+    assert stats.bca_interval(np.arange(10.0), -1.0, np.arange(5.0))[0] == pytest.approx(0.225)
+
+
+def test_nan_draws_are_left_out() -> None:
+    draws = np.array([[1.0, np.nan], [2.0, 5.0], [3.0, 5.0]])
+    low, high = stats.percentile_interval(draws, 0.5)
+    assert low.tolist() == [1.5, 5.0]
+    assert high.tolist() == [2.5, 5.0]
+
+
+def test_jackknife_of_a_mean() -> None:
+    np.testing.assert_allclose(stats.jackknife_values([1.0, 2.0, 6.0], mean), [4.0, 3.5, 1.5])
+
+
+def test_same_seed_same_result() -> None:
+    sample = np.random.default_rng(0).normal(size=30)
+    assert stats.bootstrap(sample, mean, seed=4) == stats.bootstrap(sample, mean, seed=4)
+    assert stats.bootstrap(sample, mean, seed=4).low != stats.bootstrap(sample, mean, seed=5).low
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"columns": [1.0]}, "at least 2 rows"),
+        ({"columns": [1.0, np.nan]}, "finite"),
+        ({"resamples": 1}, "at least 2; got 1"),
+        ({"interval": "student"}, "'percentile' or 'bca'; got 'student'"),
+        ({"confidence": 0}, "confidence"),
+    ],
+)
+def test_refusals(given: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"columns": [1.0, 2.0, 3.0], "statistic": mean} | given
+    with pytest.raises(InputError, match=message):
+        stats.bootstrap(**arguments)  # type: ignore[arg-type]
