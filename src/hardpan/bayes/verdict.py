@@ -105,7 +105,8 @@ def weigh(
     """Weigh estimates of the floor against the held-out errors of classifiers.
 
     With M classifiers on one test set, each limit is the upper Clopper–Pearson limit at level
-    1 − (1 − confidence)/M, so that all of them hold together at ``confidence``. An estimate is refuted when its value exceeds the lowest.
+    1 − (1 − confidence)/M, so that all of them hold together at ``confidence``. An estimate is
+    refuted when its value exceeds the lowest.
 
     Args:
         floors: estimates of the Bayes error, or of its lower end, by name.
@@ -115,7 +116,7 @@ def weigh(
     Returns:
         The verdict: what refutes what, and the bracket that is left.
 
-    Source: the Bayes error is the minimum of the error over all classifiers; the limit is Clopper and Pearson's (1934).
+    Source: the Bayes error is the minimum over all classifiers; the limit is Clopper and Pearson's (1934).
 
     Example:
         >>> model = Estimate(0.0246, 0.0, 0.0246, 0.0246, method="a density model")
