@@ -1,0 +1,217 @@
+"""The append-only log: one signed JSON line an entry, each naming the hash of the one before.
+
+An entry counts when its whole line is on disk; the head file follows, and only then is the answer given. So a
+process killed at any moment leaves one of three states, and the next one under the lock mends each: an unfinished
+last line (never answered: cut off), a whole line without its head (the head is written), or nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.ledger import sealing
+from hardpan.records import write_bytes
+
+HEADER, LOG, HEAD, SEALED, SUBMISSIONS = "ledger.json", "log.jsonl", "head.json", "labels.sealed", "submissions"
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What the log file holds: whole entries, and the bytes of an unfinished last line."""
+
+    entries: tuple[Entry, ...]
+    torn: int
+
+
+def canonical(value: Mapping[str, Any]) -> bytes:
+    """The one way to write a mapping: sorted keys, no spaces, ASCII.
+
+    Example:
+        >>> canonical({"b": 1, "a": "é"})
+        b'{"a":"\\\\u00e9","b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def digest(content: bytes) -> str:
+    """Sha256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the ledger alone: other processes wait; the system frees the lock of a killed one."""
+    import fcntl  # not on every system; only writing needs it
+
+    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def read_header(folder: Path) -> tuple[dict[str, Any], str]:
+    """Give the ledger's public description and its hash, with which the chain begins."""
+    try:
+        content = (folder / HEADER).read_bytes()
+        header = json.loads(content)
+    except OSError as error:
+        raise InputError(
+            f"{folder} is not a ledger ({error.strerror}); make one with: hardpan ledger init"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{folder / HEADER} is damaged ({error}); restore it from a copy") from error
+    if not isinstance(header, dict) or header.get("kind") != "ledger" or header.get("schema") != 1:
+        raise InputError(
+            f"{folder / HEADER} is not the description of a ledger of schema 1; restore it from a copy"
+        )
+    return header, digest(content)
+
+
+def read_log(folder: Path, header_hash: str) -> Log:
+    """Read the log and check every link; :class:`InputError` names the first line that is not as written."""
+    try:
+        content = (folder / LOG).read_bytes()
+    except OSError as error:
+        raise InputError(f"{folder / LOG} cannot be read ({error.strerror}); restore it from a copy") from error
+    lines = content.split(b"\n")
+    torn = lines.pop()
+    entries: list[Entry] = []
+    previous = header_hash
+    for number, line in enumerate(lines):
+        entry = _parse(line, number, previous)
+        entries.append(entry)
+        previous = entry["hash"]
+    return Log(tuple(entries), len(torn))
+
+
+def _parse(line: bytes, number: int, previous: str) -> Entry:
+    where = f"log line {number + 1}"
+    try:
+        entry = json.loads(line)
+        if not isinstance(entry, dict):
+            raise TypeError
+        body = {name: entry[name] for name in entry if name not in ("hash", "signature")}
+        as_written = canonical(entry) == line
+        signature = entry["signature"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{where} is not an entry; the log was changed") from error
+    if not as_written or entry["hash"] != digest(canonical(body)) or not isinstance(signature, str):
+        raise InputError(f"{where} does not match its hash; the log was changed")
+    if entry.get("number") != number or entry.get("previous") != previous:
+        raise InputError(f"{where} does not follow the line before it; entries were removed, added or moved")
+    return dict(entry)
+
+
+def read_head(folder: Path) -> dict[str, Any]:
+    """Give the head as last published: how many entries there are and the hash of the last."""
+    try:
+        content = (folder / HEAD).read_bytes()
+        head = json.loads(content)
+        if (
+            canonical(head) + b"\n" != content
+            or not isinstance(head["entries"], int)
+            or not isinstance(head["hash"], str)
+        ):
+            raise ValueError
+    except OSError as error:
+        raise InputError(f"{folder / HEAD} cannot be read ({error.strerror}); restore it from a copy") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / HEAD} is damaged; the head was changed") from error
+    return dict(head)
+
+
+def head_message(header_hash: str, entries: int, last: str) -> bytes:
+    """What the owner signs in a head."""
+    return f"head {header_hash} {entries} {last}".encode()
+
+
+def check_head(head: Mapping[str, Any], log: Log, header: Mapping[str, Any], header_hash: str) -> bool:
+    """Compare the head with the log; True when the log is one interrupted entry ahead of it."""
+    count, last = head["entries"], head["hash"]
+    if not sealing.signed_by(
+        header["public_key"], head_message(header_hash, count, last), str(head.get("signature"))
+    ):
+        raise InputError("head is not signed by this ledger's owner; the head was changed")
+    if not 1 <= count <= len(log.entries):
+        raise InputError(f"head counts {count} entries and the log holds {len(log.entries)}; entries were removed")
+    if log.entries[count - 1]["hash"] != last:
+        raise InputError(f"head names another entry {count} than the log holds; the log was rewritten")
+    if len(log.entries) > count + 1:
+        raise InputError(
+            f"log holds {len(log.entries) - count} entries beyond the head; it was extended from outside"
+        )
+    return len(log.entries) == int(count) + 1
+
+
+def mend(folder: Path, header: Mapping[str, Any], header_hash: str, key: bytes) -> tuple[Entry, ...]:
+    """Finish what a killed process left (only under the lock) and give the entries; refuse a changed log."""
+    log = read_log(folder, header_hash)
+    behind = check_head(read_head(folder), log, header, header_hash)
+    for entry in log.entries[-1:]:  # only the last can be one that no head vouches for yet
+        if not entry_signed(entry, header):
+            raise InputError(
+                f"log line {entry['number'] + 1} is not signed by this ledger's owner; it was added from outside"
+            )
+    if log.torn:
+        path = folder / LOG
+        with path.open("r+b") as stream:
+            stream.truncate(path.stat().st_size - log.torn)
+            os.fsync(stream.fileno())
+    if behind:
+        write_head(folder, header_hash, log.entries[-1], key)
+    return log.entries
+
+
+def entry_signed(entry: Entry, header: Mapping[str, Any]) -> bool:
+    """Tell whether the owner signed the entry."""
+    return sealing.signed_by(header["public_key"], entry["hash"].encode(), entry["signature"])
+
+
+def make_entry(number: int, previous: str, payload: Mapping[str, Any], key: bytes) -> Entry:
+    """Link and sign one entry."""
+    body = {**payload, "number": number, "previous": previous}
+    own = digest(canonical(body))
+    return {**body, "hash": own, "signature": sealing.sign(key, own.encode())}
+
+
+def append(folder: Path, header_hash: str, entry: Entry, key: bytes) -> None:
+    """Put one entry on disk, then the head; on return both survive a power cut."""
+    with (folder / LOG).open("ab") as stream:
+        stream.write(canonical(entry) + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    write_head(folder, header_hash, entry, key)
+
+
+def write_head(folder: Path, header_hash: str, last: Entry, key: bytes) -> None:
+    """Write the signed head in one step."""
+    count = last["number"] + 1
+    signature = sealing.sign(key, head_message(header_hash, count, last["hash"]))
+    write_bytes(folder / HEAD, canonical({"entries": count, "hash": last["hash"], "signature": signature}) + b"\n")
+    sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and new files in the folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def now() -> str:
+    """The time that an entry carries."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

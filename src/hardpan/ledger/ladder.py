@@ -1,0 +1,135 @@
+"""The Ladder of Blum and Hardt (2015): what a leaderboard may say, and how far it can then be from the truth."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from scipy.special import gammaln
+
+from hardpan.errors import InputError
+
+
+def parse_step(step: float | str | Fraction) -> Fraction:
+    """Give the step η as an exact fraction, so that no answer hangs on a rounding of floats.
+
+    Example:
+        >>> parse_step(0.01), parse_step("1/50")
+        (Fraction(1, 100), Fraction(1, 50))
+    """
+    try:
+        exact = Fraction(str(step))
+    except (ValueError, ZeroDivisionError) as error:
+        raise InputError(f"step must be a number in (0, 1]; got {step!r}; try 0.01") from error
+    if not 0 < exact <= 1:
+        raise InputError(f"step must be a number in (0, 1]; got {step!r}; try 0.01")
+    return exact
+
+
+def climb(best: int | None, errors: int, examples: int, step: Fraction) -> int:
+    """Give the rung that the leaderboard shows after one more submission.
+
+    With R the empirical error and R_best the best released one (none at first): if R < R_best − η, release R
+    rounded to the nearest multiple of η (halves up); otherwise release R_best again. Rungs are multiples of η.
+
+    Args:
+        best: the rung shown so far, or None before the first submission.
+        errors: wrong answers of this submission on the Ladder's part of the test set.
+        examples: size of that part.
+        step: η.
+
+    Source: Blum and Hardt, "The Ladder: A Reliable Leaderboard for Machine Learning Competitions", 2015, Figure 1.
+
+    Example:
+        >>> climb(None, 304, 1000, Fraction(1, 100))
+        30
+        >>> climb(30, 290, 1000, Fraction(1, 100))   # better by exactly one step is not better by more than one
+        30
+        >>> climb(30, 289, 1000, Fraction(1, 100))
+        29
+    """
+    error = Fraction(errors, examples)
+    if best is not None and not error < (best - 1) * step:
+        return best
+    return math.floor(error / step + Fraction(1, 2))
+
+
+def rungs(step: Fraction) -> int:
+    """How many different answers there are: the multiples of η that an error in 0..1 can round to."""
+    return math.floor(1 / step + Fraction(1, 2)) + 1
+
+
+def leaderboard_bound(
+    examples: int, submissions: int, improvements: int, step: Fraction | float | str, delta: float = 0.05
+) -> float:
+    r"""Bound the distance between the error shown and the least true error of all submissions so far.
+
+    With probability at least 1 − δ over the draw of the test set, for every t at once and however the
+    submissions were chosen in view of the answers,
+
+        |R_t − min_{i≤t} R_D(f_i)| ≤ η + sqrt( (log(2/δ) + log t(t+1)
+                                               + max_{i≤j} log[(i+1)(i+2) C(t−1, i) C(m, i)]) / (2n) )
+
+    with n examples, m rungs (:func:`rungs`), t submissions and j the improvements released before the t-th.
+    Reason: what an analyst submits next depends on the answers alone, and there are C(t−1, i) C(m, i) falling
+    sequences of at most t − 1 answers with i releases; Hoeffding's inequality holds for each, with δ shared out
+    over t and i as 1/(t(t+1)) and 1/((i+1)(i+2)); and R_t is within η of the least empirical error.
+
+    Example:
+        >>> round(leaderboard_bound(10_000, 1000, 5, 0.01), 3)
+        0.069
+        >>> leaderboard_bound(10_000, 1, 1, 0.01) < 0.03
+        True
+    """
+    exact = parse_step(step)
+    _check_bound(examples, submissions, delta)
+    if not 0 <= improvements <= submissions:
+        raise InputError(f"improvements must lie in 0..submissions={submissions}; got {improvements}")
+    m, earlier = rungs(exact), submissions - 1
+    strata = (
+        math.log((i + 1) * (i + 2)) + _log_choose(earlier, i) + _log_choose(m, i)
+        for i in range(min(improvements, earlier, m) + 1)
+    )
+    log_count = math.log(2 / delta) + math.log(submissions * (submissions + 1)) + max(strata)
+    return float(exact) + math.sqrt(log_count / (2 * examples))
+
+
+def published_bound(examples: int, submissions: int, step: Fraction | float | str, delta: float = 0.05) -> float:
+    """Bound of Blum and Hardt's Theorem 3.1, which needs no count of improvements.
+
+    P(|R_t − min R_D(f_i)| > ε + η) ≤ exp(−2ε²n + (1/η + 2) log(4t/η) + 1), solved for ε at probability δ.
+
+    Example:
+        >>> published_bound(10_000, 1000, 0.01) > leaderboard_bound(10_000, 1000, 100, 0.01)
+        True
+    """
+    exact = parse_step(step)
+    _check_bound(examples, submissions, delta)
+    eta = float(exact)
+    exponent = (1 / eta + 2) * math.log(4 * submissions / eta) + 1 + math.log(1 / delta)
+    return eta + math.sqrt(exponent / (2 * examples))
+
+
+def suggested_step(examples: int, submissions: int, delta: float = 0.05) -> Fraction:
+    """Give the step 1/q that makes the worst-case bound after so many submissions smallest.
+
+    Example:
+        >>> suggested_step(10_000, 1000) > suggested_step(1_000_000, 1000)
+        True
+    """
+    _check_bound(examples, submissions, delta)
+    choices = [Fraction(1, q) for q in range(1, 1001)]
+    return min(choices, key=lambda step: leaderboard_bound(examples, submissions, submissions, step, delta))
+
+
+def _check_bound(examples: int, submissions: int, delta: float) -> None:
+    if examples < 1:
+        raise InputError(f"examples must be at least 1; got {examples}")
+    if submissions < 1:
+        raise InputError(f"submissions must be at least 1; got {submissions}")
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20")
+
+
+def _log_choose(n: int, k: int) -> float:
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))

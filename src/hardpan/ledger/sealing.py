@@ -1,0 +1,131 @@
+"""The owner's key: sealing the labels, signing the log. The only module that touches ``cryptography``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardpan.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+KEY_BYTES = 32
+KEY_VARIABLE = "HARDPAN_LEDGER_KEY"
+
+
+def new_key() -> bytes:
+    """Draw a fresh owner's key from the system's source of randomness."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def write_key(path: Path, key: bytes) -> None:
+    """Write the key in hexadecimal to a new file that only its owner can read (mode 0600)."""
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError as error:
+        raise InputError(
+            f"key file {path} exists already; give another path, an old key is never overwritten"
+        ) from error
+    except OSError as error:
+        raise InputError(f"key file {path} cannot be written ({error.strerror}); give another path") from error
+    with os.fdopen(handle, "w", encoding="ascii") as stream:
+        stream.write(key.hex() + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def read_key(path: Path | None) -> bytes:
+    """Read the owner's key from a file of mode 0600, or from the environment variable HARDPAN_LEDGER_KEY."""
+    if path is None:
+        text, origin = os.environ.get(KEY_VARIABLE, ""), f"environment variable {KEY_VARIABLE}"
+        if not text:
+            raise InputError(f"no owner's key: give --key FILE or set {KEY_VARIABLE}")
+    else:
+        origin = f"key file {path}"
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            text = path.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{origin} cannot be read ({error}); give the file that ledger init wrote") from error
+        if os.name == "posix" and mode & 0o077:
+            raise InputError(f"{origin} can be read by others (mode {mode:04o}); run: chmod 600 {path}")
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise InputError(
+            f"{origin} does not hold {2 * KEY_BYTES} hexadecimal digits; give the key that ledger init wrote"
+        )
+    return key
+
+
+def seal(key: bytes, content: bytes, context: bytes) -> bytes:
+    """Encrypt and authenticate (ChaCha20-Poly1305); ``context`` ties the result to one ledger."""
+    _require()
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    nonce = secrets.token_bytes(12)
+    return nonce + ChaCha20Poly1305(_derive(key, b"labels")).encrypt(nonce, content, context)
+
+
+def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
+    """Undo :func:`seal`; a wrong key or a changed file is refused."""
+    _require()
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    try:
+        return ChaCha20Poly1305(_derive(key, b"labels")).decrypt(sealed[:12], sealed[12:], context)
+    except (InvalidTag, ValueError) as error:
+        raise InputError(
+            "sealed labels do not open with this key; give the key of this ledger, or the file was changed"
+        ) from error
+
+
+def public_key(key: bytes) -> str:
+    """Give the public half of the key that signs the log, in hexadecimal."""
+    return _signer(key).public_key().public_bytes_raw().hex()
+
+
+def sign(key: bytes, message: bytes) -> str:
+    """Sign with Ed25519; the signature in hexadecimal."""
+    return _signer(key).sign(message).hex()
+
+
+def signed_by(public: str, message: bytes, signature: str) -> bool:
+    """Tell whether the owner of ``public`` signed the message."""
+    _require()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _signer(key: bytes) -> Ed25519PrivateKey:
+    _require()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(_derive(key, b"log"))
+
+
+def _derive(key: bytes, purpose: bytes) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"hardpan ledger " + purpose).derive(key)
+
+
+def _require() -> None:
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("cryptography", "ledger") from error

@@ -1,0 +1,169 @@
+"""Checking a ledger from outside: without the key, against published heads, and by replaying every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.ledger import chain, ladder
+from hardpan.ledger.holdout import holdout_errors
+from hardpan.ledger.vault import IDS, Secret, read_revealed, read_submission, submission_hash, unlock
+from hardpan.records import record
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What ``verify`` found: ``ok`` when there is no problem; ``replayed`` when every answer was computed again."""
+
+    ok: bool
+    entries: int
+    submissions: int
+    head: str
+    replayed: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def verify(
+    folder: Path, *, heads: Sequence[str] = (), key: bytes | None = None, revealed: Path | None = None
+) -> Check:
+    """Check the chain, the signatures, the stored submissions and the rules of the Ladder.
+
+    Args:
+        folder: the ledger.
+        heads: heads that were published with earlier answers; each must be an entry of the log.
+        key: the owner's key: then every answer is computed again from the sealed labels.
+        revealed: the file that ``reveal`` wrote: then anyone can do the same.
+    """
+    folder = Path(folder)
+    problems: list[str] = []
+    warnings: list[str] = []
+    entries: tuple[chain.Entry, ...] = ()
+    replayed = False
+    try:
+        header, header_hash = chain.read_header(folder)
+        log = chain.read_log(folder, header_hash)
+        entries = log.entries
+        behind = chain.check_head(chain.read_head(folder), log, header, header_hash)
+        if log.torn:
+            warnings.append(
+                f"log ends in {log.torn} bytes of an entry that was never answered; the next submission cuts them"
+            )
+        if behind:
+            warnings.append("last entry was interrupted before its answer; the next submission finishes it")
+        problems += [
+            f"log line {e['number'] + 1} is not signed by the owner"
+            for e in entries
+            if not chain.entry_signed(e, header)
+        ]
+        problems += _files(folder, header)
+        problems += _rules(folder, header, entries)
+        problems += _published(entries, heads)
+        if key is not None or revealed is not None:
+            secret = unlock(folder, header, key) if key is not None else read_revealed(_given(revealed), header)
+            problems += _replay(folder, header, entries, secret)
+            replayed = True
+    except InputError as error:
+        problems.append(str(error))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # linked as ours, but not written by us
+        problems.append(f"an entry lacks what every entry has ({error!r}); the log was changed")
+    return Check(
+        ok=not problems,
+        entries=len(entries),
+        submissions=sum(e["kind"] == "submission" for e in entries),
+        head=entries[-1]["hash"] if entries else "",
+        replayed=replayed,
+        problems=tuple(problems),
+        warnings=tuple(warnings),
+    )
+
+
+def _given(path: Path | None) -> Path:
+    assert path is not None
+    return path
+
+
+def _files(folder: Path, header: dict[str, Any]) -> list[str]:
+    problems = []
+    for name, field in ((chain.SEALED, "sealed_sha256"), (IDS, "ids_sha256")):
+        if header[field] is None:
+            continue
+        try:
+            same = chain.digest((folder / name).read_bytes()) == header[field]
+        except OSError:
+            same = False
+        if not same:
+            problems.append(f"{name} is missing or does not match its published hash")
+    return problems
+
+
+def _rules(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry]) -> list[str]:
+    """The log must read as the Ladder writes: the first answer is released, later ones fall, none counts twice."""
+    problems: list[str] = []
+    best: int | None = None
+    seen: set[str] = set()
+    closed = False
+    for number, entry in enumerate(entries):
+        where, kind = f"log line {number + 1}", entry["kind"]
+        if (kind == "init") != (number == 0) or kind not in ("init", "submission", "opening", "reveal"):
+            problems.append(f"{where}: an entry of kind {kind!r} cannot stand here")
+        closed = closed or kind == "reveal"
+        if kind != "submission":
+            continue
+        rung, submission = entry["rung"], entry["submission"]
+        if closed:
+            problems.append(f"{where}: a submission was counted after the labels were revealed")
+        if submission in seen:
+            problems.append(f"{where}: submission {submission[:12]} is counted twice")
+        if entry["improved"] != (best is None or rung < best) or (best is not None and rung > best):
+            problems.append(f"{where}: the answer does not follow the Ladder's rule")
+        if not 0 <= rung < ladder.rungs(Fraction(header["step"])):
+            problems.append(f"{where}: the answer is no multiple of the step between 0 and 1")
+        seen.add(submission)
+        best = rung
+        try:
+            stored = read_submission(folder, submission).astype("<i4").tobytes()
+        except InputError as error:
+            problems.append(str(error))
+        else:
+            if submission_hash(header, stored) != submission:
+                problems.append(f"{where}: stored predictions do not match their hash")
+    return problems
+
+
+def _published(entries: Sequence[chain.Entry], heads: Sequence[str]) -> list[str]:
+    known = {entry["hash"] for entry in entries}
+    return [
+        f"published head {head} is not in this log; history was rewritten or cut"
+        for head in heads
+        if head not in known
+    ]
+
+
+def _replay(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry], secret: Secret) -> list[str]:
+    problems = []
+    used, step = ~secret.held_out, Fraction(header["step"])
+    best: int | None = None
+    for entry in entries:
+        where = f"log line {entry['number'] + 1}"
+        if entry["kind"] == "submission":
+            wrong = int((read_submission(folder, entry["submission"])[used] != secret.labels[used]).sum())
+            own, logged = ladder.climb(best, wrong, int(used.sum()), step), int(entry["rung"])
+            if own != logged:
+                problems.append(
+                    f"{where}: the Ladder gives {float(own * step):g}, the log {float(logged * step):g}"
+                )
+            best = logged
+        elif entry["kind"] == "opening":
+            for submission, logged in entry["errors"].items():
+                counted = holdout_errors(folder, secret, submission)
+                if counted != logged:
+                    problems.append(
+                        f"{where}: submission {submission[:12]} errs {counted} times, the log says {logged}"
+                    )
+    return problems
