@@ -15,7 +15,9 @@ import math
 import os
 import re
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +31,20 @@ from hardpan.errors import InputError
 
 SCHEMA = 1
 INLINE_NUMBERS = 1000
+# What NumPy and zipfile raise, between them, for an npz file that was cut or altered.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _KINDS: dict[str, type[Any]] = {}
 R = TypeVar("R")
@@ -264,7 +280,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a file that hardpan wrote") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON ({error}); give a file that hardpan wrote") from error
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not a record; expected a JSON object with 'kind' and 'schema'")
@@ -356,7 +372,7 @@ def array_hash(item: NDArray[Any]) -> str:
 
 def _check_header(data: Mapping[str, Any]) -> None:
     kind, schema = data.get("kind"), data.get("schema")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise InputError(f"kind must be one of {', '.join(sorted(_KINDS))}; got {kind!r}")
     if schema != SCHEMA:
         raise InputError(f"schema must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan")
@@ -396,8 +412,7 @@ def _construct(cls: Callable[..., Any], given: dict[str, Any]) -> Any:
 
 def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
     if "sha256" not in value:
-        data = [math.nan if item is None else item for item in value["data"]]
-        return np.array(data, dtype=np.dtype(value["dtype"])).reshape(value["shape"])
+        return _build_inline(value)
     if not re.fullmatch(r"[0-9a-f]{64}", str(value["sha256"])):
         raise InputError(f"array name must be a sha256 in hexadecimal; got {value['sha256']!r}")
     if folder is None:
@@ -406,8 +421,19 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             item = cast(NDArray[Any], stored["data"])
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         raise InputError(f"{path}: array cannot be read ({error}); copy it along with the JSON") from error
     if array_hash(item) != value["sha256"]:
         raise InputError(f"{path}: content does not match its name; the file was changed")
     return item
+
+
+def _build_inline(value: Mapping[str, Any]) -> NDArray[Any]:
+    try:
+        dtype = np.dtype(value["dtype"])
+        if dtype.hasobject:
+            raise TypeError("it claims to hold Python objects")
+        data = [math.nan if item is None else item for item in value["data"]]
+        return np.array(data, dtype=dtype).reshape(value["shape"])
+    except (KeyError, TypeError, ValueError, OverflowError, SyntaxError, MemoryError) as error:
+        raise InputError(f"an array in the record is damaged ({error}); give a file that hardpan wrote") from error

@@ -7,6 +7,7 @@ Keys: ``x_train, y_train, x_test, y_test`` (an official split), or ``x`` with an
 from __future__ import annotations
 
 import os
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -85,9 +86,10 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
             _check_memory(path, sum(_claimed_bytes(path, archive, item) for item in wanted.values()))
             return {key: _load(path, archive, item) for key, item in wanted.items()}
     except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: is not an npz file ({error}); write it with numpy.savez") from error
-    except (zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"{path}: is damaged or encrypted ({error}); write it again with numpy.savez") from error
+        raise InputError(f"{path}: is not an npz file ({_brief(error)}); write it with numpy.savez") from error
+    except (zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError) as error:
+        reason = _brief(error)
+        raise InputError(f"{path}: is damaged or encrypted ({reason}); write it again with numpy.savez") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}); give a readable npz file") from error
 
@@ -98,9 +100,15 @@ def _load(path: Path, archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> NDArra
             loaded: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     except ValueError as error:
         raise InputError(
-            f"{path}: {item.filename} is damaged ({error}); write it again with numpy.savez"
+            f"{path}: {item.filename} is damaged ({_brief(error)}); write it again with numpy.savez"
         ) from error
     return loaded
+
+
+def _brief(error: Exception) -> str:
+    """Give the first line of a message, and not too much of it: some repeat the file's own bytes."""
+    line = str(error).partition("\n")[0]
+    return line if len(line) <= 160 else line[:157] + "..."
 
 
 def _claimed_bytes(path: Path, archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> int:
@@ -112,9 +120,8 @@ def _claimed_bytes(path: Path, archive: zipfile.ZipFile, item: zipfile.ZipInfo) 
             reader = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
             shape, _, dtype = reader(stream)
             header = stream.tell()
-        except ValueError as error:
-            # NumPy's own message runs over several lines where the header is too long to be trusted.
-            reason = str(error).partition("\n")[0]
+        except (ValueError, SyntaxError, tokenize.TokenError) as error:
+            reason = _brief(error)
             raise InputError(f"{path}: {name} is no NumPy array ({reason}); write it with numpy.savez") from error
     if dtype.hasobject:
         raise InputError(f"{path}: {name} holds Python objects, which are never unpickled; save numbers or text")
