@@ -419,7 +419,8 @@ def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
         raise InputError(f"array {value['sha256'][:16]} lies in a file beside the JSON; read it with records.load")
     path = folder / f"{value['sha256']}.npz"
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # NumPy leaves a file open that it opened and could not read; this one is ours to close.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             item = cast(NDArray[Any], stored["data"])
     except _DAMAGED as error:
         raise InputError(f"{path}: array cannot be read ({error}); copy it along with the JSON") from error
