@@ -179,8 +179,7 @@ def status(folder: Path) -> Status:
     """Give the public state of a ledger; needs no key."""
     folder = Path(folder)
     header, header_hash = chain.read_header(folder)
-    log = chain.read_log(folder, header_hash)
-    behind = chain.check_head(chain.read_head(folder), log, header, header_hash)
+    log, behind = chain.snapshot(folder, header, header_hash)
     counted = [e for e in log.entries if e["kind"] == "submission"]
     improved = [e for e in counted if e["improved"]]
     warnings = ["a submission was interrupted; the next one will finish its record"] if behind or log.torn else []

@@ -155,6 +155,15 @@ def check_head(head: Mapping[str, Any], log: Log, header: Mapping[str, Any], hea
     return len(log.entries) == int(count) + 1
 
 
+def snapshot(folder: Path, header: Mapping[str, Any], header_hash: str) -> tuple[Log, bool]:
+    """Read log and head as they belong together, without the lock; also whether the last entry was interrupted."""
+    while True:
+        head = read_head(folder)
+        log = read_log(folder, header_hash)
+        if read_head(folder) == head:  # otherwise somebody submitted in between
+            return log, check_head(head, log, header, header_hash)
+
+
 def mend(folder: Path, header: Mapping[str, Any], header_hash: str, key: bytes) -> tuple[Entry, ...]:
     """Finish what a killed process left (only under the lock) and give the entries; refuse a changed log."""
     log = read_log(folder, header_hash)

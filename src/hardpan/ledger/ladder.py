@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from hardpan.errors import InputError
@@ -86,11 +88,9 @@ def leaderboard_bound(
     if not 0 <= improvements <= submissions:
         raise InputError(f"improvements must lie in 0..submissions={submissions}; got {improvements}")
     m, earlier = rungs(exact), submissions - 1
-    strata = (
-        math.log((i + 1) * (i + 2)) + _log_choose(earlier, i) + _log_choose(m, i)
-        for i in range(min(improvements, earlier, m) + 1)
-    )
-    log_count = math.log(2 / delta) + math.log(submissions * (submissions + 1)) + max(strata)
+    i = np.arange(min(improvements, earlier, m) + 1)
+    strata = np.log((i + 1) * (i + 2)) + _log_choose(earlier, i) + _log_choose(m, i)
+    log_count = math.log(2 / delta) + math.log(submissions * (submissions + 1)) + float(strata.max())
     return float(exact) + math.sqrt(log_count / (2 * examples))
 
 
@@ -131,5 +131,5 @@ def _check_bound(examples: int, submissions: int, delta: float) -> None:
         raise InputError(f"delta must lie between 0 and 1; got {delta}; 0.05 means the bound may fail once in 20")
 
 
-def _log_choose(n: int, k: int) -> float:
-    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+def _log_choose(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0), dtype=np.float64)

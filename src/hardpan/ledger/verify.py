@@ -47,9 +47,8 @@ def verify(
     replayed = False
     try:
         header, header_hash = chain.read_header(folder)
-        log = chain.read_log(folder, header_hash)
+        log, behind = chain.snapshot(folder, header, header_hash)
         entries = log.entries
-        behind = chain.check_head(chain.read_head(folder), log, header, header_hash)
         if log.torn:
             warnings.append(
                 f"log ends in {log.torn} bytes of an entry that was never answered; the next submission cuts them"
