@@ -20,7 +20,7 @@ WIDTH, HEIGHT = 1100, 1150
 def take(page_path: Path, picture: Path) -> None:
     """Open the page in a light window and save its upper part as PNG."""
     chromium = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
+        path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))
     )
     picture.parent.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
