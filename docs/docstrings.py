@@ -1,0 +1,32 @@
+"""Turn docstrings into Markdown for the API pages (a Griffe extension that mkdocs.yml names).
+
+Docstrings are written to be read in the source and in a terminal: ``Example:`` for a doctest, ``:func:`name``` for
+a name, ``::`` before literal text. The page builder knows ``Examples:``, Markdown code and indented blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+ROLE = re.compile(r":(?:func|class|mod|meth|data|attr|exc):`~?([^`]+)`")
+EXAMPLE = re.compile(r"^([ \t]*)Example:[ \t]*$", re.MULTILINE)
+LITERAL_ALONE = re.compile(r"^[ \t]*::[ \t]*$\n?", re.MULTILINE)
+LITERAL = re.compile(r"::[ \t]*$", re.MULTILINE)
+
+
+def markdown(text: str) -> str:
+    """Give a docstring's text in the form that the page builder understands."""
+    text = EXAMPLE.sub(r"\1Examples:", ROLE.sub(r"`\1`", text))
+    return LITERAL.sub(":", LITERAL_ALONE.sub("", text))
+
+
+class Docstrings(griffe.Extension):
+    """Rewrites every docstring once it is read."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the docstring of one module, class, function or attribute."""
+        if obj.docstring is not None:
+            obj.docstring.value = markdown(obj.docstring.value)
