@@ -14,7 +14,7 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("audit", "bayes", "datasets", "errors", "ledger", "records", "report", "stats")
+_SUBMODULES = ("audit", "bayes", "datasets", "errors", "ledger", "records", "report", "stats", "testbed")
 
 __all__ = ["__version__", *_SUBMODULES]
 

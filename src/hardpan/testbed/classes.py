@@ -1,0 +1,210 @@
+"""Do predictions and labels speak of the same classes? Refuse them, with a reason, when it looks otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.stats.intervals import clopper_pearson
+
+REMEDY = "map them to one numbering first, or switch the class check off if this is meant"
+
+# A gain in accuracy from renaming classes counts as a wrong class map only beyond this and five standard errors.
+_GAIN = 0.05
+_SURE = 0.9999
+_LOOK_CLOSER = 20_000
+_MODELS_AT_ONCE = 64
+
+Predictions = NDArray[np.integer[Any]]
+
+
+def check_sets(original_labels: Predictions, new_labels: Predictions) -> None:
+    """Refuse two sets whose labels do not name the same classes, beyond what their sizes explain."""
+    for here, there, name, other in (
+        (original_labels, new_labels, "new", "original"),
+        (new_labels, original_labels, "original", "new"),
+    ):
+        classes, sizes = np.unique(here, return_counts=True)
+        missing = ~np.isin(classes, there)
+        # A class with share q is absent from N examples with probability (1 − q)^N.
+        expected = float(np.sum((1.0 - sizes / sizes.sum()) ** len(there)))
+        if np.count_nonzero(missing) > expected + 5.0 * np.sqrt(expected) + 0.5:
+            raise InputError(
+                f"labels of the {name} set name {len(classes) - np.count_nonzero(missing)} of the {len(classes)} "
+                f"classes of the {other} set: they look like a subset or another numbering; {REMEDY}"
+            )
+
+
+def check_predictions(
+    models: Sequence[str], predictions: Predictions, labels: Predictions, classes: Predictions, where: str
+) -> NDArray[np.float64]:
+    """Refuse predictions of one set that look permuted, shifted, of another size, or with columns reversed.
+
+    Args:
+        models: (M,) names.
+        predictions: (M, N, k) class numbers, best guess first.
+        labels: (N,) class numbers.
+        classes: the class numbers that may occur, sorted.
+        where: what to call the set in a message.
+
+    Returns:
+        (M,) top-1 accuracies.
+    """
+    order = np.argsort(labels, kind="stable")
+    _, starts = np.unique(labels[order], return_index=True)
+    sizes = np.diff([*starts, len(labels)])
+    accuracies = np.empty(len(models))
+    for start in range(0, len(models), _MODELS_AT_ONCE):
+        part = slice(start, start + _MODELS_AT_ONCE)
+        block = predictions[part]
+        right = block[:, :, 0] == labels
+        accuracies[part] = right.mean(axis=1)
+        hits = np.add.reduceat(right[:, order], starts, axis=1, dtype=np.int64)
+        never = ((hits == 0) * sizes).sum(axis=1) / len(labels)
+        low, high = block.min(axis=(1, 2)), block.max(axis=(1, 2))
+        for i, model in enumerate(models[part]):
+            _check_order(model, block[i], labels, where)
+            if low[i] < classes[0] or high[i] > classes[-1]:
+                _refuse_range(model, block[i, :, 0], (int(low[i]), int(high[i])), labels, classes, where)
+            # A wrong class map leaves classes that are never right; other models need no closer look.
+            if never[i] >= _GAIN or accuracies[start + i] < 2.0 / len(classes):
+                _look_closer(model, block[i, :, 0], labels, classes, where)
+    return accuracies
+
+
+def check_both(
+    models: Sequence[str], original: NDArray[np.float64], new: NDArray[np.float64], chance: float
+) -> None:
+    """Refuse a model that is good on one set and no better than chance on the other."""
+    for name, good, poor in (("new", original, new), ("original", new, original)):
+        suspicious = (poor <= 1.5 * chance) & (good >= 5.0 * chance) & (good >= 0.3) & (good >= poor + 0.25)
+        if suspicious.any():
+            row = int(np.argmax(suspicious))
+            both = (
+                f"is right on {100 * good[row]:.1f} % of one set but on {100 * poor[row]:.1f} % of the {name} set"
+            )
+            raise InputError(
+                f"model {models[row]} {both}, no better than chance: "
+                f"its predictions and the labels look out of order; {REMEDY}"
+            )
+
+
+def _check_order(model: str, guesses: Predictions, labels: Predictions, where: str) -> None:
+    if guesses.shape[1] < 2:
+        return
+    by_column = (guesses == labels[:, None]).mean(axis=0)
+    best = int(np.argmax(by_column))
+    if by_column[best] - by_column[0] > _margin(len(labels)):
+        order = "in rising instead of falling order" if best == guesses.shape[1] - 1 else "out of order"
+        raise InputError(
+            f"top-{guesses.shape[1]} predictions of model {model} on the {where} set: column {best + 1} is right "
+            f"on {100 * by_column[best]:.1f} %, column 1 on {100 * by_column[0]:.1f} %: the columns look {order}; "
+            "give the best guess first"
+        )
+
+
+def _refuse_range(
+    model: str,
+    guesses: Predictions,
+    reach: tuple[int, int],
+    labels: Predictions,
+    classes: Predictions,
+    where: str,
+) -> None:
+    span = f"predictions of model {model} on the {where} set run from {reach[0]} to {reach[1]}"
+    own = f"the labels from {classes[0]} to {classes[-1]}"
+    shift = _shift(guesses, labels, classes)
+    if shift is not None:
+        raise InputError(f"{span}, {own}: the predictions look shifted by one ({shift:+d}); {REMEDY}")
+    raise InputError(
+        f"{span}, {own}: the predictions look made for another number of classes "
+        f"({reach[1] - min(reach[0], int(classes[0])) + 1}, not {int(classes[-1] - classes[0]) + 1}); {REMEDY}"
+    )
+
+
+def _look_closer(model: str, guesses: Predictions, labels: Predictions, classes: Predictions, where: str) -> None:
+    named = np.unique(guesses)
+    if len(named) < 2:
+        return  # A constant guess carries no class map that could be wrong.
+    chosen = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
+    guess, label = guesses[chosen], labels[chosen]
+    half = len(chosen) // 2
+    mapping = _majority_map(guess[:half], label[:half])
+    renamed = np.array([mapping.get(int(item), int(classes[0]) - 1) for item in guess[half:]])
+    truth = label[half:]
+    direct, by_map = float(np.mean(guess[half:] == truth)), float(np.mean(renamed == truth))
+    margin = _margin(len(truth))
+    commonest = np.unique(truth, return_counts=True)[1].max() / len(truth)
+    say = f"predictions of model {model} on the {where} set are right on {100 * np.mean(guesses == labels):.1f} %"
+    if by_map - direct > margin and by_map > commonest + margin:
+        shift = _shift(guesses, labels, classes)
+        if shift is not None:
+            raise InputError(
+                f"{say}, and on far more once shifted: they look shifted by one ({shift:+d}); {REMEDY}"
+            )
+        if len(named) <= len(classes) // 2:
+            raise InputError(
+                f"{say} and name only {len(named)} of {len(classes)} classes: "
+                f"they look like the numbering of a subset; {REMEDY}"
+            )
+        first = next(key for key in sorted(mapping, key=_rarity(guess, label, mapping)) if mapping[key] != key)
+        raise InputError(
+            f"{say}, but on {100 * by_map:.1f} % once classes are renamed (its class {first} stands mostly on "
+            f"examples of class {mapping[first]}): they look permuted; {REMEDY}"
+        )
+    _check_subset(say, guesses, labels, named, classes)
+    high = float(clopper_pearson(int(np.sum(guesses == labels)), len(labels), _SURE)[1])
+    if high < 1.0 / len(classes):
+        raise InputError(
+            f"{say}, far below the {100 / len(classes):.3g} % of chance: the class map looks wrong; {REMEDY}"
+        )
+
+
+def _check_subset(
+    say: str, guesses: Predictions, labels: Predictions, named: Predictions, classes: Predictions
+) -> None:
+    present = np.unique(labels)
+    covered = np.isin(labels, named)
+    if len(np.intersect1d(named, present)) > len(present) // 2 or not covered.any():
+        return
+    inside = float(np.mean(guesses[covered] == labels[covered]))
+    if inside > 0.5 + 0.5 / len(named):
+        raise InputError(
+            f"{say}, name only {len(named)} of {len(classes)} classes and are right on {100 * inside:.1f} % of "
+            f"these: the model looks made for a subset of the classes; {REMEDY}"
+        )
+
+
+def _majority_map(guess: Predictions, label: Predictions) -> dict[int, int]:
+    lowest = int(min(guess.min(), label.min()))
+    width = int(max(guess.max(), label.max())) - lowest + 1
+    pairs, counts = np.unique((guess.astype(np.int64) - lowest) * width + (label - lowest), return_counts=True)
+    rising = np.argsort(counts, kind="stable")
+    return {int(pair // width) + lowest: int(pair % width) + lowest for pair in pairs[rising]}
+
+
+def _rarity(guess: Predictions, label: Predictions, mapping: dict[int, int]) -> Any:
+    def falling_support(key: int) -> int:
+        return -int(np.count_nonzero((guess == key) & (label == mapping[key])))
+
+    return falling_support
+
+
+def _shift(guesses: Predictions, labels: Predictions, classes: Predictions) -> int | None:
+    direct = float(np.mean(guesses == labels))
+    lowest, size = int(classes[0]), int(classes[-1] - classes[0]) + 1
+    wide = guesses.astype(np.int64)
+    for step in (1, -1):
+        moved = float(np.mean(wide - step == labels))
+        around = float(np.mean((wide - step - lowest) % size + lowest == labels))
+        if max(moved, around) - direct > max(_margin(len(labels)), direct):
+            return step
+    return None
+
+
+def _margin(n: int) -> float:
+    return float(max(_GAIN, 5.0 * np.sqrt(0.25 / n)))
