@@ -1,0 +1,259 @@
+"""Drawings: each turns a :class:`hardpan.records.Chart` into a Vega-Lite specification.
+
+To add a drawing, write a function from a chart to an Altair chart and add its line to ``KINDS``. Colours are those
+of the light theme; the page replaces them by variables that follow the reader's setting.
+
+Rows by drawing (fractions throughout):
+
+- ``intervals``: name, value, low, high, role ("floor", "ceiling" or "refuted"), reason.
+  Options: x_title, log, bracket (low, high).
+- ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
+- ``bars``: name, value. Options: x_title.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import altair as alt
+
+from hardpan.errors import InputError
+from hardpan.records import Chart
+from hardpan.report import numbers
+from hardpan.report.palette import LIGHT
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+STATIC_WIDTH = 640
+SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here: what lies below is in the table
+_LETTER_WIDTH = 6.1  # pixels, on average, at the size of the labels
+_PERCENT = (
+    "datum.value == 0 || abs(datum.value) >= 1e-4 ? format(datum.value, '.3~%') : format(datum.value, '.0~e')"
+)
+_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "refuted": LIGHT.refuted}
+
+
+def intervals(chart: Chart) -> alt.TopLevelMixin:
+    """Every estimator a dot with its interval on one error axis; refuted ones struck, the bracket shaded."""
+    log = bool(chart.options.get("log"))
+    ends = [float(row[key]) for row in chart.rows for key in ("low", "value", "high")]
+    edge = _log_edge(ends) if log else -math.inf
+    rows = [_interval_row(index, row, edge) for index, row in enumerate(chart.rows)]
+    y = alt.Y("row:O", axis=None, scale=alt.Scale(padding=0))
+    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(_ROLES), range=list(_ROLES.values())))
+    tips = [alt.Tooltip("name:N", title="estimate"), alt.Tooltip("shown:N", title="error"), alt.Tooltip("reason:N")]
+    base = alt.Chart(_data(rows)).encode(y=y, tooltip=tips)
+
+    def axis(field: str) -> alt.X:
+        title = _axis_title(str(chart.options.get("x_title", "error")), log)
+        return alt.X(f"{field}:Q", title=title, **_percent_axis(edge, max(ends, default=1.0)))
+
+    standing, struck = "datum.role != 'refuted'", "datum.role == 'refuted'"
+    name: dict[str, Any] = {
+        "align": "left",
+        "baseline": "middle",
+        "dy": -11,
+        "fontSize": 13,
+        "limit": alt.expr("width"),
+    }
+    pixels = alt.X("zero:Q", scale=None, axis=None)
+    layers = [
+        base.mark_text(**name, color=LIGHT.ink).encode(x=alt.value(0), text="label:N").transform_filter(standing),
+        base.mark_text(**name, color=LIGHT.muted).encode(x=alt.value(0), text="label:N").transform_filter(struck),
+        base.mark_rule(yOffset=-11, color=LIGHT.refuted, strokeWidth=1.5, clip=True)
+        .encode(x=pixels, x2="strike:Q")
+        .transform_filter(struck),
+        base.mark_rule(yOffset=9, strokeWidth=3).encode(x=axis("low"), x2="high:Q", color=colour),
+        base.mark_point(yOffset=9, size=90, filled=True, opacity=1)
+        .encode(x=axis("value"), color=colour)
+        .transform_filter(standing),
+        base.mark_point(yOffset=9, size=160, shape="cross", angle=45, filled=True, opacity=1)
+        .encode(x=axis("value"), color=colour)
+        .transform_filter(struck),
+    ]
+    if chart.options.get("bracket"):
+        low, high = chart.options["bracket"]
+        shaded = _data([{"low": max(low, edge), "high": max(high, edge)}])
+        layers.insert(0, alt.Chart(shaded).mark_rect(color=LIGHT.shade).encode(x=axis("low"), x2="high:Q"))
+    return alt.layer(*layers).properties(height=46 * max(1, len(rows)))
+
+
+def curve(chart: Chart) -> alt.TopLevelMixin:
+    """Draw a line with its band; the places in ``marks`` are named on the line."""
+    log, log_x = bool(chart.options.get("log")), bool(chart.options.get("log_x"))
+    rows = [dict(row) | {"shown": numbers.percent(row["y"])} for row in chart.rows if row["y"] is not None]
+    edge = _log_edge([row["y"] for row in rows]) if log else -math.inf
+    top = max((row["high"] for row in rows), default=1.0)
+    rows = [row | {"low": max(row["low"], edge)} for row in rows if row["y"] >= edge]
+    x = alt.X(
+        "x:Q",
+        title=_axis_title(str(chart.options.get("x_title", "")), log_x),
+        scale=alt.Scale(type="log" if log_x else "linear", nice=False, zero=False),
+        axis=alt.Axis(format="~g", labelFlush=False, **_x_ticks([float(row["x"]) for row in rows], log_x)),
+    )
+
+    def vertical(field: str) -> alt.Y:
+        title = _axis_title(str(chart.options.get("y_title", "error")), log)
+        return alt.Y(f"{field}:Q", title=title, **_percent_axis(edge, top))
+
+    tips = [
+        alt.Tooltip("x:Q", title=str(chart.options.get("x_title", "")), format=".3~g"),
+        alt.Tooltip("shown:N", title=str(chart.options.get("y_title", "error"))),
+    ]
+    base = alt.Chart(_data(rows)).encode(x=x)
+    layers = [
+        base.mark_area(color=LIGHT.shade).encode(y=vertical("low"), y2="high:Q"),
+        base.mark_line(color=LIGHT.floor, strokeWidth=2.5).encode(y=vertical("y")),
+        base.mark_point(color=LIGHT.floor, size=120, filled=True, opacity=0).encode(y=vertical("y"), tooltip=tips),
+    ]
+    marked = [dict(row) for row in chart.options.get("marks", ())]
+    if marked:
+        places = alt.Chart(_data(marked)).encode(x=x)
+        layers.append(places.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]))
+        label: dict[str, Any] = {"align": "left", "baseline": "top", "dx": 5, "fontSize": 12, "color": LIGHT.muted}
+        layers.append(places.mark_text(**label).encode(y=alt.value(0), text="label:N"))
+    return alt.layer(*layers).properties(height=300)
+
+
+def bars(chart: Chart) -> alt.TopLevelMixin:
+    """Draw horizontal bars from zero, each with its number at the end."""
+    # The row number in front keeps bars apart whose names are alike; the axis does not show it.
+    rows = [
+        {"key": f"{i}|{r['name']}", "name": str(r["name"]), "value": r["value"]} for i, r in enumerate(chart.rows)
+    ]
+    named = alt.Axis(
+        labelExpr="slice(datum.label, indexof(datum.label, '|') + 1)",
+        labelLimit=140,
+        ticks=False,
+        domain=False,
+        grid=False,
+    )
+    base = alt.Chart(_data(rows)).encode(
+        y=alt.Y("key:N", sort=None, title=None, axis=named),
+        x=alt.X("value:Q", title=str(chart.options.get("x_title", "")), scale=alt.Scale(domainMin=0, zero=True)),
+        tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("value:Q", format=",")],
+    )
+    number = base.mark_text(align="left", baseline="middle", dx=4, color=LIGHT.ink).encode(
+        text=alt.Text("value:Q", format=",")
+    )
+    return alt.layer(base.mark_bar(color=LIGHT.floor), number).properties(height=22 * max(1, len(rows)))
+
+
+KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
+    "intervals": intervals,
+    "curve": curve,
+    "bars": bars,
+}
+
+TOGGLES_LOG = frozenset({"intervals", "curve"})
+"""Drawings whose error axis the reader may switch between linear and logarithmic."""
+
+LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "intervals": (
+        ("floor", "estimate of the floor"),
+        ("ceiling", "error that a classifier makes: a ceiling"),
+        ("refuted", "refuted"),
+        ("shade", "what is left"),
+    ),
+}
+"""What the colours of a drawing mean: a field of the palette, and words."""
+
+
+def spec(chart: Chart) -> dict[str, Any]:
+    """Draw a chart: its Vega-Lite specification, with the text alternative as its description.
+
+    Example:
+        >>> drawn = spec(Chart("bars", "Counts", ({"name": "cat", "value": 3},), "One bar: cat 3."))
+        >>> drawn["description"], drawn["width"]
+        ('One bar: cat 3.', 'container')
+    """
+    if chart.drawing not in KINDS:
+        raise InputError(f"drawing must be one of {', '.join(KINDS)}; got {chart.drawing!r}")
+    drawn: dict[str, Any] = KINDS[chart.drawing](chart).to_dict()
+    return drawn | {
+        "description": chart.description,
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "config": _config(),
+    }
+
+
+def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, Any]:
+    """One mark, its numbers moved inside the axis where a logarithm has no place for them."""
+    low, value, high = (float(row[key]) for key in ("low", "value", "high"))
+    name = str(row["name"])
+    shown = numbers.percent(value)
+    if high > low:
+        shown = f"{numbers.percent(value, (high - low) / 2)} ({numbers.percent_range(low, high)})"
+    return {
+        "row": index,
+        "name": name,
+        "label": f"{name} · {shown}",
+        "role": row["role"],
+        "reason": str(row.get("reason") or ""),
+        "shown": shown,
+        "low": max(low, edge),
+        "value": max(value, edge),
+        "high": max(high, edge),
+        "zero": 0,
+        "strike": round(_LETTER_WIDTH * len(name)),
+    }
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.Data:
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
+
+
+def _log_edge(values: Iterable[float]) -> float:
+    """Where a logarithmic axis of errors begins: below the smallest positive number that it has to show."""
+    positive = [value for value in values if value > 0]
+    return max(SMALLEST_SHOWN, 0.7 * min(positive)) if positive else SMALLEST_SHOWN
+
+
+def _percent_axis(edge: float, top: float) -> dict[str, Any]:
+    """Scale and axis of errors: from 0, or logarithmic from ``edge`` where that is a positive number."""
+    if edge > 0:
+        top = max(top, 2 * edge)
+        scale = alt.Scale(type="log", domain=[edge, top], nice=False)
+        return {"scale": scale, "axis": alt.Axis(values=_log_ticks(edge, top), labelExpr=_PERCENT)}
+    scale = alt.Scale(type="linear", domain=[0, top if top > 0 else 1.0], nice=True)
+    return {"scale": scale, "axis": alt.Axis(labelExpr=_PERCENT, tickCount=6, labelOverlap="greedy")}
+
+
+def _x_ticks(places: list[float], log: bool) -> dict[str, Any]:
+    return {"values": _log_ticks(min(places), max(places))} if log and places else {}
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two positive ones: 1, 2, 5 over a short span, powers of ten over a long one."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = last - first
+    steps = (1, 2, 5) if decades <= 3 else (1,)
+    every = max(1, math.ceil(decades / 8))
+    ticks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def _axis_title(title: str, log: bool) -> str:
+    return f"{title} (logarithmic axis)" if log else title
+
+
+def _config() -> dict[str, Any]:
+    return {
+        "background": None,
+        "font": FONT,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": LIGHT.muted,
+            "titleColor": LIGHT.muted,
+            "labelFontSize": 12,
+            "titleFontSize": 13,
+            "titleFontWeight": "normal",
+            "gridColor": LIGHT.grid,
+            "domainColor": LIGHT.grid,
+            "tickColor": LIGHT.grid,
+        },
+        "text": {"fontSize": 12},
+        "title": {"color": LIGHT.ink, "fontSize": 15, "anchor": "start"},
+    }

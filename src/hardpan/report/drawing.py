@@ -1,0 +1,110 @@
+"""A chart as the page needs it: interactive specification, static picture, data table and CSV."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import io
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from hardpan.records import Chart
+from hardpan.report import charts
+from hardpan.report.palette import LIGHT
+
+_GLOBALS = "window.vega = vega; window.vegaLite = vegaLite; window.vegaEmbed = vegaEmbed;"
+COLOURS = {getattr(LIGHT, f.name): f"var(--{f.name})" for f in reversed(dataclasses.fields(LIGHT))}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Everything that one chart puts on the page.
+
+    Attributes:
+        key: name of the figure, once on the page.
+        chart: what is drawn.
+        specs: the Vega-Lite specification, and the one with the other kind of axis where there is a choice.
+        log: whether the first of them has a logarithmic axis.
+        svg: the static picture, in colours that follow the theme.
+        columns: header of the data table.
+        rows: its rows.
+        csv_url: the same data for a download link.
+        legend: what the colours mean: a name of the palette, and words.
+        file: what a download is called, without its ending.
+    """
+
+    key: str
+    chart: Chart
+    specs: tuple[dict[str, Any], ...]
+    log: bool
+    svg: Markup
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    csv_url: str
+    legend: tuple[tuple[str, str], ...]
+    file: str
+
+
+def draw(chart: Chart, key: str) -> Drawing:
+    """Draw a chart in all the forms that the page shows."""
+    log = bool(chart.options.get("log"))
+    variants = [chart]
+    if chart.drawing in charts.TOGGLES_LOG:
+        variants.append(dataclasses.replace(chart, options=dict(chart.options) | {"log": not log}))
+    specs = tuple(charts.spec(variant) for variant in variants)
+    columns = tuple(dict.fromkeys(name for row in chart.rows for name in row))
+    rows = tuple(tuple(row.get(name) for name in columns) for row in chart.rows)
+    used = {row.get("role") for row in chart.rows} | {"shade"}
+    return Drawing(
+        key=key,
+        chart=chart,
+        specs=specs,
+        log=log,
+        svg=Markup(static_svg(specs[0], key)),
+        columns=columns,
+        rows=rows,
+        csv_url="data:text/csv;charset=utf-8," + quote(_csv(columns, rows)),
+        legend=tuple(item for item in charts.LEGENDS.get(chart.drawing, ()) if item[0] in used),
+        file=re.sub(r"[^a-z0-9]+", "-", chart.title.lower()).strip("-")[:60] or key,
+    )
+
+
+def static_svg(spec: dict[str, Any], key: str) -> str:
+    """Draw a specification as an SVG that scales with the page and takes its colours from the page's variables."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(spec | {"width": charts.STATIC_WIDTH})
+    # Ids are global in a page: without a prefix one chart would be clipped by another's frame.
+    svg = re.sub(r'(id="|url\(#)([a-z]+_?[0-9]+)', rf"\g<1>{key}-\g<2>", svg)
+    for colour, variable in COLOURS.items():
+        svg = svg.replace(f'"{colour}"', f'"{variable}"')
+    svg = re.sub(r'<rect width="[0-9.]+" height="[0-9.]+" fill="(white|transparent)"/>', "", svg, count=1)
+    return re.sub(r'^<svg ([^>]*?) width="[0-9.]+" height="[0-9.]+"', r"<svg \1", svg, count=1)
+
+
+@functools.cache
+def vega_bundle() -> str:
+    """The JavaScript of Vega, Vega-Lite and Vega-Embed, as installed: nothing comes from the network."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle(_GLOBALS)
+    # Inside a script element only these two sequences could end it or hide what follows.
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _csv(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_csv_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    """Keep a spreadsheet from taking text for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value

@@ -1,0 +1,126 @@
+"""Numbers as a person reads them: never more digits than their interval supports.
+
+The one formatter for page and terminal. Errors are fractions inside hardpan and percent here; below 0.01 % they are
+written as powers of ten.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hardpan.records import Estimate
+
+NOTHING = "–"
+_EXACT_DIGITS = 3
+_SMALLEST_PERCENT = 1e-4
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def percent(value: float, spread: float = 0.0) -> str:
+    """Write a fraction as percent, with the digits that an uncertainty of ``spread`` supports.
+
+    The last digit shown is of the order of the spread: two digits of it where it begins with 1 or 2, else one.
+    Three significant digits where the spread is 0.
+
+    Args:
+        value: the fraction.
+        spread: half the width of its interval, or 0 for an exact number.
+
+    Example:
+        >>> percent(0.03417, 0.015), percent(0.03417, 0.0004), percent(0.03417), percent(1.106e-11)
+        ('3.4 %', '3.42 %', '3.42 %', '1.11 × 10⁻¹¹')
+    """
+    if not math.isfinite(value):
+        return NOTHING
+    if value != 0.0 and abs(value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
+        return _power_of_ten(value, spread)
+    return f"{_fixed(100 * value, _decimals(100 * value, 100 * spread))} %"
+
+
+def percent_range(low: float, high: float) -> str:
+    """Write a bracket as percent, both ends with the digits that its width supports.
+
+    Example:
+        >>> percent_range(0.0212, 0.0341), percent_range(0.0, 0.0341), percent_range(2e-9, 0.034)
+        ('2.1–3.4 %', '0.0–3.4 %', '2 × 10⁻⁹–3.4 %')
+    """
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return NOTHING
+    spread = (high - low) / 2
+    if 0 < high < _SMALLEST_PERCENT:
+        return f"{percent(low, spread)}–{percent(high, spread)}"
+    if 0 < low < _SMALLEST_PERCENT:
+        return f"{percent(low, 0.4 * low)}–{percent(high, spread)}"
+    decimals = _decimals(100 * high, 100 * spread)
+    return f"{_fixed(100 * low, decimals)}–{_fixed(100 * high, decimals)} %"
+
+
+def estimate(item: Estimate) -> str:
+    """Write an estimate of an error with its interval, in percent.
+
+    Example:
+        >>> estimate(Estimate(0.0139, 0.006, 0.0046, 0.0322, method="m", n=359))
+        '1.4 % (0.5–3.2 %)'
+        >>> estimate(Estimate(0.0, 0.0, 0.0, 0.0, method="m", log10=-1234.5))
+        '3.16 × 10⁻¹²³⁵'
+    """
+    if item.value == 0.0 and item.log10 is not None and math.isfinite(item.log10):
+        return _from_log10(item.log10)
+    spread = (item.high - item.low) / 2
+    if not spread > 0.0:
+        return percent(item.value)
+    if 0.0 < abs(item.value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
+        return f"{percent(item.value, spread)} ± {percent(spread, 0.05 * spread)}"
+    decimals = _decimals(100 * item.value, 100 * spread)
+    low, high = _fixed(100 * item.low, decimals), _fixed(100 * item.high, decimals)
+    return f"{_fixed(100 * item.value, decimals)} % ({low}–{high} %)"
+
+
+def cell(value: Any) -> str:
+    """Write one cell of a table: whole numbers with thousands, others with four digits, nothing as a dash.
+
+    Example:
+        >>> cell(12345), cell(0.123456), cell(None), cell("a"), cell(True)
+        ('12,345', '0.1235', '–', 'a', 'yes')
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _decimals(value: float, spread: float) -> int:
+    """How many digits behind the point: set by the spread, or by the size of an exact value."""
+    size, digits = (spread, 1) if spread > 0 else (abs(value), _EXACT_DIGITS)
+    if size == 0.0:
+        return 0
+    exponent = math.floor(math.log10(size))
+    if spread > 0 and size / 10.0**exponent < 2.95:
+        digits = 2
+    return max(0, digits - 1 - exponent)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0.0 else text
+
+
+def _power_of_ten(value: float, spread: float) -> str:
+    exponent = math.floor(math.log10(abs(value)))
+    scale = 10.0**-exponent if exponent > -300 else 1.0
+    if scale == 1.0:
+        return _from_log10(math.log10(abs(value)))
+    mantissa = _fixed(value * scale, min(_decimals(value * scale, spread * scale), _EXACT_DIGITS))
+    return f"{mantissa} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def _from_log10(log10: float) -> str:
+    exponent = math.floor(log10)
+    mantissa = 10 ** (log10 - exponent)
+    return f"{mantissa:.2f} × 10{str(exponent).translate(_SUPERSCRIPTS)}"

@@ -1,0 +1,80 @@
+// Turns the page's static charts into interactive ones, and adds downloads and sortable tables.
+// Without this script the page says the same: pictures and tables are already in it.
+(function () {
+  "use strict";
+  const data = JSON.parse(document.getElementById("charts").textContent);
+  document.documentElement.classList.add("has-js");
+
+  // Colours become variables of the page, so a chart follows the reader's light or dark setting by itself.
+  const themed = (spec) => {
+    let text = JSON.stringify(spec);
+    for (const [colour, variable] of Object.entries(data.colours)) text = text.replaceAll(`"${colour}"`, `"${variable}"`);
+    return JSON.parse(text);
+  };
+
+  const show = (figure, spec) =>
+    vegaEmbed(figure.querySelector(".live"), themed(spec), { actions: false, renderer: "svg", mode: "vega-lite" });
+
+  const save = (name, url) => {
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = name;
+    link.click();
+  };
+
+  // A download stands alone: light colours, white paper, a fixed width and the title inside.
+  const alone = (chart, which) => {
+    const spec = { ...chart.specs[which], width: data.width, title: chart.title, background: "white" };
+    return new vega.View(vega.parse(vegaLite.compile(spec).spec), { renderer: "none" });
+  };
+
+  const enliven = (figure) => {
+    const chart = data.charts[figure.id];
+    let which = 0;
+    const live = figure.querySelector(".live");
+    live.classList.add("drawn");
+    show(figure, chart.specs[which]).catch((error) => {
+      live.classList.remove("drawn");
+      console.error(error);
+    });
+    const toggle = figure.querySelector("[data-log]");
+    if (toggle) {
+      toggle.addEventListener("click", () => {
+        which = 1 - which;
+        toggle.setAttribute("aria-pressed", String((which === 1) !== chart.log));
+        show(figure, chart.specs[which]);
+      });
+    }
+    figure.querySelector("[data-svg]").addEventListener("click", async () => {
+      const svg = await alone(chart, which).toSVG();
+      save(`${chart.file}.svg`, URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })));
+    });
+    figure.querySelector("[data-png]").addEventListener("click", async () =>
+      save(`${chart.file}.png`, await alone(chart, which).toImageURL("png", 2)));
+  };
+
+  const sortable = (table) => {
+    const body = table.tBodies[0];
+    table.querySelectorAll("thead th").forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const up = head.getAttribute("aria-sort") !== "ascending";
+        table.querySelectorAll("thead th").forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+        const compare = (a, b) => {
+          const [x, y] = [key(a), key(b)];
+          const [m, n] = [Number(x), Number(y)];
+          return Number.isNaN(m) || Number.isNaN(n) ? x.localeCompare(y) : m - n;
+        };
+        body.append(...[...body.rows].sort((a, b) => (up ? compare(a, b) : compare(b, a))));
+      });
+    });
+  };
+
+  document.querySelectorAll("figure[id]").forEach(enliven);
+  document.querySelectorAll("table[data-sortable]").forEach(sortable);
+})();

@@ -1,0 +1,162 @@
+"""The page: sections in, one self-contained HTML file out. Nothing else in hardpan writes report HTML."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import hardpan
+from hardpan.records import Provenance, Section, Tile
+from hardpan.report import charts, numbers
+from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
+from hardpan.report.palette import DARK, LIGHT, Theme
+
+
+def page(
+    sections: Sequence[Section],
+    *,
+    title: str,
+    headline: str,
+    lede: Sequence[str] = (),
+    tiles: Sequence[Tile] = (),
+    provenance: Provenance | None = None,
+) -> str:
+    """Write a report as one HTML file that needs no network.
+
+    Every text is escaped. Each chart is there three times: interactive, as a static picture for print and for
+    readers without JavaScript, and as a table of its data. A content security policy forbids all loading, and
+    every script but ours.
+
+    Args:
+        sections: the parts of the report, in order.
+        title: name of the report.
+        headline: the one sentence that a reader takes away.
+        lede: a few sentences under it.
+        tiles: numbers under the headline; one without a value says what would fill it.
+        provenance: how the report was made.
+
+    Returns:
+        The text of the file.
+
+    Example:
+        >>> html = page([Section("Counts", ("Two <classes>.",))], title="Audit", headline="All is well.")
+        >>> "Two &lt;classes&gt;." in html, "http://" in html or "https://" in html
+        (True, False)
+    """
+    keys = iter(range(1, 1_000_000))
+    shown = [_shown(section, f"section-{number}", keys) for number, section in enumerate(sections, 1)]
+    drawings = [drawing for section in shown for drawing in section["drawings"]]
+    script, bundle = Markup(_script(bool(drawings))), Markup(vega_bundle() if drawings else "")
+    environment = _environment()
+    return environment.get_template("page.html").render(
+        title=title,
+        headline=headline,
+        lede=lede,
+        tiles=tiles,
+        sections=shown,
+        provenance=provenance,
+        payload=Markup(_payload(drawings)) if drawings else None,
+        bundle=bundle,
+        script=script,
+        policy=_policy([bundle, script]),
+        css=Markup(_css()),
+        version=hardpan.__version__,
+        table=functools.partial(_table, environment),
+    )
+
+
+def _shown(section: Section, key: str, keys: Iterable[int]) -> dict[str, Any]:
+    """A section as the template reads it: charts drawn, numbers written."""
+    drawings = [draw(chart, f"chart-{number}") for chart, number in zip(section.charts, keys, strict=False)]
+    estimates = [
+        (name, {"shown": numbers.estimate(item), "method": item.method, "notes": item.notes, "n": _count(item.n)})
+        for name, item in section.estimates.items()
+    ]
+    return {
+        "key": key,
+        "title": section.title,
+        "sentences": section.sentences,
+        "warnings": section.warnings,
+        "drawings": drawings,
+        "estimates": estimates,
+        "tables": section.tables,
+    }
+
+
+def _count(n: int) -> str:
+    return f"{n:,}" if n else "exact"
+
+
+def _table(
+    environment: Environment, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], sortable: bool
+) -> Markup:
+    numeric = [
+        any(_is_number(row[i]) for row in rows) and all(row[i] is None or _is_number(row[i]) for row in rows)
+        for i in range(len(columns))
+    ]
+    template = environment.get_template("table.html")
+    return Markup(template.render(title=title, columns=columns, rows=rows, numeric=numeric, sortable=sortable))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _payload(drawings: Sequence[Drawing]) -> str:
+    """What the script reads, safe inside a script element: no character in it can end the element."""
+    content = {
+        "colours": COLOURS,
+        "width": charts.STATIC_WIDTH,
+        "charts": {
+            item.key: {"specs": item.specs, "log": item.log, "title": item.chart.title, "file": item.file}
+            for item in drawings
+        },
+    }
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _script(with_charts: bool) -> str:
+    return _read("page.js") if with_charts else ""
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    # Vega compiles its expressions with Function(), which is what unsafe-eval permits; inline text stays forbidden.
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed} 'unsafe-eval'"
+
+
+def _css() -> str:
+    return _read("page.css").replace("{{ light }}", _variables(LIGHT)).replace("{{ dark }}", _variables(DARK))
+
+
+def _variables(theme: Theme) -> str:
+    return " ".join(f"--{f.name}: {getattr(theme, f.name)};" for f in dataclasses.fields(theme))
+
+
+def _read(name: str) -> str:
+    return resources.files("hardpan.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("hardpan.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cell"] = numbers.cell
+    return environment

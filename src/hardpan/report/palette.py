@@ -1,0 +1,45 @@
+"""Colours: Okabe and Ito's palette, which colour-blind people tell apart, on light and on dark paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """The colours of one kind of paper; text keeps a contrast of at least 4.5, marks of 3."""
+
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    shade: str
+    floor: str
+    ceiling: str
+    refuted: str
+    accent: str
+
+
+# Marks are Okabe and Ito's blue and vermilion; on dark paper their sky blue and orange take over.
+LIGHT = Theme(
+    paper="#ffffff",
+    ink="#1b1f24",
+    muted="#57606a",
+    grid="#d8dee4",
+    shade="#cfe3f2",
+    floor="#0072b2",
+    ceiling="#d55e00",
+    refuted="#57606a",
+    accent="#0072b2",
+)
+DARK = Theme(
+    paper="#12161b",
+    ink="#e8edf2",
+    muted="#a3adb8",
+    grid="#333c46",
+    shade="#1f3a4d",
+    floor="#56b4e9",
+    ceiling="#e69f00",
+    refuted="#a3adb8",
+    accent="#56b4e9",
+)
