@@ -1,0 +1,128 @@
+"""kill -9 of an audit: what lies in its folder is whole, old or new, and running it again works."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.soak
+
+FILES = ("config.json", "report.json", "index.html")
+KILLS = 24
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+# Ends the process, as kill -9 does, in front of the n-th file that is put into its place.
+KILLED_AT_REPLACE = """
+import os, signal, sys
+left = int(sys.argv.pop(1))
+replace = os.replace
+def replace_or_die(*arguments, **options):
+    global left
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+    return replace(*arguments, **options)
+os.replace = replace_or_die
+from hardpan.cli import main
+main(sys.argv[1:])
+"""
+
+
+def arguments(folder: Path, seed: int = 0) -> list[str]:
+    return ["audit", "digits", "--out", str(folder), "--seed", str(seed)]
+
+
+def audit(folder: Path, seed: int = 0) -> float:
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "hardpan", *arguments(folder, seed)], env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - start
+
+
+def visible(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")} if folder.exists() else set()
+
+
+def check_whole(folder: Path) -> None:
+    """Every file that is there can be read to its end; the page comes last, so where it is, all are."""
+    names = visible(folder)
+    for name in names & {"config.json", "report.json"}:
+        json.loads((folder / name).read_text(encoding="utf-8"))
+    if "index.html" in names:
+        assert (folder / "index.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+        assert set(FILES) <= names
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, float]:
+    """An audit that ran through, and how long it took."""
+    folder = tmp_path_factory.mktemp("finished") / "digits"
+    audit(folder)
+    return folder, audit(folder)
+
+
+@pytest.mark.parametrize("over", ["nothing", "an older result"])
+def test_killed_at_a_random_moment(tmp_path, finished, over):
+    _, whole_time = finished
+    folder = tmp_path / "digits"
+    rng = np.random.default_rng(0 if over == "nothing" else 1)
+    if over != "nothing":
+        audit(folder)
+    killed = 0
+    for _ in range(KILLS // 2):
+        # Files are written at the end, so moments near it are the ones to look at.
+        wait = whole_time * float(rng.choice([rng.uniform(0, 1), rng.uniform(0.8, 1.05)]))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hardpan", *arguments(folder)],
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        check_whole(folder)
+        if over != "nothing":
+            assert set(FILES) <= visible(folder)
+    assert killed > 0
+    audit(folder)
+    assert set(FILES) <= visible(folder)
+    check_whole(folder)
+
+
+@pytest.mark.parametrize("over", ["nothing", "an older result"])
+def test_killed_in_front_of_each_file(tmp_path, over):
+    folder = tmp_path / "digits"
+    if over != "nothing":
+        audit(folder, seed=1)
+    for number in range(20):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED_AT_REPLACE, str(number), *arguments(folder)],
+            env=ENVIRONMENT,
+            capture_output=True,
+        )
+        check_whole(folder)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    else:
+        pytest.fail("the audit puts more than 20 files into place")
+    assert number > 0
+    assert set(FILES) <= visible(folder)
+
+
+def test_the_same_seed_gives_the_same_report(tmp_path, finished):
+    folder, _ = finished
+    audit(tmp_path / "again")
+    first, second = (json.loads((path / "report.json").read_text()) for path in (folder, tmp_path / "again"))
+    for report in (first, second):
+        report.pop("provenance", None)  # holds the command, and so the folder
+    assert first == second
