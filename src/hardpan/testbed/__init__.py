@@ -1,27 +1,61 @@
 """Many models on two test sets: accuracies, lines, ranks, gaps, and what explains a drop."""
 
 from hardpan.testbed.compare import CompareConfig, Comparison, compare
+from hardpan.testbed.crossval import CrossValidated, cross_validation
+from hardpan.testbed.decompose import Decomposition, decompose, gap_by_date
+from hardpan.testbed.difficulty import (
+    Difficulty,
+    difficulty,
+    difficulty_from_line,
+    expected_accuracies,
+    line_from_difficulty,
+    simulate,
+    simulate_counts,
+)
+from hardpan.testbed.humans import Humans, hardest, human_table
 from hardpan.testbed.line import LineFit, fit_line
+from hardpan.testbed.pairs import Pair, Pairs, pairs
 from hardpan.testbed.predictions import SetPredictions, outcomes, set_predictions
 from hardpan.testbed.read import read
 from hardpan.testbed.redraw import Sampling, sampling_of
 from hardpan.testbed.rows import ModelRow
+from hardpan.testbed.strategies import Strategies, strategies
 from hardpan.testbed.tables import Counts, Outcomes, counts_table
 
 __all__ = [
     "CompareConfig",
     "Comparison",
     "Counts",
+    "CrossValidated",
+    "Decomposition",
+    "Difficulty",
+    "Humans",
     "LineFit",
     "ModelRow",
     "Outcomes",
+    "Pair",
+    "Pairs",
     "Sampling",
     "SetPredictions",
+    "Strategies",
     "compare",
     "counts_table",
+    "cross_validation",
+    "decompose",
+    "difficulty",
+    "difficulty_from_line",
+    "expected_accuracies",
     "fit_line",
+    "gap_by_date",
+    "hardest",
+    "human_table",
+    "line_from_difficulty",
     "outcomes",
+    "pairs",
     "read",
     "sampling_of",
     "set_predictions",
+    "simulate",
+    "simulate_counts",
+    "strategies",
 ]

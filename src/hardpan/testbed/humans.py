@@ -1,0 +1,147 @@
+"""People on the hardest examples of both test sets (Table 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.errors import InputError
+from hardpan.records import Estimate, record
+from hardpan.stats.agreement import right_or_wrong
+from hardpan.stats.intervals import clopper_pearson
+from hardpan.testbed.columns import Columns, columns_of, read_columns
+from hardpan.testbed.compare import mean_over_models
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """One person: accuracies on both sets with Clopper–Pearson intervals, and original − new."""
+
+    name: str
+    original: Estimate
+    new: Estimate
+    gap: float
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Humans:
+    """What :func:`human_table` returns: people in the order of their original accuracy, and their average gap."""
+
+    rows: tuple[Participant, ...]
+    mean_gap: Estimate
+    better_on_original: int
+    better_on_new: int
+    notes: tuple[str, ...] = ()
+
+
+def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
+    """The examples that the fewest models get right: at least ``fraction`` of them, ties at the edge included.
+
+    Args:
+        right: (M, N) right or wrong.
+        fraction: how much of the set, above 0.
+
+    Returns:
+        Example numbers, hardest first, equal ones in the order of the set.
+
+    Source: Recht et al., appendix B.2.5.
+
+    Example:
+        >>> hardest([[1, 0, 1, 0], [1, 0, 1, 1]], fraction=0.5).tolist()
+        [1, 3]
+    """
+    matrix = right_or_wrong("right", right)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise InputError(f"right must be (models, examples); got shape {matrix.shape}")
+    if not 0.0 < fraction <= 1.0:
+        raise InputError(f"fraction must lie above 0 and up to 1; got {fraction!r}")
+    by_models = matrix.sum(axis=0)
+    order = np.argsort(by_models, kind="stable")
+    wanted = int(np.ceil(fraction * len(order) - 1e-9))
+    edge = by_models[order[wanted - 1]]
+    return np.asarray(order[: np.searchsorted(by_models[order], edge, side="right")], dtype=np.int64)
+
+
+def human_table(responses: Any, *, confidence: float = 0.95, seed: int = 0) -> Humans:
+    """Accuracies of people on the two sets, from their responses.
+
+    Args:
+        responses: rows or columns, or files of them: participant, set ("original" or "new"), and either ``correct``
+            (0 or 1) or ``response`` with ``label``; or counts, ``correct`` with ``total``, a row a person and set.
+        confidence: level of the intervals.
+        seed: of the bootstrap over people.
+
+    Source: Recht et al., Table 3.
+
+    Example:
+        >>> rows = [{"participant": "1", "set": "original", "correct": 425, "total": 500},
+        ...         {"participant": "1", "set": "new", "correct": 83, "total": 100}]
+        >>> round(human_table(rows).rows[0].gap, 2)
+        0.02
+    """
+    counts = _counts(_columns(responses))
+    people = sorted({person for person, _ in counts})
+    rows = []
+    for person in people:
+        if (person, "original") not in counts or (person, "new") not in counts:
+            raise InputError(f"participant {person} answered on one of the two sets only; both are needed")
+        sides = [_estimate(*counts[person, side], confidence) for side in ("original", "new")]
+        rows.append(Participant(person, sides[0], sides[1], sides[0].value - sides[1].value))
+    rows.sort(key=lambda row: (-row.original.value, row.name))
+    gaps = np.array([row.gap for row in rows])
+    if len(gaps) > 1:
+        mean = mean_over_models(gaps, confidence, seed)
+    else:
+        mean = Estimate(float(gaps[0]), float("nan"), float("nan"), float("nan"), method="one person", n=1)
+    return Humans(tuple(rows), mean, int(np.sum(gaps > 0)), int(np.sum(gaps < 0)))
+
+
+def _columns(responses: Any) -> list[Columns]:
+    if isinstance(responses, (str, Path)):
+        return [read_columns(Path(responses))]
+    if isinstance(responses, Sequence) and responses and all(isinstance(item, (str, Path)) for item in responses):
+        return [read_columns(Path(item)) for item in responses]
+    return [columns_of(responses, "responses")]
+
+
+def _counts(tables: Sequence[Columns]) -> dict[tuple[str, str], tuple[int, int]]:
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for columns in tables:
+        for name in ("participant", "set"):
+            if name not in columns:
+                raise InputError(f"responses: column {name!r} is missing; the columns are {', '.join(columns)}")
+        correct, total = _answers(columns)
+        for person, side, right, size in zip(columns["participant"], columns["set"], correct, total, strict=True):
+            if str(side) not in ("original", "new"):
+                raise InputError(f"responses: set must be 'original' or 'new'; got {side!r}")
+            so_far = counts.get((str(person), str(side)), (0, 0))
+            counts[str(person), str(side)] = (so_far[0] + right, so_far[1] + size)
+    return counts
+
+
+def _answers(columns: Columns) -> tuple[list[int], list[int]]:
+    if "correct" in columns:
+        correct = [int(float(value)) for value in columns["correct"]]
+        if "total" in columns:
+            return correct, [int(float(value)) for value in columns["total"]]
+        if not set(correct) <= {0, 1}:
+            raise InputError("responses: column 'correct' must hold 0 and 1 where there is no column 'total'")
+        return correct, [1] * len(correct)
+    if "response" in columns and "label" in columns:
+        pairs = zip(columns["response"], columns["label"], strict=True)
+        return [int(str(said) == str(truth)) for said, truth in pairs], [1] * len(columns["label"])
+    raise InputError("responses: need a column 'correct', or 'response' and 'label'")
+
+
+def _estimate(correct: int, total: int, confidence: float) -> Estimate:
+    low, high = clopper_pearson(correct, total, confidence)
+    p = correct / total
+    error = float(np.sqrt(p * (1 - p) / total))
+    return Estimate(p, error, float(low), float(high), confidence=confidence, method="Clopper–Pearson", n=total)
