@@ -2,11 +2,64 @@
 
 from __future__ import annotations
 
-import typer
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-app = typer.Typer()
+import typer
+from rich.table import Table
+
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr
+
+if TYPE_CHECKING:
+    from hardpan.audit import Audit
+
+app = typer.Typer(rich_markup_mode="rich")
 
 
 @app.command()
-def audit(data: str) -> None:
-    """Audit a dataset."""
+def audit(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset by name (digits), or an npz file.")],
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Audit a dataset: print a summary, and write a page that says how low its error can go.
+
+    The page goes to --out, or to audits/NAME. An npz file has the keys x_train, y_train, x_test, y_test; or x, y.
+
+    Example: [bold]hardpan audit digits --out audits/digits[/bold]
+    """
+    from hardpan import audit as audits
+    from hardpan.report.files import check_writable
+
+    folder = out or Path("audits") / (Path(data).stem or "data")
+    check_writable(folder)
+    with progress_on_stderr() as progress:
+        found = audits.run(data, audits.AuditConfig(seed=seed), progress)
+        path = found.save(folder)
+    emit(found, json, summary(found, path))
+
+
+def summary(found: Audit, path: Path) -> Table:
+    """The report in about ten lines: the numbers of the page, and where the page is."""
+    from hardpan.report import numbers
+
+    table = Table(
+        title=numbers.unbroken(found.headline),
+        title_justify="left",
+        title_style="bold",
+        show_header=False,
+        box=None,
+    )
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for section in found.sections:
+        for name, item in section.estimates.items():
+            table.add_row(name, numbers.unbroken(numbers.estimate(item)))
+    for tile in found.tiles:
+        if tile.value:
+            table.add_row(tile.title, numbers.unbroken(tile.value))
+    for sentence in found.lede:
+        table.add_row("Verdict", sentence)
+    table.add_row("Page", str(path))
+    return table

@@ -43,7 +43,7 @@ def percent_range(low: float, high: float) -> str:
 
     Example:
         >>> percent_range(0.0212, 0.0341), percent_range(0.0, 0.0341), percent_range(2e-9, 0.034)
-        ('2.1–3.4 %', '0.0–3.4 %', '2 × 10⁻⁹–3.4 %')
+        ('2.1–3.4 %', '0.0–3.4 %', '2.0 × 10⁻⁹–3.4 %')
     """
     if not (math.isfinite(low) and math.isfinite(high)):
         return NOTHING
@@ -75,6 +75,16 @@ def estimate(item: Estimate) -> str:
     decimals = _decimals(100 * item.value, 100 * spread)
     low, high = _fixed(100 * item.low, decimals), _fixed(100 * item.high, decimals)
     return f"{_fixed(100 * item.value, decimals)} % ({low}–{high} %)"
+
+
+def unbroken(text: str) -> str:
+    """Keep a number and its unit on one line.
+
+    Example:
+        >>> unbroken("3.4 % of 2.0 × 10⁻⁹").count(" ")
+        2
+    """
+    return text.replace(" %", "\u00a0%").replace(" × 10", "\u00a0×\u00a010").replace(" ± ", "\u00a0±\u00a0")
 
 
 def cell(value: Any) -> str:

@@ -150,11 +150,16 @@ def _read(name: str) -> str:
     return resources.files("hardpan.report").joinpath(name).read_text(encoding="utf-8")
 
 
+def _unbroken(value: Any) -> Any:
+    return numbers.unbroken(value) if type(value) is str else value
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("hardpan.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_unbroken,
         trim_blocks=True,
         lstrip_blocks=True,
     )

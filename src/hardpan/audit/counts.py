@@ -1,0 +1,86 @@
+"""The first part of an audit: what is in the dataset."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.audit.evidence import Evidence, Finding
+from hardpan.records import Chart, Section, Table
+
+MOST_BARS = 60
+MOST_ROWS = 1000
+
+
+def find(evidence: Evidence) -> Finding:
+    """Count the examples of each class in each part of the split."""
+    dataset, split = evidence.dataset, evidence.split
+    k = dataset.n_classes
+    parts = {"train": split.train, "validation": split.validation, "test": split.test}
+    counts = {name: np.bincount(evidence.labels[rows], minlength=k) for name, rows in parts.items()}
+    total = np.bincount(evidence.labels, minlength=k)
+    kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if dataset.x.ndim > 2 else "feature vectors"
+    size = int(np.prod(dataset.x.shape[1:]))
+    sentences = (
+        f"{dataset.name} holds {len(dataset):,} {kind} ({size:,} numbers each) in {k:,} classes.",
+        f"Everything below uses one split: {len(split.train):,} examples to train, {len(split.validation):,} to "
+        f"validate, {len(split.test):,} to test ({split.method}, seed {split.seed}).",
+        _balance(total, dataset.class_names),
+    )
+    shown, which = _chosen(total)
+    chart = Chart(
+        "bars",
+        f"Examples in each class{which}",
+        tuple({"name": dataset.class_names[c], "value": int(total[c])} for c in shown),
+        f"Bars of class sizes{which}: from {int(total.min()):,} to {int(total.max()):,} examples.",
+        {"x_title": "examples"},
+    )
+    order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
+    rows = tuple(
+        (
+            dataset.class_names[c],
+            int(total[c]),
+            *(int(counts[name][c]) for name in parts),
+            float(total[c] / total.sum()),
+        )
+        for c in order
+    )
+    title = "Per class" if k <= MOST_ROWS else f"Per class: the {MOST_ROWS:,} largest of {k:,}"
+    table = Table(title, ("class", "examples", *parts, "share"), rows)
+    section = Section(
+        "What is in it", sentences, charts=(chart,), tables=(table,), warnings=_warnings(evidence, counts)
+    )
+    return Finding(section)
+
+
+def _balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:
+    small, large = int(total.argmin()), int(total.argmax())
+    if total[small] == total[large]:
+        return f"Every class has {int(total[small]):,} examples."
+    return (
+        f"The smallest class ({names[small]}) has {int(total[small]):,} examples, the largest ({names[large]}) "
+        f"{int(total[large]):,}."
+    )
+
+
+def _chosen(total: NDArray[np.int64]) -> tuple[list[int], str]:
+    """The classes that a chart has room for, and words that say which they are."""
+    if len(total) <= MOST_BARS:
+        return list(range(len(total))), ""
+    order = np.argsort(-total, kind="stable").tolist()
+    half = MOST_BARS // 2
+    return order[:half] + order[-half:], f": the {half} largest and the {half} smallest of {len(total):,}"
+
+
+def _warnings(evidence: Evidence, counts: dict[str, NDArray[np.int64]]) -> tuple[str, ...]:
+    found = []
+    untrained = int((counts["train"] == 0).sum())
+    if untrained:
+        found.append(
+            f"{untrained:,} of {evidence.dataset.n_classes:,} classes have no training example: every test example "
+            "of theirs counts as an error of the classifiers below."
+        )
+    n_test = len(evidence.split.test)
+    if n_test < 1000:
+        found.append(f"The test part has only {n_test:,} examples, so the intervals below are wide.")
+    return tuple(found)

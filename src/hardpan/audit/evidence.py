@@ -1,0 +1,103 @@
+"""What every part of an audit works on, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import datasets
+from hardpan.datasets.checks import checked_labels, checked_x
+from hardpan.errors import InputError
+from hardpan.records import Dataset, Section, Split, Tile, record
+
+FEWEST_EXAMPLES = 10
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """Settings of an audit, saved with every report.
+
+    Attributes:
+        seed: chooses the split and seeds every draw.
+        confidence: level of all intervals.
+        rtol: relative standard error asked of the Gaussian Bayes errors.
+        temperatures: where the curve of the Gaussian Bayes error is drawn.
+    """
+
+    seed: int = 0
+    confidence: float = 0.95
+    rtol: float = 1e-3
+    temperatures: tuple[float, ...] = tuple(float(f"{t:.4g}") for t in np.geomspace(0.25, 4, 33))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What every part of the audit works on.
+
+    Attributes:
+        dataset: the examples.
+        labels: (N,) class numbers.
+        split: the one split.
+        features: (N, d) numbers: pixels as they are, feature vectors each scaled to deviation 1 on train.
+        config: the settings.
+    """
+
+    dataset: Dataset
+    labels: NDArray[np.int64]
+    split: Split
+    features: NDArray[Any]
+    config: AuditConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a part contributes: its section, tiles by their slot, words for the headline, method and sources."""
+
+    section: Section
+    tiles: Mapping[str, Tile] = field(default_factory=dict)
+    headline: str = ""
+    lede: tuple[str, ...] = ()
+    method: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+
+
+def gather(dataset: Dataset, config: AuditConfig) -> Evidence:
+    """Check that a dataset can be audited, split it and prepare its features; or refuse it in one sentence."""
+    name = dataset.name
+    if dataset.labels is None:
+        raise InputError(
+            f"{name}: has no labels; an audit needs a class number for every example (key y in an npz)"
+        )
+    x = checked_x(f"{name}: x", dataset.x)
+    labels = checked_labels(f"{name}: labels", dataset.labels, len(x))
+    if len(x) < FEWEST_EXAMPLES:
+        raise InputError(f"{name}: has {len(x)} examples; an audit needs at least {FEWEST_EXAMPLES}")
+    if len(np.unique(labels)) < 2:
+        raise InputError(f"{name}: all examples are of one class; an audit needs at least two classes")
+    split = datasets.split(dataset, config.seed)
+    if len(np.unique(labels[split.train])) < 2:
+        raise InputError(
+            f"{name}: the training part holds one class only; an audit needs examples of two classes in it"
+        )
+    return Evidence(dataset, labels, split, _features(x, split.train), config)
+
+
+def _features(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
+    flat = x.reshape(len(x), -1)
+    if flat.dtype.kind != "f" and x.ndim > 2:
+        return flat
+    scaled = flat.astype(np.float64)
+    # Dividing by the largest number first keeps squares of very large or very small ones representable.
+    largest = np.abs(scaled).max(axis=0 if x.ndim == 2 else None)
+    scaled /= np.where(largest > 0, largest, 1.0)
+    if x.ndim == 2:
+        deviation = scaled[train].std(axis=0)
+        scaled -= scaled[train].mean(axis=0)
+        # A feature that is constant up to rounding says nothing; dividing by its deviation would make it shout.
+        scaled /= np.where(deviation > 1e-12, deviation, 1.0)
+    return scaled

@@ -1,0 +1,242 @@
+"""The second part of an audit: how low can the error go?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hardpan import bayes
+from hardpan.audit.evidence import Evidence, Finding
+from hardpan.bayes import fitted, neighbours, verdict
+from hardpan.errors import InputError
+from hardpan.records import Chart, Estimate, Section, Table, Tile
+from hardpan.report import numbers
+
+MOST_CLASSES = 2000
+MOST_COVARIANCE_ROWS = 8192
+
+GAUSSIAN = "Gaussian model"
+NEIGHBOUR_BOUND = "Nearest-neighbour bound"
+GAUSSIAN_CLASSIFIER = "Gaussian classifier"
+NEIGHBOUR = "Nearest neighbour"
+
+METHOD = (
+    "The floor, or Bayes error, is the error of the best classifier that can exist: E = 1 − ∫ maxₖ πₖ pₖ(x) "
+    "dx, with πₖ the share of class k and pₖ its density. No amount of training gets below it on data of this "
+    "kind.",
+    "The Gaussian model gives every class its own mean and all classes one covariance, estimated inside the "
+    "classes of the training part and shrunk towards a sphere (Ledoit and Wolf). The Bayes error of that "
+    "model is computed to the stated accuracy; it is the floor of the model, and the floor of the data only "
+    "as far as the model fits. Temperature τ multiplies the covariance by τ²: it turns the difficulty of the "
+    "model up and down.",
+    "The error e of the nearest neighbour on the test part gives a bracket: the floor lies below e, because "
+    "no classifier is better than the best, and with unlimited training data above (K−1)/K · (1 − √(1 − "
+    "K/(K−1) · e)) (Cover and Hart). An estimate of the floor above the upper limit of any classifier's error "
+    "is refuted; the limits are Clopper and Pearson's, corrected for the number of classifiers (Bonferroni).",
+)
+CITATIONS = (
+    "Cover and Hart, “Nearest neighbor pattern classification”, 1967.",
+    "Clopper and Pearson, “The use of confidence or fiducial limits illustrated in the case of the binomial”, "
+    "1934.",
+    "Ledoit and Wolf, “A well-conditioned estimator for large-dimensional covariance matrices”, 2004.",
+    "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against "
+    "Bayes Optimality”, 2021.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianFloor:
+    """The Gaussian model's floor, its classifier's held-out error, and the floor at other temperatures."""
+
+    error: Estimate
+    classifier: Estimate
+    curve: Chart
+
+
+def find(evidence: Evidence) -> Finding:
+    """Estimate the floor in two ways, weigh both against held-out errors, and say what is left."""
+    config, split, labels = evidence.config, evidence.split, evidence.labels
+    bracket = neighbours.bracket(
+        evidence.features[split.train],
+        labels[split.train],
+        evidence.features[split.test],
+        labels[split.test],
+        n_classes=evidence.dataset.n_classes,
+        confidence=config.confidence,
+    )
+    floors, classifiers = {NEIGHBOUR_BOUND: bracket.lower}, {NEIGHBOUR: bracket.error}
+    warnings = [f"The lower end of the nearest-neighbour bracket assumes {bracket.lower_assumption}."]
+    curves: tuple[Chart, ...] = ()
+    try:
+        gaussian = gaussian_floor(evidence)
+    except InputError as reason:
+        warnings.append(f"There is no Gaussian model of this dataset: {reason}.")
+    else:
+        floors = {GAUSSIAN: gaussian.error} | floors
+        classifiers = {GAUSSIAN_CLASSIFIER: gaussian.classifier} | classifiers
+        curves = (gaussian.curve,)
+        warnings.append(
+            "The interval of the Gaussian model is that of its integral alone; it says nothing of how well the "
+            "model fits these data."
+        )
+        warnings += _misfit(gaussian)
+    weighed = verdict.weigh(floors, classifiers, confidence=config.confidence)
+    best = min(classifiers, key=lambda name: classifiers[name].value)
+    section = Section(
+        "The floor",
+        _sentences(weighed, best, classifiers[best]),
+        estimates={f"{name} (floor)": item for name, item in floors.items()}
+        | {f"{name} (held-out error)": item for name, item in classifiers.items()},
+        charts=(intervals(weighed, classifiers), *curves),
+        tables=(_table(weighed),),
+        warnings=tuple(warnings),
+    )
+    left = numbers.percent_range(weighed.low, weighed.high)
+    made = numbers.estimate(classifiers[best])
+    tiles = {
+        "floor": Tile(
+            "Floor", left, "The lowest possible error lies here, as far as the evidence of this page goes."
+        ),
+        "best": Tile("Best classifier here", made.partition(" (")[0], f"{best} on the test part: {made}."),
+    }
+    headline = (
+        f"On {evidence.dataset.name} the lowest possible error lies at {left}, as far as simple evidence tells; "
+        f"the best simple classifier here ({best.lower()}) makes {made}."
+    )
+    return Finding(section, tiles, headline, (weighed.sentence,), METHOD, CITATIONS)
+
+
+def _misfit(gaussian: GaussianFloor) -> list[str]:
+    """Say so where the model's classifier does worse than the model promises: then the model is not the data."""
+    promised, made = gaussian.error, gaussian.classifier
+    if made.low <= promised.value:
+        return []
+    return [
+        f"The Gaussian model promises its own classifier {numbers.percent(promised.value, promised.value / 20)} "
+        f"errors; on the test part it makes {numbers.estimate(made)}. So the model does not describe these data well, "
+        "and its floor deserves little trust, refuted or not."
+    ]
+
+
+def gaussian_floor(evidence: Evidence) -> GaussianFloor:
+    """Fit the Gaussian model on train; give its floor, its curve and the test error of its classifier."""
+    config, train, test = evidence.config, evidence.split.train, evidence.split.test
+    x, labels = evidence.features, evidence.labels
+    n_classes = len(np.unique(labels[train]))
+    if n_classes > MOST_CLASSES:
+        raise InputError(f"it is computed for at most {MOST_CLASSES:,} classes; got {n_classes:,}")
+    if min(x.shape[1], len(train)) > MOST_COVARIANCE_ROWS:
+        raise InputError(f"its covariance has at most {MOST_COVARIANCE_ROWS:,} rows; got {x.shape[1]:,} features")
+    model = fitted.fit_shared(x[train], labels[train])
+    error = bayes.gaussian(model.means, model.cov, model.priors, rtol=config.rtol, seed=config.seed)
+    error = replace(error, method=f"Bayes error of the model fitted on train ({error.method})")
+    wrong = int((model.decide(x[test]) != labels[test]).sum())
+    classifier = verdict.held_out_error(
+        wrong,
+        len(test),
+        method=f"plug-in classifier of the Gaussian model, {model.n:,} training examples, "
+        f"shrinkage {model.shrinkage:.2g}",
+        confidence=config.confidence,
+    )
+    return GaussianFloor(error, classifier, _curve(model, evidence))
+
+
+def _curve(model: fitted.SharedGaussian, evidence: Evidence) -> Chart:
+    found = bayes.gaussian_curve(
+        model.means, model.cov, model.priors, temperatures=evidence.config.temperatures, seed=evidence.config.seed
+    )
+    rows = tuple(
+        {"x": float(t), "y": e.value, "low": e.low, "high": e.high}
+        for t, e in zip(found.temperatures, found.estimates, strict=True)
+    )
+    first, last = rows[0], rows[-1]
+    return Chart(
+        "curve",
+        "The dial: Bayes error of the Gaussian model against temperature",
+        rows,
+        f"The Bayes error of the model rises from {numbers.percent(first['y'])} at temperature {first['x']:g} to "
+        f"{numbers.percent(last['y'])} at {last['x']:g}.",
+        {
+            "x_title": "temperature τ",
+            "y_title": "Bayes error",
+            "log": True,
+            "log_x": True,
+            "marks": ({"x": 1.0, "label": "as fitted"},),
+        },
+    )
+
+
+def intervals(weighed: verdict.Verdict, classifiers: dict[str, Estimate]) -> Chart:
+    """Every estimate of the floor and every classifier on one error axis, with the bracket that is left."""
+    rows = [
+        {
+            "name": item.floor,
+            "value": item.estimate.value,
+            "low": item.estimate.low,
+            "high": item.estimate.high,
+            "role": "refuted" if item.refuted else "floor",
+            "reason": item.sentence,
+        }
+        for item in weighed.weighings
+    ]
+    rows += [
+        {
+            "name": name,
+            "value": item.value,
+            "low": item.low,
+            "high": item.high,
+            "role": "ceiling",
+            "reason": "The floor lies below the upper end of this interval.",
+        }
+        for name, item in classifiers.items()
+    ]
+    left = numbers.percent_range(weighed.low, weighed.high)
+    told = "; ".join(f"{row['name']} {numbers.percent(float(str(row['value'])))}" for row in rows)
+    return Chart(
+        "intervals",
+        "Estimates of the floor, and the errors that classifiers make",
+        tuple(rows),
+        f"{told}. What is left for the floor: {left}. {weighed.sentence}",
+        {"x_title": "error", "log": _wide(rows), "bracket": (weighed.low, weighed.high)},
+    )
+
+
+def _wide(rows: list[dict[str, Any]]) -> bool:
+    """Whether the numbers span so much that a linear axis would press the small ones together."""
+    values = [float(row["value"]) for row in rows if row["value"] > 0]
+    return bool(values) and max(values) > 30 * min(values)
+
+
+def _sentences(weighed: verdict.Verdict, best: str, error: Estimate) -> tuple[str, ...]:
+    left = numbers.percent_range(weighed.low, weighed.high)
+    level = f"{100 * weighed.confidence:g} %"
+    lower = (
+        f"Its lower end comes from: {weighed.low_from}."
+        if weighed.low_from
+        else "No estimate bounds it from below."
+    )
+    share = math.floor(1 / max(weighed.high, 1e-12))
+    return (
+        f"{best} makes {numbers.estimate(error)} errors on the test part. The best classifier that can exist "
+        f"makes at most {numbers.percent(weighed.high, weighed.high / 20)} (confidence {level}): one error in "
+        f"{share:,} examples or fewer.",
+        f"What is left for the floor is {left}. {lower} Its upper end is the limit of: {weighed.high_from}.",
+        *(item.sentence for item in weighed.weighings),
+    )
+
+
+def _table(weighed: verdict.Verdict) -> Table:
+    rows = tuple(
+        (
+            item.floor,
+            numbers.estimate(item.estimate),
+            "refuted" if item.refuted else "stands",
+            item.refuted_by or None,
+            numbers.percent(item.limit, item.limit / 20),
+        )
+        for item in weighed.weighings
+    )
+    return Table("Verdict", ("estimate of the floor", "value", "verdict", "refuted by", "limit"), rows)
