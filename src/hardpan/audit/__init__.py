@@ -28,8 +28,8 @@ __all__ = ["PARTS", "Audit", "AuditConfig", "Evidence", "Finding", "run"]
 Progress = Callable[[str, float], None]
 
 PARTS: dict[str, Callable[[Evidence], Finding]] = {
-    "counting the classes": counts.find,
     "looking for the floor": floor.find,
+    "counting the classes": counts.find,
 }
 
 # The five numbers of every report, in order; what stands here is shown until a part finds the number.
@@ -110,7 +110,7 @@ def run(
     Example:
         >>> audit = run("digits")
         >>> [section.title for section in audit.sections]
-        ['What is in it', 'The floor']
+        ['The floor', 'What is in it']
     """
     config = config or AuditConfig()
     report = progress or (lambda step, fraction: None)

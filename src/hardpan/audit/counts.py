@@ -36,17 +36,10 @@ def find(evidence: Evidence) -> Finding:
         {"x_title": "examples"},
     )
     order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
-    rows = tuple(
-        (
-            dataset.class_names[c],
-            int(total[c]),
-            *(int(counts[name][c]) for name in parts),
-            float(total[c] / total.sum()),
-        )
-        for c in order
-    )
+    columns = (total, *counts.values())
+    rows = tuple((dataset.class_names[c], *(int(column[c]) for column in columns)) for c in order)
     title = "Per class" if k <= MOST_ROWS else f"Per class: the {MOST_ROWS:,} largest of {k:,}"
-    table = Table(title, ("class", "examples", *parts, "share"), rows)
+    table = Table(title, ("class", "examples", *parts), rows)
     section = Section(
         "What is in it", sentences, charts=(chart,), tables=(table,), warnings=_warnings(evidence, counts)
     )

@@ -116,8 +116,8 @@ def _misfit(gaussian: GaussianFloor) -> list[str]:
         return []
     return [
         f"The Gaussian model promises its own classifier {numbers.percent(promised.value, promised.value / 20)} "
-        f"errors; on the test part it makes {numbers.estimate(made)}. So the model does not describe these data well, "
-        "and its floor deserves little trust, refuted or not."
+        f"errors; on the test part it makes {numbers.estimate(made)}. So the model does not describe these data "
+        "well, and its floor deserves little trust, refuted or not."
     ]
 
 

@@ -89,7 +89,7 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
     x = alt.X(
         "x:Q",
         title=_axis_title(str(chart.options.get("x_title", "")), log_x),
-        scale=alt.Scale(type="log" if log_x else "linear", nice=False, zero=False),
+        scale=alt.Scale(type="log", nice=False) if log_x else alt.Scale(nice=False, zero=False),
         axis=alt.Axis(format="~g", labelFlush=False, **_x_ticks([float(row["x"]) for row in rows], log_x)),
     )
 
