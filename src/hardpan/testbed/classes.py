@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hardpan.stats.intervals import clopper_pearson
 
 REMEDY = "map them to one numbering first, or switch the class check off if this is meant"
 
-# A gain in accuracy from renaming classes counts as a wrong class map only beyond this and five standard errors.
+# A gain in accuracy from renaming classes counts as a wrong class map only beyond this and four standard errors.
 _GAIN = 0.05
 _SURE = 0.9999
 _LOOK_CLOSER = 20_000
@@ -64,14 +65,15 @@ def check_predictions(
         right = block[:, :, 0] == labels
         accuracies[part] = right.mean(axis=1)
         hits = np.add.reduceat(right[:, order], starts, axis=1, dtype=np.int64)
-        never = ((hits == 0) * sizes).sum(axis=1) / len(labels)
+        rarely = hits < 0.25 * accuracies[part, None] * sizes
+        poor = (rarely * sizes).sum(axis=1) / len(labels)
         low, high = block.min(axis=(1, 2)), block.max(axis=(1, 2))
         for i, model in enumerate(models[part]):
             _check_order(model, block[i], labels, where)
             if low[i] < classes[0] or high[i] > classes[-1]:
                 _refuse_range(model, block[i, :, 0], (int(low[i]), int(high[i])), labels, classes, where)
-            # A wrong class map leaves classes that are never right; other models need no closer look.
-            if never[i] >= _GAIN or accuracies[start + i] < 2.0 / len(classes):
+            # A wrong class map leaves classes that are hardly ever right; other models need no closer look.
+            if poor[i] >= _GAIN or accuracies[start + i] < 2.0 / len(classes):
                 _look_closer(model, block[i, :, 0], labels, classes, where)
     return accuracies
 
@@ -117,7 +119,7 @@ def _refuse_range(
 ) -> None:
     span = f"predictions of model {model} on the {where} set run from {reach[0]} to {reach[1]}"
     own = f"the labels from {classes[0]} to {classes[-1]}"
-    shift = _shift(guesses, labels, classes)
+    shift = _shift(guesses, labels, classes, _rename(guesses, labels))
     if shift is not None:
         raise InputError(f"{span}, {own}: the predictions look shifted by one ({shift:+d}); {REMEDY}")
     raise InputError(
@@ -130,18 +132,11 @@ def _look_closer(model: str, guesses: Predictions, labels: Predictions, classes:
     named = np.unique(guesses)
     if len(named) < 2:
         return  # A constant guess carries no class map that could be wrong.
-    chosen = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
-    guess, label = guesses[chosen], labels[chosen]
-    half = len(chosen) // 2
-    mapping = _majority_map(guess[:half], label[:half])
-    renamed = np.array([mapping.get(int(item), int(classes[0]) - 1) for item in guess[half:]])
-    truth = label[half:]
-    direct, by_map = float(np.mean(guess[half:] == truth)), float(np.mean(renamed == truth))
-    margin = _margin(len(truth))
-    commonest = np.unique(truth, return_counts=True)[1].max() / len(truth)
+    renamed = _rename(guesses, labels)
+    commonest = np.unique(labels, return_counts=True)[1].max() / len(labels)
     say = f"predictions of model {model} on the {where} set are right on {100 * np.mean(guesses == labels):.1f} %"
-    if by_map - direct > margin and by_map > commonest + margin:
-        shift = _shift(guesses, labels, classes)
+    if renamed.gain_is_real and renamed.accuracy > commonest + _GAIN:
+        shift = _shift(guesses, labels, classes, renamed)
         if shift is not None:
             raise InputError(
                 f"{say}, and on far more once shifted: they look shifted by one ({shift:+d}); {REMEDY}"
@@ -151,10 +146,10 @@ def _look_closer(model: str, guesses: Predictions, labels: Predictions, classes:
                 f"{say} and name only {len(named)} of {len(classes)} classes: "
                 f"they look like the numbering of a subset; {REMEDY}"
             )
-        first = next(key for key in sorted(mapping, key=_rarity(guess, label, mapping)) if mapping[key] != key)
+        first = next(key for key, label in renamed.mapping.items() if key != label)
         raise InputError(
-            f"{say}, but on {100 * by_map:.1f} % once classes are renamed (its class {first} stands mostly on "
-            f"examples of class {mapping[first]}): they look permuted; {REMEDY}"
+            f"{say}, but on {100 * renamed.accuracy:.1f} % once classes are renamed (its class {first} stands "
+            f"mostly on examples of class {renamed.mapping[first]}): they look permuted; {REMEDY}"
         )
     _check_subset(say, guesses, labels, named, classes)
     high = float(clopper_pearson(int(np.sum(guesses == labels)), len(labels), _SURE)[1])
@@ -179,29 +174,58 @@ def _check_subset(
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """How right the guesses are once each guessed class is renamed to the label it stands on most often.
+
+    The renaming is learnt on one half of the examples and judged on the other, and the other way round, so that
+    guesses without any information gain nothing.
+    """
+
+    accuracy: float
+    gain_is_real: bool
+    mapping: dict[int, int]
+
+
+def _rename(guesses: Predictions, labels: Predictions) -> _Renamed:
+    chosen = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
+    guess, label = guesses[chosen].astype(np.int64), labels[chosen].astype(np.int64)
+    half = len(chosen) // 2
+    halves = (slice(None, half), slice(half, None))
+    right = np.empty(len(chosen), dtype=np.bool_)
+    for learn, judge in (halves, halves[::-1]):
+        mapping = _majority_map(guess[learn], label[learn])
+        unknown = int(label.min()) - 1
+        right[judge] = np.array([mapping.get(item, unknown) for item in guess[judge].tolist()]) == label[judge]
+    direct = guess == label
+    gain = float(right.mean() - direct.mean())
+    error = float(np.sqrt(np.mean(right != direct) / len(chosen)))
+    return _Renamed(float(right.mean()), gain > max(_GAIN, 4.0 * error), _majority_map(guess, label))
+
+
 def _majority_map(guess: Predictions, label: Predictions) -> dict[int, int]:
+    """The commonest label by guessed class, the surest first."""
+    if len(guess) == 0:
+        return {}
     lowest = int(min(guess.min(), label.min()))
     width = int(max(guess.max(), label.max())) - lowest + 1
-    pairs, counts = np.unique((guess.astype(np.int64) - lowest) * width + (label - lowest), return_counts=True)
-    rising = np.argsort(counts, kind="stable")
-    return {int(pair // width) + lowest: int(pair % width) + lowest for pair in pairs[rising]}
+    pairs, counts = np.unique((guess - lowest) * width + (label - lowest), return_counts=True)
+    mapping: dict[int, int] = {}
+    for pair in pairs[np.argsort(-counts, kind="stable")].tolist():
+        mapping.setdefault(pair // width + lowest, pair % width + lowest)
+    return mapping
 
 
-def _rarity(guess: Predictions, label: Predictions, mapping: dict[int, int]) -> Any:
-    def falling_support(key: int) -> int:
-        return -int(np.count_nonzero((guess == key) & (label == mapping[key])))
-
-    return falling_support
-
-
-def _shift(guesses: Predictions, labels: Predictions, classes: Predictions) -> int | None:
+def _shift(guesses: Predictions, labels: Predictions, classes: Predictions, renamed: _Renamed) -> int | None:
     direct = float(np.mean(guesses == labels))
     lowest, size = int(classes[0]), int(classes[-1] - classes[0]) + 1
-    wide = guesses.astype(np.int64)
+    wide = guesses.astype(np.int64) - lowest
+    inside = wide.min() >= 0 and wide.max() < size
     for step in (1, -1):
-        moved = float(np.mean(wide - step == labels))
-        around = float(np.mean((wide - step - lowest) % size + lowest == labels))
-        if max(moved, around) - direct > max(_margin(len(labels)), direct):
+        moved = (wide - step) % size if inside else wide - step
+        share = float(np.mean(moved == labels - lowest))
+        # A shift has to explain nearly all that any renaming could.
+        if share - direct > _GAIN and share > 0.8 * renamed.accuracy:
             return step
     return None
 

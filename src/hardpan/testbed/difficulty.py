@@ -57,7 +57,8 @@ def difficulty_from_line(u: ArrayLike, v: ArrayLike, sigma: float, mu: float = 0
     if (slope <= 0).any():
         raise InputError(f"u must be above 0 in the difficulty model; got {slope[slope <= 0].flat[0]:g}")
     variance = (sigma**2 + 1.0) / slope**2 - 1.0
-    second = np.sqrt(np.where(variance < 0, np.nan, variance))
+    # A spread of exactly 0 may come back a rounding error below it.
+    second = np.sqrt(np.where(variance < -1e-12, np.nan, np.maximum(variance, 0.0)))
     return np.asarray(mu - offset * np.sqrt(second**2 + 1.0)), np.asarray(second)
 
 

@@ -174,8 +174,8 @@ def _named(arrays: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         unknown = classes[place] != text
         if unknown.any():
             raise InputError(
-                f"predictions on the {side} set name the class {text[unknown].flat[0]!r}, which the labels do not "
-                "have: they look made for other classes; map the names first"
+                f"predictions on the {side} set name the class {str(text[unknown].flat[0])!r}, which the labels do "
+                "not have: they look made for other classes; map the names first"
             )
         numbered.append(place.astype(np.int64))
     return numbered

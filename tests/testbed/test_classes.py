@@ -1,0 +1,196 @@
+"""A wrong class map has to be refused, with a sentence that says what looks wrong; an odd but right one has not."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardpan.errors import InputError
+from hardpan.testbed import outcomes, set_predictions
+
+CLASSES = 10
+
+
+def labelled(n: int, seed: int, classes: int = CLASSES) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(np.arange(n) % classes)
+
+
+def guesses(labels: np.ndarray, accuracy: float, seed: int, classes: int = CLASSES) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    wrong = (labels + rng.integers(1, classes, size=len(labels))) % classes
+    return np.where(rng.random(len(labels)) < accuracy, labels, wrong)
+
+
+ORIGINAL, NEW = labelled(2000, 1), labelled(1200, 2)
+
+
+def check(original: np.ndarray, new: np.ndarray, *, labels=(ORIGINAL, NEW), **choices: object) -> None:
+    outcomes(
+        set_predictions(["m"], original[None], labels[0], "original"),
+        set_predictions(["m"], new[None], labels[1], "new"),
+        **choices,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("accuracy", [0.1, 0.3, 0.6, 0.99, 1.0])
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_honest_models_pass(accuracy: float, classes: int) -> None:
+    accuracy = max(accuracy, 1 / classes)
+    labels = labelled(2000, 1, classes), labelled(600, 2, classes)
+    for seed in range(5):
+        made = [guesses(part, accuracy, seed, classes) for part in labels]
+        check(made[0], made[1], labels=labels)
+
+
+def test_a_constant_guess_passes() -> None:
+    check(np.full(2000, 3), np.full(1200, 3))
+
+
+def test_a_majority_guess_on_unbalanced_labels_passes() -> None:
+    labels = np.repeat([0, 1], [1900, 100]), np.repeat([0, 1], [550, 50])
+    check(np.zeros(2000, dtype=int), np.zeros(600, dtype=int), labels=labels)
+    check(np.ones(2000, dtype=int), np.ones(600, dtype=int), labels=labels)
+
+
+@settings(max_examples=25)
+@given(st.permutations(range(CLASSES)), st.sampled_from([0.5, 0.8, 0.97]))
+def test_permuted_classes(order: list[int], accuracy: float) -> None:
+    table = np.array(order)
+    if (table == np.arange(CLASSES)).all():
+        return
+    with pytest.raises(InputError, match=r"new set are right on .*(permuted|shifted by one)"):
+        check(guesses(ORIGINAL, accuracy, 3), table[guesses(NEW, accuracy, 4)])
+
+
+def test_two_classes_exchanged() -> None:
+    table = np.arange(CLASSES)
+    table[[3, 5]] = [5, 3]
+    with pytest.raises(
+        InputError, match=r"its class [35] stands mostly on examples of class [35]\): they look permuted"
+    ):
+        check(table[guesses(ORIGINAL, 0.95, 3)], guesses(NEW, 0.9, 4))
+
+
+def test_answers_of_a_two_class_model_the_wrong_way_round() -> None:
+    labels = labelled(500, 1, 2), labelled(200, 2, 2)
+    with pytest.raises(InputError, match=r"permuted|shifted"):
+        check(1 - guesses(labels[0], 0.9, 3, 2), guesses(labels[1], 0.9, 4, 2), labels=labels)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_shifted_by_one_beyond_the_range(step: int) -> None:
+    with pytest.raises(InputError, match=rf"original set run from .* shifted by one \({re.escape(f'{step:+d}')}\)"):
+        check(guesses(ORIGINAL, 0.9, 3) + step, guesses(NEW, 0.9, 4) + step)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_shifted_by_one_and_wrapped_around(step: int) -> None:
+    with pytest.raises(InputError, match=rf"they look shifted by one \({re.escape(f'{step:+d}')}\)"):
+        check((guesses(ORIGINAL, 0.9, 3) + step) % CLASSES, guesses(NEW, 0.9, 4))
+
+
+def test_labels_counted_from_one_are_fine_when_all_do() -> None:
+    check(guesses(ORIGINAL, 0.9, 3) + 1, guesses(NEW, 0.9, 4) + 1, labels=(ORIGINAL + 1, NEW + 1))
+
+
+def test_another_number_of_classes() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=r"another number of classes \(100, not 10\)"):
+        check(np.concatenate([[99, 0], rng.integers(0, 100, 1998)]), guesses(NEW, 0.9, 4))
+
+
+def test_numbering_of_a_subset() -> None:
+    labels = labelled(3000, 1, 20), labelled(900, 2, 20)
+    # The model knows only the even classes and numbers them 0..9; on the others it guesses.
+    compact = [guesses(part // 2, 0.95, 5, 10) for part in labels]
+    with pytest.raises(InputError, match="name only 10 of 20 classes: they look like the numbering of a subset"):
+        check(compact[0], compact[1], labels=labels)
+
+
+def test_a_model_made_for_a_subset() -> None:
+    made = [np.where(part < 5, guesses(part % 5, 0.95, 3, 5), part % 5) for part in (ORIGINAL, NEW)]
+    with pytest.raises(InputError, match="subset"):
+        check(made[0], made[1])
+
+
+def test_labels_of_a_subset() -> None:
+    few = NEW % 5
+    with pytest.raises(InputError, match="labels of the new set name 5 of the 10 classes of the original set"):
+        check(guesses(ORIGINAL, 0.9, 3), guesses(few, 0.9, 4), labels=(ORIGINAL, few))
+
+
+def test_a_small_set_may_miss_classes_by_chance() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 200, 20_000), rng.integers(0, 200, 300)
+    assert len(np.unique(labels[1])) < 200
+    check(guesses(labels[0], 0.8, 3, 200), guesses(labels[1], 0.7, 4, 200), labels=labels)
+
+
+def test_examples_out_of_order() -> None:
+    shuffled = np.random.default_rng(0).permutation(guesses(NEW, 0.9, 4))
+    with pytest.raises(InputError, match="no better than chance: its predictions and the labels look out of order"):
+        check(guesses(ORIGINAL, 0.9, 3), shuffled)
+
+
+def test_far_below_chance() -> None:
+    # Wrong in a way that no renaming repairs: any class but the right one.
+    wrong = [
+        (part + np.random.default_rng(5).integers(1, CLASSES, len(part))) % CLASSES for part in (ORIGINAL, NEW)
+    ]
+    with pytest.raises(InputError, match="far below the 10 % of chance"):
+        check(wrong[0], wrong[1])
+
+
+def top_five(labels: np.ndarray, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    order = np.argsort(rng.random((len(labels), CLASSES)) + 2.0 * (np.arange(CLASSES) != labels[:, None]), axis=1)
+    swap = rng.random(len(labels)) < 0.2
+    order[swap, :2] = order[swap, 1::-1]
+    return order[:, :5]
+
+
+def test_columns_in_rising_order() -> None:
+    good = top_five(ORIGINAL, 1), top_five(NEW, 2)
+    outcome = outcomes(
+        set_predictions(["m"], good[0][None], ORIGINAL, "original"),
+        set_predictions(["m"], good[1][None], NEW, "new"),
+        metric="top5",
+    )
+    assert outcome.original.all()
+    with pytest.raises(
+        InputError, match=r"column 5 is right on .*rising instead of falling order; give the best guess"
+    ):
+        check(good[0], good[1][:, ::-1])
+
+
+def test_the_check_can_be_switched_off_or_told_the_classes() -> None:
+    check((guesses(ORIGINAL, 0.9, 3) + 1) % CLASSES, guesses(NEW, 0.9, 4), check_classes=False)
+    rare = np.where(NEW == 0, 1, NEW)
+    check(guesses(ORIGINAL, 0.9, 3), guesses(rare, 0.9, 4), labels=(ORIGINAL, rare), n_classes=10)
+    with pytest.raises(InputError, match="labels of the original set run from 0 to 9, beyond the 5 classes"):
+        check(guesses(ORIGINAL, 0.9, 3), guesses(NEW, 0.9, 4), n_classes=5)
+
+
+def test_class_names() -> None:
+    names = np.array([f"class {index}" for index in range(CLASSES)])
+    check(names[guesses(ORIGINAL, 0.9, 3)], names[guesses(NEW, 0.9, 4)], labels=(names[ORIGINAL], names[NEW]))
+    said = names[guesses(NEW, 0.9, 4)].astype(object)
+    said[7] = "zebra"
+    with pytest.raises(InputError, match="name the class 'zebra', which the labels do not have"):
+        check(names[guesses(ORIGINAL, 0.9, 3)], said.astype(str), labels=(names[ORIGINAL], names[NEW]))
+
+
+def test_shapes_and_metrics() -> None:
+    with pytest.raises(InputError, match=r"predictions must be \(models, examples\)"):
+        set_predictions(["a", "b"], np.zeros((3, 4), dtype=int), np.zeros(5, dtype=int), "original")
+    with pytest.raises(InputError, match="top5 needs 5 guesses an example; the original set has 1"):
+        check(guesses(ORIGINAL, 0.9, 3), guesses(NEW, 0.9, 4), metric="top5")
+    with pytest.raises(InputError, match="metric must be top1"):
+        check(guesses(ORIGINAL, 0.9, 3), guesses(NEW, 0.9, 4), metric="f1")
+    with pytest.raises(InputError, match="share no model name"):
+        outcomes(
+            set_predictions(["a"], guesses(ORIGINAL, 0.9, 3), ORIGINAL, "original"),
+            set_predictions(["b"], guesses(NEW, 0.9, 4), NEW, "new"),
+        )

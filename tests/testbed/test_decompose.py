@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from hardpan import stats, testbed
+from hardpan.errors import InputError
+
+
+def planted(slope: float, offset: float, total: int = 10_000, **more: object) -> testbed.Counts:
+    original = np.linspace(0.6, 0.95, 30)
+    names = [f"m{i}" for i in range(30)]
+    correct = np.round(original * 50_000), np.round((slope * original + offset) * total)
+    return testbed.counts_table(names, correct[0], 50_000, correct[1], total, **more)  # type: ignore[arg-type]
+
+
+def test_a_set_of_ten_thousand_explains_a_point_or_two() -> None:
+    """Section 2 of the paper: at most ±1 % at level 95 %, ±2 % at 99.99 %, for one model."""
+    for level, most in ((0.95, 0.01), (0.9999, 0.02)):
+        for share in (0.5, 0.7, 0.9):
+            low, high = (float(x) for x in stats.clopper_pearson(share * 1e4, 1e4, level))
+            assert max(share - low, high - share) <= most
+
+
+def test_parts_add_up_and_uniform_limits_are_wider() -> None:
+    result = testbed.decompose(planted(1.1, -0.2), bootstrap=1000)
+    for part in result.parts:
+        assert part.generalization.low <= 0 <= part.generalization.high
+        assert part.remainder.low == pytest.approx(part.gap - part.generalization.high)
+        assert part.remainder.high == pytest.approx(part.gap - part.generalization.low)
+        assert part.uniform_generalization.low < part.generalization.low
+        assert part.uniform_remainder.low < part.remainder.low
+    assert result.beyond_chance == 30
+    assert 0 < result.largest_chance < 0.02
+
+
+def test_no_drop_is_within_chance() -> None:
+    result = testbed.decompose(planted(1.0, -0.001), bootstrap=1000)
+    assert result.beyond_chance == 0
+
+
+@pytest.mark.parametrize(
+    ("slope", "offset", "words", "p"),
+    [(1.3, -0.3, "No diminishing returns", 1.0), (0.7, 0.2, "Diminishing returns", 0.0)],
+)
+def test_verdict_on_the_slope(slope: float, offset: float, words: str, p: float) -> None:
+    result = testbed.decompose(planted(slope, offset), bootstrap=1000)
+    assert result.verdict.startswith(words)
+    assert result.diminishing_p == p
+
+
+def test_an_undecided_slope() -> None:
+    rng = np.random.default_rng(1)
+    original = np.linspace(0.6, 0.9, 12)
+    new = original - 0.1 + rng.normal(0, 0.05, 12)
+    table = testbed.counts_table(
+        [str(i) for i in range(12)], np.round(original * 1e4), 10_000, np.round(new * 1e4), 10_000
+    )
+    result = testbed.decompose(table, bootstrap=2000)
+    assert result.verdict.startswith("Undecided")
+    assert result.spread.startswith("Probit slope")
+
+
+def test_gap_by_date_is_the_planted_slope() -> None:
+    dates = np.linspace(2010, 2018, 30)
+    original = np.linspace(0.6, 0.95, 30)
+    new = original - (0.02 + 0.01 * (dates - 2010))
+    table = testbed.counts_table(
+        [str(i) for i in range(30)], np.round(original * 1e6), 10**6, np.round(new * 1e6), 10**6, date=list(dates)
+    )
+    result = testbed.decompose(table, bootstrap=500)
+    assert result.by_date is not None
+    assert result.by_date.value == pytest.approx(0.01, abs=1e-6)
+    assert result.by_date.low <= result.by_date.value <= result.by_date.high
+    assert testbed.decompose(planted(1.1, -0.2), bootstrap=500).by_date is None
+    with pytest.raises(InputError, match="at least 3 models with dates"):
+        testbed.gap_by_date(planted(1.1, -0.2))
+
+
+def test_constant_adaptivity_is_not_claimed() -> None:
+    notes = " ".join(testbed.decompose(planted(1.0, -0.1), bootstrap=200).notes)
+    assert "cannot be told from a distribution gap" in notes

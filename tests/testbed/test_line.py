@@ -1,0 +1,168 @@
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from hardpan import records, stats, testbed
+from hardpan.errors import InputError
+from hardpan.testbed.redraw import accuracy_covariance
+
+RNG = np.random.default_rng(0)
+ORIGINAL = np.sort(RNG.uniform(0.6, 0.95, 40))
+NEW = 1.3 * ORIGINAL - 0.35 + RNG.normal(0, 0.01, 40)
+
+
+def test_agrees_with_polyfit_and_numpy_quantiles() -> None:
+    fit = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000, seed=1)
+    np.testing.assert_allclose([fit.slope.value, fit.offset.value], np.polyfit(ORIGINAL, NEW, 1), rtol=1e-10)
+    assert fit.r2 == pytest.approx(np.corrcoef(ORIGINAL, NEW)[0, 1] ** 2)
+    assert (fit.n, fit.scale, fit.resample) == (40, "linear", "models")
+    expected = np.quantile(fit.draws, [0.025, 0.975], axis=0)
+    np.testing.assert_allclose([[fit.slope.low, fit.offset.low], [fit.slope.high, fit.offset.high]], expected)
+    assert fit.slope.low < 1.3 < fit.slope.high
+
+
+def test_interval_matches_a_loop_of_polyfit() -> None:
+    rng = np.random.default_rng(5)
+    loop = []
+    for _ in range(4000):
+        rows = rng.integers(0, 40, 40)
+        loop.append(np.polyfit(ORIGINAL[rows], NEW[rows], 1))
+    fit = testbed.fit_line(ORIGINAL, NEW, bootstrap=40_000)
+    low, high = np.quantile(loop, [0.025, 0.975], axis=0)
+    width = fit.slope.high - fit.slope.low
+    assert abs(fit.slope.low - low[0]) < 0.06 * width
+    assert abs(fit.slope.high - high[0]) < 0.06 * width
+
+
+@pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
+def test_an_exact_line_is_found_on_every_scale(scale: str) -> None:
+    new = stats.from_scale(0.9 * stats.to_scale(ORIGINAL, scale) - 0.2, scale)  # type: ignore[arg-type]
+    fit = testbed.fit_line(ORIGINAL, np.clip(new, 0, 1), scale=scale, bootstrap=500)
+    assert fit.slope.value == pytest.approx(0.9, abs=1e-9)
+    assert fit.offset.value == pytest.approx(-0.2, abs=1e-9)
+    assert fit.r2 == pytest.approx(1.0)
+    np.testing.assert_allclose(fit.predict(ORIGINAL), new, atol=1e-9)
+    low, high = fit.band(ORIGINAL)
+    np.testing.assert_allclose(low, new, atol=1e-9)
+    np.testing.assert_allclose(high, new, atol=1e-9)
+
+
+def test_band_holds_the_line_and_is_narrowest_inside() -> None:
+    fit = testbed.fit_line(ORIGINAL, NEW, scale="probit", bootstrap=5000)
+    x = np.linspace(0.5, 0.99, 200).reshape(2, 100)
+    low, high = fit.band(x)
+    line = fit.predict(x)
+    assert low.shape == (2, 100)
+    assert (low <= line).all()
+    assert (line <= high).all()
+    at = [float(np.diff(np.array(fit.band(v)).ravel())[0]) for v in (0.61, 0.8, 0.94)]
+    assert at[1] < at[0]
+    error = fit.prediction_error([0.8])[0]
+    assert error == pytest.approx(at[1] / (2 * 1.96), rel=0.1)
+
+
+def test_bca_and_levels() -> None:
+    wide = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000, confidence=0.99)
+    plain = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000)
+    corrected = testbed.fit_line(ORIGINAL, NEW, bootstrap=20_000, interval="bca")
+    assert wide.slope.low < plain.slope.low
+    assert corrected.slope.low == pytest.approx(plain.slope.low, abs=0.3 * (plain.slope.high - plain.slope.low))
+    assert "bca" in corrected.slope.method
+
+
+def test_seeds_and_json() -> None:
+    one, same, other = (testbed.fit_line(ORIGINAL, NEW, bootstrap=3000, seed=seed) for seed in (1, 1, 2))
+    assert one.slope == same.slope
+    assert one.slope.low != other.slope.low
+    again = records.from_json(records.to_json(one.compact()))
+    assert again.slope == one.slope
+    with pytest.raises(InputError, match="no bootstrap draws"):
+        again.band(0.8)
+    assert again.predict(0.8) == one.predict(0.8)
+
+
+def test_three_models_leave_out_degenerate_resamples() -> None:
+    fit = testbed.fit_line([0.5, 0.6, 0.7], [0.4, 0.5, 0.65], bootstrap=2000)
+    assert np.isfinite([fit.slope.low, fit.slope.high]).all()
+    assert "were left out" in fit.slope.notes[0]
+
+
+def simulated() -> testbed.Outcomes:
+    return testbed.simulate(np.linspace(0.5, 3.0, 25), examples=(4000, 2000), seed=3)
+
+
+def test_redrawing_examples_matches_really_redrawing_them() -> None:
+    outcomes = simulated()
+    rng = np.random.default_rng(0)
+    slopes = []
+    for _ in range(400):
+        rows = rng.integers(0, 4000, 4000), rng.integers(0, 2000, 2000)
+        x, y = outcomes.original[:, rows[0]].mean(axis=1), outcomes.new[:, rows[1]].mean(axis=1)
+        slopes.append(float(stats.fit_lines(ndtri(x), ndtri(y))[0]))
+    counts = outcomes.counts()
+    fit = testbed.fit_line(
+        counts.original_accuracy,
+        counts.new_accuracy,
+        scale="probit",
+        bootstrap=4000,
+        resample="examples",
+        sampling=testbed.sampling_of(outcomes),
+    )
+    assert fit.slope.stderr == pytest.approx(np.std(slopes), rel=0.12)
+
+
+def test_independent_counts_and_both() -> None:
+    counts = simulated().counts()
+    fits = {
+        resample: testbed.fit_line(
+            counts.original_accuracy,
+            counts.new_accuracy,
+            bootstrap=4000,
+            resample=resample,
+            sampling=testbed.sampling_of(counts),
+        )
+        for resample in ("models", "examples", "both")
+    }
+    assert fits["both"].slope.stderr > fits["examples"].slope.stderr
+    assert fits["both"].slope.stderr > fits["models"].slope.stderr
+    assert "models and examples" in fits["both"].slope.method
+
+
+def test_covariance_of_shared_examples() -> None:
+    right = RNG.random((5, 9000)) < 0.7
+    np.testing.assert_allclose(accuracy_covariance(right), np.cov(right, bias=True) / 9000, atol=1e-12)
+
+
+def test_ends_have_a_place_when_totals_are_known() -> None:
+    table = testbed.counts_table(list("abcd"), [10, 9, 8, 7], 10, [10, 8, 7, 0], 10)
+    fit = testbed.compare(table, scale="probit", bootstrap=500).fit
+    assert np.isfinite(fit.slope.value)
+    with pytest.raises(InputError, match="strictly between 0 and 1 on the probit scale; got 1"):
+        testbed.fit_line([1.0, 0.9, 0.8], [0.9, 0.8, 0.7], scale="probit")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"original": [90, 80, 70]}, "original must be accuracies in 0..1; got 90: divide percentages by 100"),
+        ({"original": [0.9, 0.8]}, "same 3 or more models; got 2 and 3"),
+        ({"original": [0.9, 0.9, 0.9]}, "all are equal"),
+        ({"original": [0.9, np.nan, 0.8]}, "got nan"),
+        ({"scale": "log"}, "scale must be one of"),
+        ({"bootstrap": 0}, "at least 2; got 0"),
+        ({"resample": "labels"}, "resample must be one of models, examples, both"),
+        ({"resample": "examples"}, "needs the totals"),
+        ({"resample": "examples", "interval": "bca"}, "'bca' is defined here for resample='models' only"),
+    ],
+)
+def test_refusals(given: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {"original": [0.9, 0.8, 0.7], "new": [0.8, 0.7, 0.6]} | given
+    original, new = arguments.pop("original"), arguments.pop("new")
+    with pytest.raises(InputError, match=message):
+        testbed.fit_line(original, new, **arguments)  # type: ignore[arg-type]
+
+
+def test_probit_prediction_is_a_probability() -> None:
+    fit = testbed.fit_line(ORIGINAL, NEW, scale="probit", bootstrap=200)
+    expected = ndtr(fit.offset.value + fit.slope.value * ndtri(0.999))
+    assert float(fit.predict(0.999)) == pytest.approx(float(expected))

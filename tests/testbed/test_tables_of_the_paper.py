@@ -1,0 +1,172 @@
+"""Tables 2, 3 and 4, and comparisons of pairs, on planted data and on the paper's own numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from hardpan import stats, testbed
+from hardpan.errors import InputError
+
+PEOPLE = [  # Table 3: percent right on 500 original and (by its intervals) 100 new images
+    *(
+        (85, (81.6, 88.0), 83, (74.2, 89.8)),
+        (83, (79.4, 86.2), 81, (71.9, 88.2)),
+        (82, (78.3, 85.3), 78, (68.6, 85.7)),
+    ),
+    *(
+        (79, (75.2, 82.5), 84, (75.3, 90.6)),
+        (76, (72.0, 79.7), 77, (67.5, 84.8)),
+        (75, (71.0, 78.7), 73, (63.2, 81.4)),
+    ),
+    *(
+        (74, (69.9, 77.8), 79, (69.7, 86.5)),
+        (74, (69.9, 77.8), 76, (66.4, 84.0)),
+        (67, (62.7, 71.1), 71, (61.1, 79.6)),
+    ),
+]
+
+
+def people_rows() -> list[dict[str, object]]:
+    rows = []
+    for number, (original, _, new, _) in enumerate(PEOPLE, start=1):
+        rows.append({"participant": number, "set": "original", "correct": original * 5, "total": 500})
+        rows.append({"participant": number, "set": "new", "correct": new, "total": 100})
+    return rows
+
+
+def test_people_as_in_table_three() -> None:
+    result = testbed.human_table(people_rows())
+    for row in result.rows:
+        original, low_high, new, new_low_high = PEOPLE[int(row.name) - 1]
+        shown = [
+            round(100 * value, 1) for value in (row.original.low, row.original.high, row.new.low, row.new.high)
+        ]
+        assert shown == [*low_high, *new_low_high]
+        assert round(100 * row.gap) == original - new
+    assert result.mean_gap.value == pytest.approx(-0.008, abs=0.0005)
+    assert (result.better_on_original, result.better_on_new) == (4, 5)
+
+
+def test_single_responses_count_up(tmp_path: Path) -> None:
+    rows = [
+        {"participant": "p", "set": side, "response": said, "label": "cat"}
+        for side, said in [("original", "cat")] * 3 + [("original", "dog")] + [("new", "cat"), ("new", "dog")]
+    ]
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(rows))
+    row = testbed.human_table([path]).rows[0]
+    assert (row.original.value, row.original.n, row.new.value, row.new.n) == (0.75, 4, 0.5, 2)
+
+
+def test_people_are_refused_in_a_sentence() -> None:
+    rows = people_rows()
+    with pytest.raises(InputError, match="participant 9 answered on one of the two sets only"):
+        testbed.human_table(rows[:-1])
+    with pytest.raises(InputError, match="set must be 'original' or 'new'; got 'old'"):
+        testbed.human_table([{"participant": 1, "set": "old", "correct": 1}])
+    with pytest.raises(InputError, match="column 'participant' is missing"):
+        testbed.human_table([{"set": "new", "correct": 1}])
+    with pytest.raises(InputError, match="need a column 'correct', or 'response' and 'label'"):
+        testbed.human_table([{"participant": 1, "set": "new"}])
+
+
+def test_hardest_includes_ties() -> None:
+    right = np.ones((4, 100), dtype=bool)
+    right[:, :3] = False
+    right[:2, 3:9] = False
+    assert testbed.hardest(right, 0.03).tolist() == [0, 1, 2]
+    assert testbed.hardest(right, 0.05).tolist() == list(range(9))
+    assert len(testbed.hardest(right, 0.10)) == 100
+    with pytest.raises(InputError, match="fraction"):
+        testbed.hardest(right, 0)
+
+
+def planted(change: float, top5: float = 0.0) -> testbed.Counts:
+    original = np.linspace(0.5, 0.9, 11)
+    counts = [np.round((original + move) * 1000) for move in (0, change, 0, top5)]
+    return testbed.counts_table(
+        [f"m{i}" for i in range(11)] * 2,
+        np.concatenate([counts[0], counts[2]]),
+        1000,
+        np.concatenate([counts[1], counts[3]]),
+        1000,
+        metric=["top1"] * 11 + ["top5"] * 11,
+    )
+
+
+def test_strategies_average_both_metrics() -> None:
+    sets = {"Matched": planted(-0.118, -0.082), "Threshold": planted(-0.032, -0.012), "Top": planted(0.021, 0.018)}
+    result = testbed.strategies(sets, frequencies={"Matched": 0.73, "Top": 0.93})
+    assert [round(row.change["top1"].value, 3) for row in result.rows] == [-0.118, -0.032, 0.021]
+    assert [round(row.change["top5"].value, 3) for row in result.rows] == [-0.082, -0.012, 0.018]
+    assert [row.selection_frequency for row in result.rows] == [0.73, None, 0.93]
+    assert result.span["top1"] == pytest.approx(0.139)
+    assert result.rows[0].models["top1"] == 11
+
+
+def test_strategies_use_shared_models_only() -> None:
+    fewer = planted(-0.1).take(list(range(5)) + list(range(11, 16)))
+    result = testbed.strategies({"a": planted(-0.1), "b": fewer})
+    assert result.rows[0].models["top1"] == 5
+    assert "not in every set" in result.notes[0]
+    with pytest.raises(InputError, match="none of the sets"):
+        testbed.strategies({"a": planted(-0.1)}, frequencies={"b": 0.5})
+    with pytest.raises(InputError, match="at least one table"):
+        testbed.strategies({})
+
+
+def test_pairs_agree_with_the_exact_test_and_holm() -> None:
+    outcomes = testbed.simulate([0.0, 0.1, 1.0, 2.0], examples=(500, 400), seed=4)
+    result = testbed.pairs(outcomes, resamples=2000)
+    assert len(result.rows) == 6
+    for row in result.rows:
+        first, second = (outcomes.new[outcomes.models.index(name)] for name in (row.first, row.second))
+        only = int((first & ~second).sum()), int((~first & second).sum())
+        assert (row.only_first, row.only_second) == only
+        assert row.p == pytest.approx(binomtest(only[0], sum(only)).pvalue, rel=1e-9)
+        assert row.difference.value == pytest.approx(first.mean() - second.mean())
+        assert row.difference.value >= 0
+    np.testing.assert_allclose([row.p_holm for row in result.rows], stats.holm([row.p for row in result.rows]))
+    assert result.told_apart == sum(row.p_holm < 0.05 for row in result.rows)
+
+
+def test_pairs_by_name_by_set_and_of_neighbours() -> None:
+    outcomes = testbed.simulate([0.0, 1.0, 2.0], examples=(300, 200), seed=4)
+    assert len(testbed.pairs(outcomes, neighbours=True).rows) == 2
+    only = testbed.pairs(outcomes, models=["model-0", "model-2"], test_set="original")
+    assert [(row.first, row.second) for row in only.rows] == [("model-2", "model-0")]
+    assert only.rows[0].difference.n == 300
+    with pytest.raises(InputError, match="a counts table cannot tell"):
+        testbed.pairs(outcomes.counts())
+    with pytest.raises(InputError, match="models has 'x'"):
+        testbed.pairs(outcomes, models=["x"])
+    with pytest.raises(InputError, match="test_set"):
+        testbed.pairs(outcomes, test_set="v4")
+
+
+def test_cross_validation_as_in_table_four() -> None:
+    shown = {"original": 93.6, "s1": 93.9, "s2": 93.8, "s3": 94.0, "s4": 94.0, "s5": 93.5}
+    rows = [
+        {"model": "vgg", "dataset": name, "correct": round(100 * value), "total": 10_000}
+        for name, value in shown.items()
+    ]
+    rows.append({"model": "vgg", "dataset": "new", "correct": 1715, "total": 2021})
+    result = testbed.cross_validation(rows)[0]
+    assert [round(100 * item, 1) for item in (result.original.low, result.original.high)] == [93.1, 94.1]
+    assert [round(100 * item, 1) for item in (result.new.value, result.new.low, result.new.high)] == [
+        84.9,
+        83.2,
+        86.4,
+    ]
+    assert result.spread == pytest.approx(0.005)
+    assert result.drop > 10 * result.spread
+    assert not result.foreseen
+    with pytest.raises(InputError, match="at least 2 cross-validation splits"):
+        testbed.cross_validation([rows[0], rows[1], rows[-1]])
+    with pytest.raises(InputError, match="has no row for the new set"):
+        testbed.cross_validation(rows[:-1])
+    with pytest.raises(InputError, match="two rows for 's1'"):
+        testbed.cross_validation([*rows, rows[1]])
