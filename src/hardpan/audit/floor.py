@@ -104,7 +104,7 @@ def find(evidence: Evidence) -> Finding:
     }
     headline = (
         f"On {evidence.dataset.name} the lowest possible error lies at {left}, as far as simple evidence tells; "
-        f"the best simple classifier here ({best.lower()}) makes {made}."
+        f"the best simple classifier here ({best.lower()}) gets {made} wrong."
     )
     return Finding(section, tiles, headline, (weighed.sentence,), METHOD, CITATIONS)
 
@@ -116,7 +116,7 @@ def _misfit(gaussian: GaussianFloor) -> list[str]:
         return []
     return [
         f"The Gaussian model promises its own classifier {numbers.percent(promised.value, promised.value / 20)} "
-        f"errors; on the test part it makes {numbers.estimate(made)}. So the model does not describe these data "
+        f"of errors; on the test part it makes {numbers.estimate(made)}. So the model does not describe these data "
         "well, and its floor deserves little trust, refuted or not."
     ]
 
@@ -220,8 +220,8 @@ def _sentences(weighed: verdict.Verdict, best: str, error: Estimate) -> tuple[st
     )
     share = math.floor(1 / max(weighed.high, 1e-12))
     return (
-        f"{best} makes {numbers.estimate(error)} errors on the test part. The best classifier that can exist "
-        f"makes at most {numbers.percent(weighed.high, weighed.high / 20)} (confidence {level}): one error in "
+        f"{best} gets {numbers.estimate(error)} of the test part wrong. The best classifier that can exist "
+        f"gets at most {numbers.percent(weighed.high, weighed.high / 20)} wrong (confidence {level}): one in "
         f"{share:,} examples or fewer.",
         f"What is left for the floor is {left}. {lower} Its upper end is the limit of: {weighed.high_from}.",
         *(item.sentence for item in weighed.weighings),

@@ -98,8 +98,8 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
         return alt.Y(f"{field}:Q", title=title, **_percent_axis(edge, top))
 
     tips = [
-        alt.Tooltip("x:Q", title=str(chart.options.get("x_title", "")), format=".3~g"),
-        alt.Tooltip("shown:N", title=str(chart.options.get("y_title", "error"))),
+        alt.Tooltip("x:Q", title=_axis_title(str(chart.options.get("x_title", "")), False), format=".3~g"),
+        alt.Tooltip("shown:N", title=_axis_title(str(chart.options.get("y_title", "error")), False)),
     ]
     base = alt.Chart(_data(rows)).encode(x=x)
     layers = [
@@ -131,7 +131,11 @@ def bars(chart: Chart) -> alt.TopLevelMixin:
     )
     base = alt.Chart(_data(rows)).encode(
         y=alt.Y("key:N", sort=None, title=None, axis=named),
-        x=alt.X("value:Q", title=str(chart.options.get("x_title", "")), scale=alt.Scale(domainMin=0, zero=True)),
+        x=alt.X(
+            "value:Q",
+            title=_axis_title(str(chart.options.get("x_title", "")), False),
+            scale=alt.Scale(domainMin=0, zero=True),
+        ),
         tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("value:Q", format=",")],
     )
     number = base.mark_text(align="left", baseline="middle", dx=4, color=LIGHT.ink).encode(
@@ -236,11 +240,15 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _axis_title(title: str, log: bool) -> str:
+    title = " ".join(
+        title.split()
+    )  # a line separator (U+2028) would break the expressions that Vega makes of titles
     return f"{title} (logarithmic axis)" if log else title
 
 
 def _config() -> dict[str, Any]:
     return {
+        "aria": False,  # the figure carries one text alternative; one for every mark would only be noise
         "background": None,
         "font": FONT,
         "view": {"stroke": None},

@@ -71,7 +71,7 @@ def estimate(item: Estimate) -> str:
     if not spread > 0.0:
         return percent(item.value)
     if 0.0 < abs(item.value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
-        return f"{percent(item.value, spread)} ± {percent(spread, 0.05 * spread)}"
+        return f"{percent(item.value, spread)} ± {percent(spread, 0.3 * spread)}"
     decimals = _decimals(100 * item.value, 100 * spread)
     low, high = _fixed(100 * item.low, decimals), _fixed(100 * item.high, decimals)
     return f"{_fixed(100 * item.value, decimals)} % ({low}–{high} %)"

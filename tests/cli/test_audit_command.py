@@ -1,0 +1,44 @@
+import json
+
+import pytest
+
+from hardpan import cli, records
+from hardpan.audit import Audit, AuditConfig
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", *arguments])
+    shown = capsys.readouterr()
+    return stopped.value.code, shown.out, shown.err
+
+
+def test_the_summary_is_about_ten_lines_and_names_the_page(capsys, tmp_path):
+    folder = tmp_path / "deep" / "digits"
+    code, out, _ = run(capsys, "digits", "--out", str(folder))
+    assert code == 0
+    lines = [line for line in out.splitlines() if line.strip()]
+    assert 8 <= len(lines) <= 20
+    assert "index.html" in out.replace("\n", "").replace(" ", "")
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "index.html", "report.json"]
+    assert records.load(folder / "config.json") == AuditConfig()
+    assert isinstance(records.load(folder / "report.json"), Audit)
+
+
+def test_json_is_the_report_alone_and_the_seed_is_used(capsys, tmp_path):
+    code, out, _ = run(capsys, "digits", "--out", str(tmp_path), "--seed", "3", "--json")
+    assert code == 0
+    found = records.from_json(json.loads(out))
+    assert found.config.seed == 3
+    assert found == records.load(tmp_path / "report.json")
+
+
+@pytest.mark.parametrize("place", ["file/inside", "file"])
+def test_a_folder_that_cannot_be_is_refused_before_any_work(capsys, tmp_path, monkeypatch, place):
+    (tmp_path / "file").write_text("here")
+    monkeypatch.setattr("hardpan.audit.run", lambda *_: pytest.fail("worked for nothing"))
+    code, out, err = run(capsys, "digits", "--out", str(tmp_path / place))
+    assert (code, out) == (2, "")
+    assert "is not a folder" in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,30 @@
+import json
+
+import pytest
+
+from hardpan.cli import common
+from hardpan.errors import InputError
+from hardpan.records import Interval
+
+
+@pytest.mark.parametrize("text", ["", "1,,2", "a", "1;2"])
+def test_lists_of_numbers_are_refused_by_name(text):
+    with pytest.raises(InputError, match="--temperature must be numbers with commas between them"):
+        common.floats("--temperature", text)
+
+
+def test_json_is_alone_on_stdout(capsys):
+    common.emit(Interval(0.1, 0.2), True, "for people")
+    assert json.loads(capsys.readouterr().out)["kind"] == "Interval"
+    common.emit(Interval(0.1, 0.2), False, "for people")
+    assert capsys.readouterr().out == "for people\n"
+
+
+def test_progress_is_quiet_at_first_and_never_on_stdout(capsys, monkeypatch):
+    with common.progress_on_stderr() as show:
+        show("beginning", 0.0)
+        monkeypatch.setattr(common, "QUIET_SECONDS", -1.0)
+        show("fitting", 0.5)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "hardpan:  50 % fitting\n"

@@ -1,0 +1,110 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+import hardpan
+from hardpan import cli
+from hardpan.errors import InputError, MissingExtra
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(list(arguments))
+    shown = capsys.readouterr()
+    return stopped.value.code, shown.out, shown.err
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, f"hardpan {hardpan.__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_help_lists_every_command_and_gives_an_example(capsys, arguments):
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "hardpan audit digits" in out
+    for name in cli.COMMANDS:
+        assert name in out
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    for name in cli.COMMANDS:
+        code, out, _ = run(capsys, name, "--help")
+        assert code == 0
+        assert "install-completion" not in out
+    assert "Example:" in run(capsys, "audit", "--help")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("audti",), "hardpan: No such command 'audti'. Did you mean 'audit'? (see hardpan --help)\n"),
+        (("--nonsense",), "hardpan: No such option: --nonsense"),
+        (("audit",), "hardpan: Missing argument"),
+        (("audit", "digits", "--seed", "-1"), "hardpan: Invalid value for"),
+        (("audit", "digits", "--seed", "x"), "hardpan: Invalid value for"),
+        (
+            ("audit", "absent.npz"),
+            "hardpan: dataset 'absent.npz' is neither a name (digits) nor a file that exists",
+        ),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_exit_2(capsys, arguments, sentence):
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith(sentence)
+    assert err.count("\n") == 1
+
+
+def failing(monkeypatch, error):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("hardpan.audit.run", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (InputError("x must be finite;\n got NaN"), 2, "hardpan: x must be finite; got NaN\n"),
+        (MissingExtra("torch", "flows"), 2, "hardpan: torch is not installed; run: pip install 'hardpan[flows]'\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_errors_raised_on_purpose(capsys, monkeypatch, tmp_path, error, code, sentence):
+    failing(monkeypatch, error)
+    found, out, err = run(capsys, "audit", "digits", "--out", str(tmp_path / "o"))
+    assert (found, out, err) == (code, "", sentence)
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
+    failing(monkeypatch, ZeroDivisionError("bug"))
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["audit", "digits", "--out", str(tmp_path / "o")])
+
+
+def test_a_bug_exits_1_with_a_traceback():
+    code = "import hardpan.audit as a, hardpan.cli as c\na.run = None\nc.main(['audit', 'digits'])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "Traceback" in found.stderr
+
+
+def test_completion_offers_the_commands():
+    environment = os.environ | {"_HARDPAN_COMPLETE": "complete_bash", "COMP_WORDS": "hardpan a", "COMP_CWORD": "1"}
+    found = subprocess.run([sys.executable, "-m", "hardpan"], capture_output=True, text=True, env=environment)
+    assert found.stdout.split() == ["audit"]
+
+
+def test_listing_commands_imports_none_of_the_heavy_parts():
+    code = (
+        "import sys\nimport hardpan.cli as c\n"
+        "try:\n    c.main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'altair', 'torch'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

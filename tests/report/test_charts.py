@@ -1,0 +1,104 @@
+import json
+import re
+
+import pytest
+
+from hardpan.errors import InputError
+from hardpan.records import Chart
+from hardpan.report import charts
+from hardpan.report.drawing import draw, vega_bundle
+
+INTERVALS = Chart(
+    "intervals",
+    "Floors",
+    (
+        {"name": "model", "value": 0.05, "low": 0.049, "high": 0.051, "role": "refuted", "reason": "too high"},
+        {"name": "bound", "value": 0.007, "low": 0.0, "high": 0.016, "role": "floor", "reason": ""},
+        {"name": "network", "value": 0.014, "low": 0.004, "high": 0.032, "role": "ceiling", "reason": ""},
+    ),
+    "Three intervals.",
+    {"bracket": (0.0, 0.032)},
+)
+CURVE = Chart(
+    "curve",
+    "Dial",
+    tuple(
+        {"x": 2.0**i, "y": 10.0 ** (i - 4), "low": 0.9 * 10.0 ** (i - 4), "high": 10.0 ** (i - 4)} for i in range(4)
+    ),
+    "A rising curve.",
+    {"x_title": "temperature", "log_x": True, "marks": ({"x": 1.0, "label": "as fitted"},)},
+)
+BARS = Chart("bars", "Counts", ({"name": "cat", "value": 3}, {"name": "cat", "value": 5}), "Two bars.")
+EVERY = {"intervals": INTERVALS, "curve": CURVE, "bars": BARS}
+
+
+def logarithmic(chart):
+    return Chart(chart.drawing, chart.title, chart.rows, chart.description, dict(chart.options) | {"log": True})
+
+
+@pytest.mark.parametrize("kind", charts.KINDS)
+@pytest.mark.parametrize("log", [False, True])
+def test_every_drawing_keeps_the_contract(kind, log):
+    chart = logarithmic(EVERY[kind]) if log else EVERY[kind]
+    drawn = draw(chart, "chart-1")
+    assert drawn.svg.startswith("<svg ")
+    assert drawn.svg.count("<svg ") == 1
+    assert "var(--" in drawn.svg
+    assert not re.search(r"#[0-9a-f]{6}", drawn.svg), "a colour that does not follow the theme"
+    assert drawn.specs[0]["description"] == chart.description
+    assert len(drawn.specs) == (2 if kind in charts.TOGGLES_LOG else 1)
+    text = json.dumps(drawn.specs)
+    assert "http" not in text.replace("https://vega.github.io/schema", "")
+    assert drawn.csv_url.startswith("data:text/csv")
+
+
+@pytest.mark.parametrize("kind", charts.KINDS)
+def test_a_chart_without_rows_is_drawn_empty(kind):
+    assert draw(logarithmic(Chart(kind, "Empty", (), "Nothing.")), "chart-1").rows == ()
+
+
+def test_numbers_that_a_log_axis_cannot_show_are_moved_to_its_edge_but_kept_in_the_table():
+    drawn = draw(logarithmic(INTERVALS), "c")
+    marks = drawn.specs[0]["layer"][-1]["data"] if "data" in drawn.specs[0]["layer"][-1] else drawn.specs[0]
+    values = json.dumps(marks)
+    assert '"low": 0.0,' not in values
+    assert drawn.rows[1][drawn.columns.index("low")] == 0.0
+
+
+def test_a_refuted_estimate_is_struck_and_says_why():
+    spec = charts.spec(INTERVALS)
+    rows = [row for data in spec["datasets"].values() for row in data] if "datasets" in spec else json.dumps(spec)
+    assert "too high" in json.dumps(rows)
+    struck = [layer for layer in spec["layer"] if "strike" in json.dumps(layer.get("encoding", {}))]
+    assert len(struck) == 1
+    assert "refuted" in json.dumps(struck[0]["transform"])
+
+
+def test_bars_start_at_zero_and_same_names_stay_apart():
+    spec = charts.spec(BARS)
+    x = spec["layer"][0]["encoding"]["x"]
+    assert x["scale"]["domainMin"] == 0
+    svg = draw(BARS, "c").svg
+    assert svg.count(">cat<") == 2
+
+
+def test_unknown_drawings_list_the_legal_ones():
+    with pytest.raises(InputError, match="drawing must be one of intervals, curve, bars; got 'pie'"):
+        charts.spec(Chart("pie", "t", (), "d"))
+
+
+def test_ids_in_two_pictures_differ():
+    names = [set(re.findall(r'id="([^"]+)"', draw(CURVE, key).svg)) for key in ("chart-1", "chart-2")]
+    assert not names[0] & names[1]
+
+
+def test_a_spreadsheet_finds_no_formula_in_the_csv():
+    chart = Chart("bars", "t", ({"name": "=1+1", "value": -3},), "d")
+    assert "%27%3D1%2B1%2C-3" in draw(chart, "c").csv_url
+
+
+def test_the_bundle_cannot_end_its_script_element():
+    bundle = vega_bundle()
+    assert "</script" not in bundle.lower()
+    assert "<!--" not in bundle
+    assert 500_000 < len(bundle) < 3_000_000
