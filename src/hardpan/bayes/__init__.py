@@ -1,1 +1,24 @@
-"""."""
+"""How low can the error go: Bayes errors of Gaussian classes, and brackets for real data.
+
+Shared covariance: ``gaussian`` (any method), ``gaussian_curve`` and ``temperature_for`` (the temperature dial),
+``gaussian_detail`` (classes, confusions, top-k), ``posterior`` and ``decide`` (the best possible classifier).
+Covariances that differ: ``gaussian(..., covs=...)`` and ``temperatures_for``.
+"""
+
+from hardpan.bayes.detail import GaussianDetail, gaussian_detail
+from hardpan.bayes.gaussian import METHODS, gaussian
+from hardpan.bayes.posterior import decide, posterior
+from hardpan.bayes.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
+
+__all__ = [
+    "METHODS",
+    "Curve",
+    "GaussianDetail",
+    "decide",
+    "gaussian",
+    "gaussian_curve",
+    "gaussian_detail",
+    "posterior",
+    "temperature_for",
+    "temperatures_for",
+]

@@ -1,0 +1,156 @@
+"""The Bayes error of Gaussian classes: one door, five methods."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hardpan.bayes import chernoff, exact, hdr, importance, montecarlo
+from hardpan.bayes.problem import SharedProblem, check_temperature, real_array, shared_problem
+from hardpan.bayes.sampling import MAX_DRAWS, estimate_from_log
+from hardpan.bayes.unequal import UnequalClasses, unequal_classes
+from hardpan.errors import InputError
+from hardpan.records import Estimate
+
+METHODS = ("auto", "exact", "importance", "chernoff", "hdr", "montecarlo")
+
+
+def gaussian(
+    means: ArrayLike,
+    cov: ArrayLike | None = None,
+    priors: ArrayLike | None = None,
+    *,
+    covs: ArrayLike | None = None,
+    temperature: float = 1.0,
+    method: str = "auto",
+    rtol: float = 1e-3,
+    seed: int = 0,
+    max_draws: int = MAX_DRAWS,
+) -> Estimate:
+    """Bayes error of classes N(means[k], τ²Σ) or N(means[k], τ²Σ_k).
+
+    E = ∫ (Σ_k π_k p_k(z) − max_k π_k p_k(z)) dz, the error of the best possible classifier.
+
+    Args:
+        means: (K, d); may be a memory-mapped float32 array, which is read in blocks.
+        cov: covariance shared by all classes: None (identity), scalar, (d,) diagonal, or (d, d).
+        priors: (K,), nonnegative and of sum 1; default uniform. Classes with prior 0 do not count.
+        covs: one covariance a class instead: (K,) isotropic, (K, d) diagonal, or (K, d, d).
+        temperature: τ; multiplies every covariance by τ².
+        method: "auto", or by name:
+
+            - "exact": two classes with one covariance, or means on one line;
+            - "importance": shared covariance, bounded weights (:mod:`hardpan.bayes.importance`);
+            - "chernoff": covariances that differ (:mod:`hardpan.bayes.chernoff`);
+            - "hdr": Holmes–Diaconis–Ross integration, as the paper (:mod:`hardpan.bayes.hdr`);
+            - "montecarlo": plain Monte Carlo, the baseline.
+
+        rtol: draw until the standard error is below rtol times the value ...
+        max_draws: ... or this many draws are made; ``notes`` says when the cap came first.
+        seed: same seed, same result.
+
+    Returns:
+        An :class:`~hardpan.records.Estimate`; ``log10`` is right far below 1e-308, where ``value`` is 0.
+
+    Reference:
+        Theisen et al. 2021, "Evaluating State-of-the-Art Classification Models Against Bayes Optimality", Eqs. 4–8,
+        there for uniform priors; the estimators "importance" and "chernoff" are this package's own.
+
+    Example:
+        >>> gaussian([[0.0, 0.0], [2.0, 0.0]])  # Φ(−1)
+        Estimate(0.158655 ± 0, 95 % [0.158655, 0.158655], exact)
+        >>> e = gaussian([[0, 0], [4, 0], [0, 4]], priors=[0.5, 0.25, 0.25])
+        >>> e.method, round(e.value, 4)
+        ('importance', 0.0337)
+    """
+    temperature = check_temperature(temperature)
+    check_options(method, rtol, seed, max_draws)
+    if covs is not None and cov is not None:
+        raise InputError("cov and covs exclude each other; got both: give covs for one covariance a class")
+    if covs is not None:
+        common = _common(covs)
+        if common is None or method == "chernoff":
+            return _unequal(means, covs, priors, temperature, method, rtol, seed, max_draws)
+        cov = common
+    problem = shared_problem(means, cov, priors).at(temperature)
+    return solve(problem, method, rtol=rtol, seed=seed, max_draws=max_draws)
+
+
+def solve(problem: SharedProblem, method: str, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS) -> Estimate:
+    """The error of a reduced problem by a named method."""
+    if len(problem.log_priors) == 1:
+        return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
+    if method == "auto":
+        method = "exact" if problem.coordinates.shape[1] <= 1 else "importance"
+    if method == "exact":
+        return estimate_from_log(exact.log_error(problem), None, method=method, seed=None, rtol=rtol)
+    if method == "chernoff":
+        raise InputError("method 'chernoff' is for covariances that differ by class; got one cov: use 'importance'")
+    if method == "importance":
+        scale, result = importance.run(problem, seed=seed, rtol=rtol, max_draws=max_draws)
+        return estimate_from_log(scale, result, method=method, seed=seed, rtol=rtol, ceiling=1.0)
+    if method == "montecarlo":
+        scale, result = montecarlo.run(problem, seed=seed, rtol=rtol, max_draws=max_draws)
+        return estimate_from_log(scale, result, method=method, seed=seed, rtol=rtol, ceiling=1.0)
+    scale, result, dropped = hdr.run(problem, seed=seed, rtol=rtol, max_draws=max_draws)
+    return _widened(estimate_from_log(scale, result, method="hdr", seed=seed, rtol=rtol), scale, dropped)
+
+
+def _unequal(
+    means: ArrayLike,
+    covs: ArrayLike,
+    priors: ArrayLike | None,
+    temperature: float,
+    method: str,
+    rtol: float,
+    seed: int,
+    max_draws: int,
+) -> Estimate:
+    classes, _ = unequal_classes(means, covs, priors, temperature)
+    if len(classes.log_priors) == 1:
+        return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
+    if method == "montecarlo":
+        scale, result = montecarlo.run(classes, seed=seed, rtol=rtol, max_draws=max_draws)
+        return estimate_from_log(scale, result, method=method, seed=seed, rtol=rtol, ceiling=1.0)
+    if method not in ("auto", "chernoff"):
+        raise InputError(f"method {method!r} needs one covariance for all classes; got covs: use 'chernoff'")
+    return solve_unequal(classes, rtol=rtol, seed=seed, max_draws=max_draws)
+
+
+def solve_unequal(classes: UnequalClasses, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS) -> Estimate:
+    """The error of classes with different covariances by Chernoff sampling."""
+    scale, result, dropped = chernoff.run(classes, seed=seed, rtol=rtol, max_draws=max_draws)
+    estimate = estimate_from_log(scale, result, method="chernoff", seed=seed, rtol=rtol)
+    return _widened(estimate, scale, dropped)
+
+
+def _widened(estimate: Estimate, log_scale: float, dropped: float) -> Estimate:
+    """Add the bound on pairs that were left out to the upper end, and say so."""
+    if dropped == 0:
+        return estimate
+    bound = math.exp(log_scale) * dropped
+    note = f"pairs that can add at most {bound:.2g} were left out"
+    return replace(estimate, high=estimate.high + bound, notes=(*estimate.notes, note))
+
+
+def _common(covs: ArrayLike) -> np.ndarray | None:
+    """The one covariance that all classes have, or None."""
+    array = real_array("covs", covs)
+    if array.ndim not in (1, 2, 3):
+        return None
+    return np.asarray(array[0]) if bool(np.all(array == array[:1])) else None
+
+
+def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:
+    """Check the options that every estimator takes."""
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if not 0 < rtol < 1:
+        raise InputError(f"rtol must lie between 0 and 1; got {rtol!r}")
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"seed must be a nonnegative integer; got {seed!r}")
+    if max_draws < 1:
+        raise InputError(f"max_draws must be positive; got {max_draws!r}")

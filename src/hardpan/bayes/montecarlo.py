@@ -1,0 +1,58 @@
+"""The honest baseline: the mean of 1 − max posterior over independent draws from the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import softmax
+
+from hardpan.bayes.importance import PairProposal
+from hardpan.bayes.problem import Float, SharedProblem
+from hardpan.bayes.sampling import MAX_DRAWS, Replicates, replicate
+from hardpan.bayes.unequal import UnequalClasses
+
+# From class numbers (n,), uniforms (n, u) and normals (n, m) to log joints (n, K) at draws from those classes.
+LogJoints = Callable[[np.ndarray, Float, Float], Float]
+
+
+def run(
+    problem: SharedProblem | UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS
+) -> tuple[float, Replicates]:
+    """0 (the log of the unit), and replicates of the error."""
+    if isinstance(problem, SharedProblem):
+        n_uniform, n_normal, at_draws = 0, problem.coordinates.shape[1], _shared(PairProposal(problem))
+    else:
+        n_uniform, n_normal, at_draws = problem.n_uniform, problem.n_normal, _unequal(problem)
+    cdf = np.cumsum(np.exp(problem.log_priors))
+    cdf /= cdf[-1]
+
+    def sums(uniforms: Float, normals: Float) -> Float:
+        chosen = np.minimum(np.searchsorted(cdf, uniforms[:, 0], side="right"), len(cdf) - 1)
+        posterior = softmax(at_draws(chosen, uniforms[:, 1:], normals), axis=1)
+        posterior.sort(axis=1)
+        return np.array([posterior[:, :-1].sum()])  # not 1 − max, which rounds small errors away
+
+    width = max(n_normal, len(problem.log_priors))
+    result = replicate(
+        sums,
+        n_uniform=1 + n_uniform,
+        n_normal=n_normal,
+        width=width,
+        seed=seed,
+        rtol=rtol,
+        max_draws=max_draws,
+        net=False,
+    )
+    return 0.0, result
+
+
+def _shared(proposal: PairProposal) -> LogJoints:
+    return lambda chosen, _, normals: proposal.log_joints(chosen, normals)
+
+
+def _unequal(classes: UnequalClasses) -> LogJoints:
+    def at_draws(chosen: np.ndarray, uniforms: Float, normals: Float) -> Float:
+        return classes.log_joints(classes.draw(chosen, chosen, np.zeros(len(chosen)), uniforms, normals))
+
+    return at_draws

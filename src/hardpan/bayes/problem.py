@@ -1,0 +1,190 @@
+"""Gaussian classification problems: checked at the door, then reduced to the few dimensions that matter.
+
+For one shared covariance only the differences of the whitened means matter, so K classes live in r ≤ K − 1
+dimensions whatever the dimension d of the data is. :func:`shared_problem` finds those r coordinates in one pass
+over blocks of columns: memory O(K²), nothing of size d × d, and accuracy of order machine precision times the
+spread of the means (a triangular factorisation, where a Gram matrix would square the condition number).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from hardpan.errors import InputError
+
+Float = NDArray[np.float64]
+
+_BLOCK_ROWS = 4  # column blocks hold this many times K columns: a quarter more work than one factorisation
+_BLOCK_NUMBERS = 4_000_000  # and at most this many numbers, so that a block takes 32 MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedProblem:
+    """Classes N(coordinates[k], I) with priors exp(log_priors): what is left of a shared-covariance problem.
+
+    Attributes:
+        coordinates: (K, r) whitened, centred means; the columns fall in spread.
+        log_priors: (K,) logarithms of the positive priors.
+        classes: (K,) numbers that the classes had before those with prior 0 were left out.
+        n_classes: how many classes there were.
+    """
+
+    coordinates: Float
+    log_priors: Float
+    classes: NDArray[np.int64]
+    n_classes: int
+
+    def at(self, temperature: float) -> SharedProblem:
+        """The problem with every covariance multiplied by temperature²."""
+        return replace(self, coordinates=self.coordinates / temperature)
+
+
+def shared_problem(means: ArrayLike, cov: ArrayLike | None, priors: ArrayLike | None) -> SharedProblem:
+    """Check the arguments of a shared-covariance problem and reduce it to r ≤ K − 1 dimensions."""
+    means = check_means(means)
+    weights = check_priors(priors, len(means))
+    classes = np.flatnonzero(weights > 0)
+    rows = means if len(classes) == len(means) else means[classes]
+    return SharedProblem(_coordinates(rows, cov), np.log(weights[classes]), classes, len(means))
+
+
+def check_means(means: ArrayLike) -> NDArray[Any]:
+    """Give means as a (K, d) array of real numbers, without copying what may be memory-mapped."""
+    array = means if isinstance(means, np.ndarray) else np.asarray(means)
+    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 1:
+        raise InputError(f"means must have shape (K, d) with K ≥ 1 and d ≥ 1; got shape {array.shape}")
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"means must hold real numbers; got dtype {array.dtype}")
+    return array
+
+
+def check_priors(priors: ArrayLike | None, n_classes: int) -> Float:
+    """Give priors as (K,) nonnegative numbers of sum 1, uniform by default."""
+    if priors is None:
+        return np.full(n_classes, 1.0 / n_classes)
+    array = real_array("priors", priors)
+    if array.shape != (n_classes,):
+        raise InputError(f"priors must have shape ({n_classes},), one per row of means; got shape {array.shape}")
+    total = float(array.sum())
+    if array.min() < 0 or abs(total - 1) > 1e-6:
+        raise InputError(f"priors must be nonnegative and sum to 1; got minimum {array.min():.6g}, sum {total:.6g}")
+    return array / total
+
+
+def check_temperature(temperature: float) -> float:
+    """Give the temperature as a positive, finite float."""
+    try:
+        value = float(temperature)
+    except (TypeError, ValueError):
+        raise InputError(f"temperature must be a positive number; got {temperature!r}") from None
+    if not (np.isfinite(value) and value > 0):
+        raise InputError(f"temperature must be positive and finite; got {value:g}")
+    return value
+
+
+def real_array(name: str, value: ArrayLike) -> Float:
+    """Give an argument as a finite float64 array, or say which argument is not one."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of real numbers; got {type(value).__name__}") from None
+    if array.size == 0:
+        raise InputError(f"{name} must not be empty; got shape {array.shape}")
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise InputError(f"{name} must be finite; got {array[where]} at index {list(where)}")
+    return array
+
+
+def cholesky(name: str, cov: Float) -> Float:
+    """Lower Cholesky factor of a covariance matrix, or an error that says what is wrong with it."""
+    scale = float(np.abs(cov).max())
+    if float(np.abs(cov - cov.T).max()) > 1e-8 * scale:
+        raise InputError(f"{name} must be symmetric; got entries that differ by {np.abs(cov - cov.T).max():.3g}")
+    try:
+        return np.asarray(linalg.cholesky(cov, lower=True, check_finite=False))
+    except linalg.LinAlgError:
+        smallest = float(linalg.eigvalsh(cov, subset_by_index=[0, 0])[0])
+        raise InputError(
+            f"{name} must be positive definite; got smallest eigenvalue {smallest:.3g}: add a ridge or shrink it"
+        ) from None
+
+
+def positive(name: str, variances: Float) -> Float:
+    """Give variances, all of which must be positive."""
+    if variances.min() <= 0:
+        raise InputError(f"{name} must be positive; got minimum {variances.min():.6g}")
+    return variances
+
+
+def _whitened(means: NDArray[Any], cov: ArrayLike | None) -> Iterator[Float]:
+    """Blocks (b, m) of whitened contrasts: the centred means, or for two classes their difference."""
+    n_classes, d = means.shape
+    scale = np.ones(()) if cov is None else real_array("cov", cov)
+    if scale.shape not in ((), (d,), (d, d)):
+        raise InputError(
+            f"cov must be None, a scalar, ({d},) or ({d}, {d}) for means with d = {d}; got {scale.shape}"
+        )
+    factor = cholesky("cov", scale) if scale.ndim == 2 else None
+    deviations = np.broadcast_to(np.sqrt(positive("cov", scale)), d) if factor is None else np.empty(0)
+    step = max(1, min(max(_BLOCK_ROWS * n_classes, 1024), _BLOCK_NUMBERS // n_classes)) if factor is None else d
+    for start in range(0, d, step):
+        columns = _finite_columns(means, start, min(start + step, d))
+        # The closed form amplifies errors of a distance by its square: two classes give their difference itself.
+        contrasts = columns[1:] - columns[:1] if n_classes == 2 else columns - columns.mean(axis=0)
+        if factor is not None:
+            yield np.asarray(linalg.solve_triangular(factor, contrasts.T, lower=True, check_finite=False))
+        else:
+            yield contrasts.T / deviations[start : start + step, None]
+
+
+def _finite_columns(means: NDArray[Any], start: int, stop: int) -> Float:
+    columns = np.array(means[:, start:stop], dtype=np.float64)
+    finite = np.isfinite(columns)
+    if not finite.all():
+        row, column = (int(i) for i in np.argwhere(~finite)[0])
+        raise InputError(f"means must be finite; got {columns[row, column]} at index [{row}, {start + column}]")
+    return columns
+
+
+def _coordinates(means: NDArray[Any], cov: ArrayLike | None) -> Float:
+    """Coordinates (K, r) of the whitened means about their centre, exact to rounding."""
+    blocks = _whitened(means, cov)
+    if len(means) == 2:
+        half = _norm(np.array([_norm(block) for block in blocks])) / 2
+        return np.array([[-half], [half]]) if half > 0 else np.empty((2, 0))
+    factor = np.empty((0, len(means)))
+    for block in blocks:
+        stacked = np.concatenate([factor, block])
+        factor = stacked if len(stacked) <= len(means) else _triangle(stacked)
+    return _principal(factor.T)
+
+
+def span_coordinates(means: Float) -> Float:
+    """Coordinates (K, r) of points (K, d) in the space that their differences span."""
+    return _coordinates(means, None)
+
+
+def _triangle(stacked: Float) -> Float:
+    triangle = linalg.qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0]
+    return np.asarray(triangle, dtype=np.float64)[: stacked.shape[1]]
+
+
+def _norm(vector: Float) -> float:
+    largest = float(np.abs(vector).max())
+    return largest * float(np.sqrt(np.sum((vector / largest) ** 2))) if largest > 0 else 0.0
+
+
+def _principal(points: Float) -> Float:
+    """Rotate points (K, m) so that the columns fall in spread, and drop those that are rounding."""
+    left, spread, _ = linalg.svd(points, full_matrices=False, check_finite=False)
+    floor = 4 * len(points) * np.finfo(float).eps * spread[0]
+    rank = int(np.count_nonzero(spread > floor))
+    return np.asarray(left[:, :rank] * spread[:rank])

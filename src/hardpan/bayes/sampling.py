@@ -1,0 +1,147 @@
+"""Draws until the answer is good enough: independent replicates of randomised quasi-Monte-Carlo sums.
+
+Every stochastic method of this package is a mean over draws. The draws come in R independent replicates (piece i
+uses ``default_rng([seed, i])``), each a scrambled Sobol sequence in its leading dimensions and pseudo-random
+numbers in the rest, where a net no longer helps. Points within a replicate are dependent, replicates are not: the
+standard error comes from the spread of the replicates' means, and the interval from Student's t with R − 1 degrees
+of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from hardpan.bayes.problem import Float
+from hardpan.records import Estimate
+
+REPLICATES = 32
+FIRST_DRAWS = 128  # of each replicate; doubled until the relative standard error is below rtol
+MAX_DRAWS = 2**22
+CONFIDENCE = 0.95
+
+_NET_DIMENSIONS = 64
+_BLOCK_NUMBERS = 2**19  # numbers in one (draws, width) array: 4 MB, which stays in cache
+
+# From uniforms (n, u) and normals (n, m) of n draws to the sums over them of the integrands, shape (q,).
+BlockSums = Callable[[Float, Float], Float]
+
+
+class Points:
+    """One replicate's stream of uniforms in (0, 1) and standard normals, a net where that pays."""
+
+    def __init__(self, n_uniform: int, n_normal: int, seed: tuple[int, ...], *, net: bool) -> None:
+        from scipy.stats import qmc  # slow to import, and closed forms do not need it
+
+        self._n_uniform = n_uniform
+        self._generator = np.random.default_rng(seed)
+        in_net = min(n_uniform + n_normal, _NET_DIMENSIONS) if net else 0
+        self._net = qmc.Sobol(in_net, scramble=True, rng=self._generator.spawn(1)[0]) if in_net else None
+        self._loose_uniform = n_uniform if not net else 0
+        self._loose_normal = n_uniform + n_normal - max(in_net, n_uniform)
+
+    def next(self, n: int) -> tuple[Float, Float]:
+        """The next n draws: uniforms (n, n_uniform) and normals (n, n_normal)."""
+        loose = self._generator.standard_normal((n, self._loose_normal))
+        if self._net is None:
+            return np.maximum(self._generator.random((n, self._loose_uniform)), 2.0**-54), loose
+        # The net has 30 bits and may hold 0: half a cell keeps it inside (0, 1).
+        points = self._net.random(n) + 2.0**-31
+        normals = ndtri(points[:, self._n_uniform :])
+        return points[:, : self._n_uniform], np.concatenate([normals, loose], axis=1) if loose.size else normals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replicates:
+    """Means of each replicate (R, q), how many draws were made in all, and whether rtol was reached."""
+
+    means: Float
+    draws: int
+    reached: bool
+
+    @property
+    def value(self) -> Float:
+        """Means over the replicates, shape (q,)."""
+        return np.asarray(self.means.mean(axis=0))
+
+    @property
+    def stderr(self) -> Float:
+        """Standard errors of :attr:`value`, shape (q,)."""
+        return np.asarray(self.means.std(axis=0, ddof=1) / math.sqrt(len(self.means)))
+
+
+def replicate(
+    sums: BlockSums,
+    *,
+    n_uniform: int,
+    n_normal: int,
+    width: int,
+    seed: int,
+    rtol: float,
+    max_draws: int = MAX_DRAWS,
+    net: bool = True,
+) -> Replicates:
+    """Double the draws until the first integrand's relative standard error is below rtol, or max_draws are made.
+
+    ``width`` is the largest number of columns that ``sums`` holds for a draw; it sets the size of the blocks, which
+    bounds the memory and does not change the result beyond rounding.
+    """
+    streams = [Points(n_uniform, n_normal, (seed, i), net=net) for i in range(REPLICATES)]
+    block = 2 ** int(np.clip(math.log2(_BLOCK_NUMBERS / max(width, 1)), 4, 14))
+    totals: Float | None = None
+    made, wanted = 0, FIRST_DRAWS
+    while True:
+        for i, stream in enumerate(streams):
+            for start in range(made, wanted, block):
+                part = sums(*stream.next(min(block, wanted - start)))
+                totals = np.zeros((REPLICATES, len(part))) if totals is None else totals
+                totals[i] += part
+        made = wanted
+        assert totals is not None
+        result = Replicates(totals / made, made * REPLICATES, reached=False)
+        if result.stderr[0] <= rtol * abs(result.value[0]):
+            return Replicates(result.means, result.draws, reached=True)
+        if 2 * made * REPLICATES > max_draws:
+            return result
+        wanted = 2 * made
+
+
+def estimate_from_log(
+    log_scale: float,
+    relative: Replicates | None,
+    *,
+    method: str,
+    seed: int | None,
+    rtol: float,
+    ceiling: float = math.inf,
+) -> Estimate:
+    """Estimate of exp(log_scale) × (mean of the first integrand), kept in logarithms until the last step.
+
+    ``relative`` is None for a closed form. ``ceiling`` is a known upper bound on that mean, which the upper end of
+    the interval respects.
+    """
+    notes: list[str] = []
+    if relative is None:
+        mean, error, low, high, draws = 1.0, 0.0, 1.0, 1.0, 0
+    else:
+        mean, error, draws = float(relative.value[0]), float(relative.stderr[0]), relative.draws
+        reach = float(stdtrit(len(relative.means) - 1, (1 + CONFIDENCE) / 2)) * error
+        low, high = max(mean - reach, 0.0), max(min(mean + reach, ceiling), mean)
+        if not relative.reached:
+            share = error / mean if mean > 0 else math.inf
+            notes.append(
+                f"stopped at the cap of {draws} draws: relative standard error {share:.2g} > rtol {rtol:g}"
+            )
+    log10 = (log_scale + math.log(mean)) / math.log(10) if mean > 0 and log_scale > -math.inf else -math.inf
+    scale = math.exp(log_scale)
+    if scale * mean == 0.0 and log10 > -math.inf:
+        notes.append(
+            f"value underflows to 0; the error is 10^{log10:.6f}, relative standard error {error / mean:.2g}"
+        )
+    return Estimate(
+        scale * mean, scale * error, scale * low, scale * high, CONFIDENCE, method, draws, seed, tuple(notes), log10
+    )
