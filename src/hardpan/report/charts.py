@@ -9,6 +9,7 @@ Rows by drawing (fractions throughout):
   Options: x_title, log, bracket (low, high).
 - ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
 - ``bars``: name, value. Options: x_title.
+- ``scatter``, ``slope``, ``deviations``: see :mod:`hardpan.report.testbed_charts`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import altair as alt
 
 from hardpan.errors import InputError
 from hardpan.records import Chart
-from hardpan.report import numbers
+from hardpan.report import numbers, testbed_charts
 from hardpan.report.palette import LIGHT
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -148,6 +149,7 @@ KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
     "intervals": intervals,
     "curve": curve,
     "bars": bars,
+    **testbed_charts.KINDS,
 }
 
 TOGGLES_LOG = frozenset({"intervals", "curve"})

@@ -1,0 +1,171 @@
+"""Drawings for many models on two test sets.
+
+Rows by drawing (fractions throughout):
+
+- ``scatter``: name, x, x_low, x_high, y, y_low, y_high, role ("in the fit" or "left out").
+  Options: x_title, y_title, scale ("linear" or "probit"), lines (by scale: rows of x, y, low, high).
+- ``slope``: name, original, new (ranks, 1 the best). Options: left, right (names of the two sides).
+- ``deviations``: name, value, low, high, role. Options: x_title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import altair as alt
+from scipy.special import ndtri
+
+from hardpan.records import Chart
+from hardpan.report.palette import LIGHT
+
+TICKS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+ROLES = {"in the fit": LIGHT.floor, "left out": LIGHT.ceiling}
+_SHARE = "format(datum.value, '.3~%')"
+_PROBIT_SHARE = "format(cumulativeNormal(datum.value), '.3~%')"
+_POINTS = "format(100 * datum.value, '+.3~') + ' points'"
+_CROSS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
+_BAND = ("x", "y", "low", "high")
+
+
+def scatter(chart: Chart) -> alt.TopLevelMixin:
+    """New against original accuracy: a cross a model, the identity dashed, the line and its band."""
+    probit = chart.options.get("scale") == "probit"
+    rows = [_on_axes(row, _CROSS, probit) | {"shown": _accuracies(row)} for row in chart.rows]
+    line = [_on_axes(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale(probit), ())]
+    ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
+    domain = {side: _padded(values) for side, values in ends.items()}
+    x = _accuracy_axis(alt.X, str(chart.options.get("x_title", "")), domain["x"], probit)
+    y = _accuracy_axis(alt.Y, str(chart.options.get("y_title", "")), domain["y"], probit)
+    base = alt.Chart(_data(rows))
+    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
+    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title="original, new")]
+    same = [{"x": end, "y": end} for end in (min(map(min, domain.values())), max(map(max, domain.values())))]
+    layers = [
+        alt.Chart(_data(line)).mark_area(color=LIGHT.shade, clip=True).encode(x=x("x"), y=y("low"), y2="high:Q"),
+        alt.Chart(_data(same))
+        .mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.2, clip=True)
+        .encode(x=x("x"), y=y("y")),
+        alt.Chart(_data(line)).mark_line(color=LIGHT.ceiling, strokeWidth=2, clip=True).encode(x=x("x"), y=y("y")),
+        base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x_low"), x2="x_high:Q", y=y("y"), color=colour),
+        base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x"), y=y("y_low"), y2="y_high:Q", color=colour),
+        base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
+    ]
+    return alt.layer(*layers).properties(height=440)
+
+
+def slope(chart: Chart) -> alt.TopLevelMixin:
+    """Ranks on the two sets, joined by a line a model; falls in one colour, rises in the other."""
+    left, right = str(chart.options.get("left", "original")), str(chart.options.get("right", "new"))
+    joined = []
+    for row in chart.rows:
+        moved = int(row["original"]) - int(row["new"])
+        change = "same" if moved == 0 else "rise" if moved > 0 else "fall"
+        about = {"name": str(row["name"]), "change": change, "moved": f"{moved:+d}" if moved else "0"}
+        joined.append(about | {"side": left, "rank": row["original"], "label": f"{row['name']}  {row['original']}"})
+        joined.append(about | {"side": right, "rank": row["new"], "label": f"{row['new']}  {row['name']}"})
+    colours = alt.Scale(domain=["rise", "fall", "same"], range=[LIGHT.floor, LIGHT.ceiling, LIGHT.muted])
+    x = alt.X(
+        "side:N",
+        sort=[left, right],
+        title=None,
+        scale=alt.Scale(type="point", padding=0.9),
+        axis=alt.Axis(orient="top", labelAngle=0, labelFontSize=13, domain=False, ticks=False),
+    )
+    y = alt.Y("rank:Q", scale=alt.Scale(reverse=True, zero=False, nice=False, padding=8), axis=None)
+    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("moved:N", title="change of rank")]
+    colour = alt.Color("change:N", scale=colours, legend=None)
+    base = alt.Chart(_data(joined)).encode(x=x, y=y, color=colour, tooltip=tips)
+    layers: list[Any] = [
+        base.mark_line(strokeWidth=1.6).encode(detail="name:N"),
+        base.mark_point(filled=True, size=36),
+    ]
+    placed: tuple[dict[str, Any], ...] = ({"align": "right", "dx": -8}, {"align": "left", "dx": 8})
+    for side, place in zip((left, right), placed, strict=True):
+        words = base.mark_text(fontSize=11, limit=210, **place).encode(text="label:N")
+        layers.append(words.transform_filter(alt.datum.side == side))
+    return alt.layer(*layers).properties(height=60 + 17 * max(1, len(chart.rows)))
+
+
+def deviations(chart: Chart) -> alt.TopLevelMixin:
+    """A dot with its interval a model, on an axis of percentage points with zero marked."""
+    rows = [
+        dict(row) | {"key": f"{index}|{row['name']}", "shown": _points(row)} for index, row in enumerate(chart.rows)
+    ]
+    ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None] + [0.0]
+    named = alt.Axis(
+        labelExpr="slice(datum.label, indexof(datum.label, '|') + 1)",
+        labelLimit=190,
+        ticks=False,
+        domain=False,
+        grid=False,
+    )
+    title = str(chart.options.get("x_title", ""))
+
+    def x(field: str) -> alt.X:
+        scale = alt.Scale(domain=_padded(ends), nice=False)
+        return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=_POINTS, tickCount=6))
+
+    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
+    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
+    base = alt.Chart(_data(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
+    zero = alt.Chart(_data([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
+    return alt.layer(
+        zero,
+        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
+        base.mark_point(size=48, filled=True, opacity=1).encode(x=x("value"), color=colour),
+    ).properties(height=18 * max(1, len(rows)))
+
+
+KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
+    "scatter": scatter,
+    "slope": slope,
+    "deviations": deviations,
+}
+
+
+def _accuracy_axis(channel: Any, title: str, domain: list[float], probit: bool) -> Callable[[str], Any]:
+    low, high = domain
+    shown: dict[str, Any] = {"labelExpr": _PROBIT_SHARE if probit else _SHARE, "labelOverlap": "greedy"}
+    if probit:
+        shown["values"] = [z for tick in TICKS if low <= (z := float(ndtri(tick))) <= high]
+    title = f"{title} (probit axis)" if probit else title
+    scale = alt.Scale(domain=[low, high], nice=False, zero=False)
+
+    def axis(field: str) -> Any:
+        return channel(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(**shown))
+
+    return axis
+
+
+def _on_axes(row: Mapping[str, Any], keys: tuple[str, ...], probit: bool) -> dict[str, Any]:
+    if not probit:
+        return dict(row)
+    # The ends of the scale have no place on a probit axis; 1 in 100,000 from them is as far as it goes.
+    moved = {key: float(ndtri(min(max(float(row[key]), 1e-5), 1 - 1e-5))) for key in keys}
+    return dict(row) | moved
+
+
+def _scale(probit: bool) -> str:
+    return "probit" if probit else "linear"
+
+
+def _padded(values: list[float]) -> list[float]:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.03 * (high - low) or 0.01
+    return [low - room, high + room]
+
+
+def _accuracies(row: Mapping[str, Any]) -> str:
+    return " → ".join(
+        f"{100 * row[side]:.1f} [{100 * row[f'{side}_low']:.1f}, {100 * row[f'{side}_high']:.1f}] %"
+        for side in "xy"
+    )
+
+
+def _points(row: Mapping[str, Any]) -> str:
+    return f"{100 * row['value']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}] points"
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.Data:
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
