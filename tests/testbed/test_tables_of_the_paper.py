@@ -154,7 +154,7 @@ def test_cross_validation_as_in_table_four() -> None:
         for name, value in shown.items()
     ]
     rows.append({"model": "vgg", "dataset": "new", "correct": 1715, "total": 2021})
-    result = testbed.cross_validation(rows)[0]
+    result = testbed.cross_validation(rows).rows[0]
     assert [round(100 * item, 1) for item in (result.original.low, result.original.high)] == [93.1, 94.1]
     assert [round(100 * item, 1) for item in (result.new.value, result.new.low, result.new.high)] == [
         84.9,

@@ -21,6 +21,7 @@ COMMANDS = {
     "audit": "Audit a dataset: one command, one page.",
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
+    "testbed": "Will the score hold? Many models on two test sets.",
 }
 
 # Newer versions of Typer carry their own copy of Click, so the base of its errors has no fixed address.

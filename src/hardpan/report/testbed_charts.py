@@ -69,7 +69,7 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
         "side:N",
         sort=[left, right],
         title=None,
-        scale=alt.Scale(type="point", padding=0.9),
+        scale=alt.Scale(type="point", padding=1.2),
         axis=alt.Axis(orient="top", labelAngle=0, labelFontSize=13, domain=False, ticks=False),
     )
     y = alt.Y("rank:Q", scale=alt.Scale(reverse=True, zero=False, nice=False, padding=8), axis=None)
@@ -82,7 +82,7 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
     ]
     placed: tuple[dict[str, Any], ...] = ({"align": "right", "dx": -8}, {"align": "left", "dx": 8})
     for side, place in zip((left, right), placed, strict=True):
-        words = base.mark_text(fontSize=11, limit=210, **place).encode(text="label:N")
+        words = base.mark_text(fontSize=11, limit=alt.expr("0.35 * width - 14"), **place).encode(text="label:N")
         layers.append(words.transform_filter(alt.datum.side == side))
     return alt.layer(*layers).properties(height=60 + 17 * max(1, len(chart.rows)))
 

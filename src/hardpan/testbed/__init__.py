@@ -1,7 +1,7 @@
 """Many models on two test sets: accuracies, lines, ranks, gaps, and what explains a drop."""
 
-from hardpan.testbed.compare import CompareConfig, Comparison, compare
-from hardpan.testbed.crossval import CrossValidated, cross_validation
+from hardpan.testbed.compare import CompareConfig, Comparison, FitReport, GroupFit, compare
+from hardpan.testbed.crossval import CrossValidated, CrossValidation, cross_validation
 from hardpan.testbed.decompose import Decomposition, decompose, gap_by_date
 from hardpan.testbed.difficulty import (
     Difficulty,
@@ -12,13 +12,14 @@ from hardpan.testbed.difficulty import (
     simulate,
     simulate_counts,
 )
-from hardpan.testbed.humans import Humans, hardest, human_table
+from hardpan.testbed.humans import Hardest, Humans, hardest, hardest_of, human_table
 from hardpan.testbed.line import LineFit, fit_line
 from hardpan.testbed.pairs import Pair, Pairs, pairs
 from hardpan.testbed.predictions import SetPredictions, outcomes, set_predictions
 from hardpan.testbed.read import read
 from hardpan.testbed.redraw import Sampling, sampling_of
 from hardpan.testbed.rows import ModelRow
+from hardpan.testbed.section import provenance, section
 from hardpan.testbed.strategies import Strategies, strategies
 from hardpan.testbed.tables import Counts, Outcomes, counts_table
 
@@ -27,8 +28,12 @@ __all__ = [
     "Comparison",
     "Counts",
     "CrossValidated",
+    "CrossValidation",
     "Decomposition",
     "Difficulty",
+    "FitReport",
+    "GroupFit",
+    "Hardest",
     "Humans",
     "LineFit",
     "ModelRow",
@@ -48,12 +53,15 @@ __all__ = [
     "fit_line",
     "gap_by_date",
     "hardest",
+    "hardest_of",
     "human_table",
     "line_from_difficulty",
     "outcomes",
     "pairs",
+    "provenance",
     "read",
     "sampling_of",
+    "section",
     "set_predictions",
     "simulate",
     "simulate_counts",

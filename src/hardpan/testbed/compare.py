@@ -12,6 +12,7 @@ from hardpan.records import Estimate, record
 from hardpan.stats.intervals import check_confidence
 from hardpan.stats.ranks import kendall_tau
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
+from hardpan.testbed.difficulty import Difficulty
 from hardpan.testbed.line import LineFit, fit_line
 from hardpan.testbed.read import as_table
 from hardpan.testbed.redraw import Sampling, sampling_of
@@ -58,6 +59,28 @@ class GroupFit:
     left_out: str
     models: int
     fit: LineFit
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """A line alone, with the models it uses and how it moves without each group.
+
+    Attributes:
+        fit: the line.
+        models: names of the models in it.
+        excluded: names of those left out.
+        without_group: the line without each group in turn.
+        difficulty: of the new set, where a spread of the original set was given.
+        notes: what a reader has to know.
+    """
+
+    fit: LineFit
+    models: tuple[str, ...]
+    excluded: tuple[str, ...]
+    without_group: tuple[GroupFit, ...]
+    difficulty: Difficulty | None = None
+    notes: tuple[str, ...] = ()
 
 
 @record

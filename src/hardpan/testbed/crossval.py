@@ -38,7 +38,16 @@ class CrossValidated:
     foreseen: bool
 
 
-def cross_validation(table: Any, confidence: float = 0.95) -> tuple[CrossValidated, ...]:
+@record
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """What :func:`cross_validation` returns: a row a model, in the order of the table."""
+
+    rows: tuple[CrossValidated, ...]
+    confidence: float
+
+
+def cross_validation(table: Any, confidence: float = 0.95) -> CrossValidation:
     """Accuracies on cross-validation splits beside the original and the new test set.
 
     Args:
@@ -52,7 +61,7 @@ def cross_validation(table: Any, confidence: float = 0.95) -> tuple[CrossValidat
         >>> names = ["original", "split 1", "split 2", "new"]
         >>> rows = [{"model": "a", "dataset": d, "correct": c, "total": 1000}
         ...         for d, c in zip(names, [936, 939, 938, 849])]
-        >>> result = cross_validation(rows)[0]
+        >>> result = cross_validation(rows).rows[0]
         >>> round(result.drop, 4), result.foreseen
         (0.0895, False)
     """
@@ -75,7 +84,7 @@ def cross_validation(table: Any, confidence: float = 0.95) -> tuple[CrossValidat
         sets[str(dataset)] = Estimate(
             p, error, float(low[i]), float(high[i]), confidence, "Clopper–Pearson", int(total[i])
         )
-    return tuple(_row(model, sets, where) for model, sets in found.items())
+    return CrossValidation(tuple(_row(model, sets, where) for model, sets in found.items()), confidence)
 
 
 def _row(model: str, sets: dict[str, Estimate], where: str) -> CrossValidated:

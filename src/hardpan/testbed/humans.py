@@ -16,6 +16,8 @@ from hardpan.stats.agreement import right_or_wrong
 from hardpan.stats.intervals import clopper_pearson
 from hardpan.testbed.columns import Columns, columns_of, read_columns
 from hardpan.testbed.compare import mean_over_models
+from hardpan.testbed.read import as_table
+from hardpan.testbed.tables import Outcomes
 
 
 @record
@@ -67,6 +69,39 @@ def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
     wanted = int(np.ceil(fraction * len(order) - 1e-9))
     edge = by_models[order[wanted - 1]]
     return np.asarray(order[: np.searchsorted(by_models[order], edge, side="right")], dtype=np.int64)
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardest:
+    """The hardest part of both sets: example numbers, set sizes, and how many models are right on them at most."""
+
+    fraction: float
+    models: int
+    original: NDArray[np.int64]
+    original_total: int
+    original_most: int
+    new: NDArray[np.int64]
+    new_total: int
+    new_most: int
+
+
+def hardest_of(table: Any, fraction: float = 0.05) -> Hardest:
+    """The :func:`hardest` examples of both sets of :class:`Outcomes` or of a file of predictions.
+
+    Example:
+        >>> from hardpan.testbed import simulate
+        >>> len(hardest_of(simulate([0.0, 1.0, 2.0], examples=(100, 40))).original) >= 5
+        True
+    """
+    source = as_table(table)
+    if not isinstance(source, Outcomes):
+        raise InputError("the hardest examples need right or wrong example by example, not a counts table")
+    parts: list[Any] = []
+    for right in (source.original, source.new):
+        chosen = hardest(right, fraction)
+        parts += [chosen, right.shape[1], int(right[:, chosen].sum(axis=0).max())]
+    return Hardest(fraction, len(source), *parts)
 
 
 def human_table(responses: Any, *, confidence: float = 0.95, seed: int = 0) -> Humans:

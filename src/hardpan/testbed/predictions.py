@@ -191,7 +191,9 @@ def choose_sets(
     known = ", ".join(sorted(sets))
     for side, name in (("original", first), ("new", second)):
         if name is None:
-            raise InputError(f"{where}: say which of the sets {known} is the {side} one")
+            raise InputError(
+                f"{where}: say which of the sets {known} is the {side} one ({side}=NAME, --{side} NAME)"
+            )
         if name not in sets:
             raise InputError(f"{where}: has no set {name!r}; it has {known}")
     assert first is not None

@@ -1,0 +1,249 @@
+"""A comparison as a part of a report: sentences, pictures and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hardpan
+from hardpan.records import Chart, Estimate, Provenance, Section, Table
+from hardpan.testbed.compare import Comparison
+from hardpan.testbed.line import LineFit
+from hardpan.testbed.rows import ModelRow
+
+BAND_POINTS = 60
+MOST_ROWS = 80
+
+
+def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:
+    """What a comparison says, with its pictures: accuracies and lines, gaps, ranks, residuals.
+
+    Args:
+        report: from :func:`compare`; with its bootstrap draws, the lines have bands.
+        original: what to call the original test set.
+        new: what to call the new test set.
+    """
+    return Section(
+        title="Will the score hold?",
+        sentences=(*headline(report), *_line_sentences(report)),
+        estimates={"average drop": report.mean_gap},
+        charts=(
+            _scatter(report, original, new),
+            _deviations(report, "gap", "Drop by model", "drop, original minus new accuracy"),
+            _slope(report, original, new),
+            _deviations(
+                report, "residual", "Effective robustness", f"new accuracy beyond the {report.fit.scale} line"
+            ),
+        ),
+        tables=tuple(_tables(report)),
+        warnings=report.notes,
+    )
+
+
+def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -> Provenance:
+    """How a comparison was made: method in words, papers, versions, and hashes of the files it read."""
+    hashes: dict[str, str] = {}
+    for source in sources:
+        files = [source] if source.is_file() else sorted(item for item in source.iterdir() if item.is_file())
+        hashes |= {f"{item.name}, sha256": hashlib.sha256(item.read_bytes()).hexdigest() for item in files}
+    return Provenance(
+        method=(
+            "Accuracies have Clopper–Pearson intervals. The gap is original minus new accuracy. Ranks are over all "
+            f"models; {report.ties}. Rank intervals: {report.rank_method}.",
+            f"The line is fitted by least squares on the {report.fit.scale} scale; {report.fit.slope.method}. "
+            "The residual (effective robustness) is the new accuracy minus what the line predicts.",
+            "A slope below 1 on the linear scale would mean diminishing returns, as adaptive overfitting gives; "
+            "a probit slope below 1 means a larger spread of difficulty in the new set.",
+        ),
+        citations=(
+            "Recht, Roelofs, Schmidt, Shankar: Do ImageNet Classifiers Generalize to ImageNet? (2019)",
+            "Taori et al.: Measuring Robustness to Natural Distribution Shifts in Image Classification (2020)",
+            "Mogstad, Romano, Shaikh, Wilhelm: Inference for Ranks with Applications (2024)",
+        ),
+        command=command,
+        seed=report.config.seed,
+        versions={"hardpan": hardpan.__version__, "Python": platform.python_version(), "numpy": np.__version__},
+        hashes=hashes,
+    )
+
+
+def headline(report: Comparison) -> tuple[str, str]:
+    """The drop and the order, in two sentences."""
+    gap, rows = report.mean_gap, report.rows
+    moved = sum(row.delta_rank != 0 for row in rows)
+    low, high = min(row.gap.value for row in rows), max(row.gap.value for row in rows)
+    verb = "lose" if gap.value >= 0 else "gain"
+    return (
+        f"{len(rows)} models {verb} {_points(abs(gap.value))} on average from the original to the new test set "
+        f"({report.metric}; from {_signed(-high)} to {_signed(-low)}).",
+        f"{moved} of them change their rank; Kendall's τ between the two orders is {report.kendall.value:.2f} "
+        f"[{report.kendall.low:.2f}, {report.kendall.high:.2f}].",
+    )
+
+
+def line_sentence(fit: LineFit) -> str:
+    """A line in words: slope and offset with their intervals; on the linear scale the offset in points."""
+    slope, offset = fit.slope, fit.offset
+    level = f"{100 * slope.confidence:g} %"
+    if fit.scale == "linear":
+        shown = f"{100 * offset.value:.1f} [{100 * offset.low:.1f}, {100 * offset.high:.1f}] points"
+    else:
+        shown = f"{offset.value:.3f} [{offset.low:.3f}, {offset.high:.3f}]"
+    return (
+        f"On the {fit.scale} scale the new accuracy is {slope.value:.2f} [{slope.low:.2f}, {slope.high:.2f}] times "
+        f"the original one plus {shown} ({level} intervals, {fit.n} models, r² = {fit.r2:.3f})."
+    )
+
+
+def _line_sentences(report: Comparison) -> tuple[str, ...]:
+    sentences = [line_sentence(fit) for fit in (report.fit, report.other_fit)]
+    sentences.append(f"The intervals are from a {report.fit.slope.method.removeprefix('least squares, ')}.")
+    if report.excluded:
+        sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
+    return tuple(sentences)
+
+
+def _scatter(report: Comparison, original: str, new: str) -> Chart:
+    rows = tuple(
+        {
+            "name": row.model,
+            "x": row.original.value,
+            "x_low": row.original.low,
+            "x_high": row.original.high,
+            "y": row.new.value,
+            "y_low": row.new.low,
+            "y_high": row.new.high,
+            "role": _role(row),
+        }
+        for row in report.rows
+    )
+    by_scale = {fit.scale: fit for fit in (report.other_fit, report.fit)}
+    lines = {axes: _band(by_scale.get(axes, report.fit), rows) for axes in ("linear", "probit")}
+    return Chart(
+        "scatter",
+        f"Accuracy on the {new} against the {original} test set",
+        rows,
+        f"Scatter of {len(rows)} models with {100 * report.config.confidence:g} % crosses, the identity as a "
+        f"dashed line, and the fitted line with its band. {line_sentence(report.fit)}",
+        {
+            "x_title": f"accuracy on the {original} set",
+            "y_title": f"accuracy on the {new} set",
+            "scale": "probit" if report.fit.scale == "probit" else "linear",
+            "lines": lines,
+        },
+    )
+
+
+def _band(fit: LineFit, rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], ...]:
+    low, high = min(float(row["x_low"]) for row in rows), max(float(row["x_high"]) for row in rows)
+    if fit.scale != "linear":
+        low, high = max(low, 1e-5), min(high, 1.0 - 1e-5)
+    x = np.linspace(low, high, BAND_POINTS)
+    y = fit.predict(x)
+    limits = fit.band(x) if len(fit.draws) else (y, y)
+    columns = zip(x.tolist(), y.tolist(), limits[0].tolist(), limits[1].tolist(), strict=True)
+    return tuple({"x": a, "y": b, "low": c, "high": d} for a, b, c, d in columns)
+
+
+def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Chart:
+    rows = sorted(report.rows, key=lambda row: -_value(row, field).value)
+    shown = _extremes(rows)
+    title = title if len(shown) == len(rows) else f"{title}: the {len(shown)} most extreme of {len(rows)}"
+    marks = tuple(
+        {
+            "name": row.model,
+            "value": _value(row, field).value,
+            "low": _value(row, field).low,
+            "high": _value(row, field).high,
+            "role": _role(row),
+        }
+        for row in shown
+    )
+    first, last = shown[0], shown[-1]
+    words = (
+        f"From {first.model} ({_signed(_value(first, field).value)}) "
+        f"to {last.model} ({_signed(_value(last, field).value)})."
+    )
+    return Chart("deviations", title, marks, words, {"x_title": x_title})
+
+
+def _slope(report: Comparison, original: str, new: str) -> Chart:
+    rows = report.rows
+    shown = sorted(rows, key=lambda row: -abs(row.delta_rank))[:MOST_ROWS] if len(rows) > MOST_ROWS else list(rows)
+    shown.sort(key=lambda row: row.original_rank)
+    title = "Ranks on the two sets"
+    title = title if len(shown) == len(rows) else f"{title}: the {len(shown)} largest changes of {len(rows)}"
+    largest = max(rows, key=lambda row: abs(row.delta_rank))
+    marks = tuple({"name": row.model, "original": row.original_rank, "new": row.new_rank} for row in shown)
+    words = f"A line a model from its rank on the {original} to that on the {new} set; the largest change is "
+    words += f"{largest.delta_rank:+d} ({largest.model}). Ties: {report.ties}."
+    return Chart("slope", title, marks, words, {"left": original, "right": new})
+
+
+def _extremes(rows: list[ModelRow]) -> list[ModelRow]:
+    half = MOST_ROWS // 2
+    return rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
+
+
+def _tables(report: Comparison) -> list[Table]:
+    level = f"{100 * report.config.confidence:g} %"
+    columns = ("rank", "model", "original", "new", "gap", "new rank", "Δ rank", "new rank interval", "residual")
+    rows = tuple(
+        (
+            row.original_rank,
+            row.model if row.in_fit else f"{row.model} (left out of the line)",
+            _accuracy(row.original),
+            _accuracy(row.new),
+            round(100 * row.gap.value, 1),
+            row.new_rank,
+            row.delta_rank,
+            f"{row.new_rank_low}–{row.new_rank_high}",
+            round(100 * row.residual.value, 1),
+        )
+        for row in report.rows
+    )
+    title = f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {report.ties}"
+    tables = [Table(title, columns, rows)]
+    if report.without_group:
+        fits = tuple(
+            (
+                item.left_out,
+                item.models,
+                _interval(item.fit.slope),
+                _interval(item.fit.offset),
+                round(item.fit.slope.value - report.fit.slope.value, 3),
+            )
+            for item in report.without_group
+        )
+        names = ("group left out", "models", "slope", "offset", "change of the slope")
+        tables.append(Table(f"The {report.fit.scale} line without each group of models", names, fits))
+    return tables
+
+
+def _value(row: ModelRow, field: str) -> Estimate:
+    return row.gap if field == "gap" else row.residual
+
+
+def _role(row: ModelRow) -> str:
+    return "in the fit" if row.in_fit else "left out"
+
+
+def _accuracy(item: Estimate) -> str:
+    return f"{100 * item.value:.1f} [{100 * item.low:.1f}, {100 * item.high:.1f}]"
+
+
+def _interval(item: Estimate) -> str:
+    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.1f} points"
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+.1f}"

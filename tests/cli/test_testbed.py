@@ -1,0 +1,152 @@
+"""The testbed commands, run as a person runs them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardpan import cli, records, testbed
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["testbed", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return int(stopped.value.code or 0), shown.out, shown.err
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    table = testbed.simulate_counts(np.linspace(0.5, 3.0, 12), seed=1)
+    lines = ["model,original_correct,original_total,new_correct,new_total,group,date"]
+    lines += [
+        f"{'fv' if i < 3 else 'net'}_{i},{table.original_correct[i]},10000,{table.new_correct[i]},2000,"
+        f"{'old' if i < 6 else 'new'},{2010 + i}"
+        for i in range(12)
+    ]
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def predictions(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for name, n in (("original", 900), ("new", 400), ("newer", 300)):
+        labels = rng.permutation(np.arange(n) % 5)
+        right = rng.random((4, n)) < np.array([0.9, 0.8, 0.7, 0.6])[:, None]
+        arrays[f"predictions_{name}"] = np.where(right, labels, (labels + 1 + rng.integers(0, 4, (4, n))) % 5)
+        arrays[f"labels_{name}"] = labels
+    np.savez(tmp_path / "said.npz", models=np.array(list("abcd")), **arrays)
+    return tmp_path / "said.npz"
+
+
+def test_compare_prints_a_table_and_writes_a_page(counts: Path, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "page"
+    code, shown, _ = run(capsys, "compare", counts, "--exclude", "fv_*", "--bootstrap", 500, "--out", out)
+    assert code == 0
+    assert (
+        "Models in the lines: 9 of 12; left out (*): fv_2, fv_1, fv_0" in " ".join(shown.split()) or "fv_0" in shown
+    )
+    assert "points" in shown
+    assert sorted(item.name for item in out.iterdir()) == ["config.json", "index.html", "report.json"]
+    report = records.load(out / "report.json")
+    assert report.config.exclude == ("fv_*",)
+    assert len(report.rows) == 12
+    assert records.load(out / "config.json").bootstrap == 500
+
+
+@pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
+def test_compare_gives_the_library_numbers_as_json(counts: Path, scale: str, capsys) -> None:
+    code, shown, errors = run(capsys, "compare", counts, "--scale", scale, "--bootstrap", 500, "--json")
+    assert code == 0
+    assert errors == ""
+    data = json.loads(shown)
+    assert data["kind"] == "Comparison"
+    fit = testbed.compare(counts, scale=scale, bootstrap=500).fit
+    assert data["fit"]["slope"]["low"] == fit.slope.low
+    assert data["fit"]["draws"]["shape"] == [0, 2]
+
+
+def test_fit_decompose_and_groups(counts: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "fit", counts, "--scale", "probit", "--sigma", 1, "--bootstrap", 500)
+    assert code == 0
+    assert "Difficulty of the new set" in shown
+    assert "The line without each group" in shown
+    code, shown, _ = run(capsys, "fit", counts, "--groups", "new", "--bootstrap", 500, "--json")
+    assert json.loads(shown)["fit"]["n"] == 6
+    code, shown, _ = run(capsys, "decompose", counts, "--bootstrap", 500)
+    assert code == 0
+    assert "a year" in shown
+    assert "one remainder" in shown
+
+
+def test_pairs_and_hardest_need_predictions(predictions: Path, counts: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "pairs", predictions, "--new", "newer", "--json")
+    assert code == 0
+    assert len(json.loads(shown)["rows"]) == 6
+    code, shown, _ = run(capsys, "pairs", predictions, "--neighbours", "--set", "original")
+    assert "of 3 pairs are told apart" in shown
+    code, shown, _ = run(capsys, "hardest", predictions, "--fraction", 0.1)
+    assert code == 0
+    assert "original" in shown
+    for command in ("pairs", "hardest"):
+        code, shown, errors = run(capsys, command, counts)
+        assert (code, shown) == (2, "")
+        assert errors.count("\n") == 1
+
+
+def test_strategies(counts: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "strategies", f"A={counts}", f"B={counts}", "--frequency", "A=0.73")
+    assert code == 0
+    assert "0.73" in shown
+    assert "span 0.0 points" in shown
+    for bad in (["A"], [f"A={counts}", "--frequency", "A=often"], [f"A={counts}", "--frequency", "C=0.5"]):
+        assert run(capsys, "strategies", *bad)[0] == 2
+
+
+def test_humans_and_crossval(tmp_path: Path, capsys) -> None:
+    people = tmp_path / "people.csv"
+    people.write_text(
+        "participant,set,correct,total\n1,original,425,500\n1,new,83,100\n2,original,415,500\n2,new,81,100\n"
+    )
+    code, shown, _ = run(capsys, "humans", people)
+    assert code == 0
+    assert "85.0 [81.6, 88.0]" in shown
+    splits = tmp_path / "splits.csv"
+    splits.write_text(
+        "model,dataset,correct,total\nvgg,original,936,1000\nvgg,1,939,1000\nvgg,2,938,1000\nvgg,new,849,1000\n"
+    )
+    code, shown, _ = run(capsys, "crossval", splits)
+    assert "foresees the new accuracy of 0 of 1 models" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scale", "log"], "scale must be one of linear, probit, logit; got 'log'"),
+        (["--exclude", "resnet*"], "matches no model"),
+        (["--interval", "t"], "interval must be 'percentile' or 'bca'"),
+        (["--resample", "labels"], "resample must be one of"),
+        (["--confidence", "2"], "confidence must lie strictly between"),
+        (["--metric", "top5"], "metric must be one of top1"),
+    ],
+)
+def test_refusals_are_one_sentence(counts: Path, arguments: list[str], message: str, capsys) -> None:
+    code, shown, errors = run(capsys, "compare", counts, *arguments)
+    assert (code, shown) == (2, "")
+    assert message in errors
+    assert errors.count("\n") == 1
+
+
+def test_missing_files_and_unnamed_sets(predictions: Path, tmp_path: Path, capsys) -> None:
+    assert "no such file" in run(capsys, "compare", tmp_path / "none.csv")[2]
+    assert run(capsys, "compare", predictions, "--original", "no")[0] == 2
+    code, _, errors = run(capsys, "compare", predictions, "--new", "v6")
+    assert code == 2
+    assert "has no set 'v6'; it has new, newer, original" in errors
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert run(capsys, "compare", predictions, "--bootstrap", 100, "--out", blocked)[0] == 2

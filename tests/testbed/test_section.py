@@ -1,0 +1,76 @@
+"""The part of a report that a comparison gives: every chart is drawn, the numbers are the records'."""
+
+import numpy as np
+import pytest
+
+from hardpan import records, report, testbed
+from hardpan.report import charts
+
+
+def compared(models: int = 12, **choices: object) -> testbed.Comparison:
+    outcomes = testbed.simulate(np.linspace(0.5, 3.0, models), examples=(800, 400), seed=1)
+    return testbed.compare(outcomes, bootstrap=500, **choices)
+
+
+@pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
+def test_every_chart_is_drawn_on_both_axes(scale: str) -> None:
+    part = testbed.section(compared(scale=scale))
+    assert [chart.drawing for chart in part.charts] == ["scatter", "deviations", "slope", "deviations"]
+    for chart in part.charts:
+        assert charts.spec(chart)["description"] == chart.description
+    lines = part.charts[0].options["lines"]
+    assert set(lines) == {"linear", "probit"}
+    for axes in ("linear", "probit"):
+        assert all(row["low"] <= row["y"] + 1e-12 <= row["high"] + 2e-12 for row in lines[axes])
+        other = {**part.charts[0].options, "scale": axes}
+        charts.spec(records.Chart("scatter", "t", part.charts[0].rows, "d", other))
+
+
+def test_page_names_models_and_what_was_left_out() -> None:
+    result = compared(exclude=("model-0[0-4]",))
+    part = testbed.section(result, original="test", new="fresh")
+    html = report.page([part], title="t", headline=part.sentences[0])
+    assert "model-11" in html
+    assert "Left out of the lines: model-00" in html
+    assert any("fresh" in chart.title for chart in part.charts)
+    assert [row["role"] for row in part.charts[0].rows].count("left out") == 5
+
+
+def test_sentences_give_offsets_in_points_on_the_linear_scale_only() -> None:
+    result = compared()
+    words = testbed.section(result).sentences
+    offset = result.fit.offset
+    assert f"plus {100 * offset.value:.1f} [{100 * offset.low:.1f}, {100 * offset.high:.1f}] points" in words[2]
+    assert f"plus {result.other_fit.offset.value:.3f} [" in words[3]
+
+
+def test_many_models_show_the_most_extreme() -> None:
+    part = testbed.section(compared(120))
+    assert len(part.charts[0].rows) == 120
+    assert len(part.charts[1].rows) == len(part.charts[2].rows) == 80
+    assert "of 120" in part.charts[1].title
+    assert len(part.tables[0].rows) == 120
+
+
+def test_groups_get_a_table_and_a_section_survives_json() -> None:
+    counts = testbed.simulate_counts(np.linspace(0.5, 3.0, 12))
+    grouped = testbed.counts_table(
+        counts.models, counts.original_correct, 10_000, counts.new_correct, 2000, group=["a", "b", "c"] * 4
+    )
+    part = testbed.section(testbed.compare(grouped, bootstrap=300))
+    assert [row[0] for row in part.tables[1].rows] == ["a", "b", "c"]
+    again = records.from_json(records.to_json(part))
+    assert again.sentences == part.sentences
+
+
+def test_a_compact_report_still_draws() -> None:
+    part = testbed.section(compared().compact())
+    charts.spec(part.charts[0])
+
+
+def test_provenance_hashes_what_was_read(tmp_path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("model\n")
+    made = testbed.provenance(compared(), [path], "hardpan testbed compare counts.csv")
+    assert len(made.hashes["counts.csv, sha256"]) == 64
+    assert made.command.startswith("hardpan testbed")
