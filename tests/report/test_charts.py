@@ -29,7 +29,35 @@ CURVE = Chart(
     {"x_title": "temperature", "log_x": True, "marks": ({"x": 1.0, "label": "as fitted"},)},
 )
 BARS = Chart("bars", "Counts", ({"name": "cat", "value": 3}, {"name": "cat", "value": 5}), "Two bars.")
-EVERY = {"intervals": INTERVALS, "curve": CURVE, "bars": BARS}
+SCATTER = Chart(
+    "scatter",
+    "Accuracies",
+    tuple(
+        {
+            "name": f"m{i}",
+            "x": x,
+            "x_low": x - 0.02,
+            "x_high": x + 0.02,
+            "y": x - 0.1,
+            "y_low": x - 0.13,
+            "y_high": x - 0.07,
+        }
+        | {"role": "in the fit"}
+        for i, x in enumerate((0.6, 0.7, 0.8))
+    ),
+    "Three models below the identity.",
+)
+SLOPE = Chart(
+    "slope", "Ranks", ({"name": "a", "original": 1, "new": 2}, {"name": "b", "original": 2, "new": 1}), "Ranks."
+)
+DEVIATIONS = Chart(
+    "deviations",
+    "Off the line",
+    ({"name": "a", "value": 0.01, "low": -0.01, "high": 0.03, "role": "in the fit"},),
+    "One model.",
+)
+# Every drawing joins this list and gets every check of this file.
+EVERY = {chart.drawing: chart for chart in (INTERVALS, CURVE, BARS, SCATTER, SLOPE, DEVIATIONS)}
 
 
 def logarithmic(chart):
@@ -83,7 +111,7 @@ def test_bars_start_at_zero_and_same_names_stay_apart():
 
 
 def test_unknown_drawings_list_the_legal_ones():
-    with pytest.raises(InputError, match="drawing must be one of intervals, curve, bars; got 'pie'"):
+    with pytest.raises(InputError, match=r"drawing must be one of intervals, curve, bars.*; got 'pie'"):
         charts.spec(Chart("pie", "t", (), "d"))
 
 

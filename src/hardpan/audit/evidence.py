@@ -32,7 +32,7 @@ class AuditConfig:
     seed: int = 0
     confidence: float = 0.95
     rtol: float = 1e-3
-    temperatures: tuple[float, ...] = tuple(float(f"{t:.4g}") for t in np.geomspace(0.25, 4, 33))
+    temperatures: tuple[float, ...] = tuple(float(f"{t:.4g}") for t in np.geomspace(0.25, 4, 25))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ def gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     if len(np.unique(labels)) < 2:
         raise InputError(f"{name}: all examples are of one class; an audit needs at least two classes")
     split = datasets.split(dataset, config.seed)
+    if not len(split.test):
+        raise InputError(f"{name}: nothing is left to test on; nearly all examples are copies of one another")
     if len(np.unique(labels[split.train])) < 2:
         raise InputError(
             f"{name}: the training part holds one class only; an audit needs examples of two classes in it"

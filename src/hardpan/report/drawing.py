@@ -17,7 +17,7 @@ from hardpan.records import Chart
 from hardpan.report import charts
 from hardpan.report.palette import LIGHT
 
-_GLOBALS = "window.vega = vega; window.vegaLite = vegaLite; window.vegaEmbed = vegaEmbed;"
+_GLOBALS = "window.vegaEmbed = vegaEmbed;"
 COLOURS = {getattr(LIGHT, f.name): f"var(--{f.name})" for f in reversed(dataclasses.fields(LIGHT))}
 
 
@@ -79,8 +79,11 @@ def static_svg(spec: dict[str, Any], key: str) -> str:
     import vl_convert
 
     svg = vl_convert.vegalite_to_svg(spec | {"width": charts.STATIC_WIDTH})
-    # Ids are global in a page: without a prefix one chart would be clipped by another's frame.
-    svg = re.sub(r'(id="|url\(#)([a-z]+_?[0-9]+)', rf"\g<1>{key}-\g<2>", svg)
+    # Ids are global in a page: alike, one chart would be clipped by another's frame. Vega counts them through all
+    # charts of the process; counted anew in each, the same chart gives the same bytes.
+    found = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
+    for number, name in enumerate(found, 1):
+        svg = svg.replace(f'id="{name}"', f'id="{key}-{number}"').replace(f"url(#{name})", f"url(#{key}-{number})")
     for colour, variable in COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"{variable}"')
     svg = re.sub(r'<rect width="[0-9.]+" height="[0-9.]+" fill="(white|transparent)"/>', "", svg, count=1)

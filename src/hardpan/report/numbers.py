@@ -108,7 +108,7 @@ def cell(value: Any) -> str:
 def _decimals(value: float, spread: float) -> int:
     """How many digits behind the point: set by the spread, or by the size of an exact value."""
     size, digits = (spread, 1) if spread > 0 else (abs(value), _EXACT_DIGITS)
-    if size == 0.0:
+    if size == 0.0 or not math.isfinite(size):
         return 0
     exponent = math.floor(math.log10(size))
     if spread > 0 and size / 10.0**exponent < 2.95:

@@ -23,9 +23,10 @@
   };
 
   // A download stands alone: light colours, white paper, a fixed width and the title inside.
-  const alone = (chart, which) => {
+  const alone = async (chart, which) => {
     const spec = { ...chart.specs[which], width: data.width, title: chart.title, background: "white" };
-    return new vega.View(vega.parse(vegaLite.compile(spec).spec), { renderer: "none" });
+    const drawn = await vegaEmbed(document.createElement("div"), spec, { actions: false, renderer: "svg" });
+    return drawn.view;
   };
 
   const enliven = (figure) => {
@@ -46,11 +47,11 @@
       });
     }
     figure.querySelector("[data-svg]").addEventListener("click", async () => {
-      const svg = await alone(chart, which).toSVG();
+      const svg = await (await alone(chart, which)).toSVG();
       save(`${chart.file}.svg`, URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })));
     });
     figure.querySelector("[data-png]").addEventListener("click", async () =>
-      save(`${chart.file}.png`, await alone(chart, which).toImageURL("png", 2)));
+      save(`${chart.file}.png`, await (await alone(chart, which)).toImageURL("png", 2)));
   };
 
   const sortable = (table) => {

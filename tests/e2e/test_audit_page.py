@@ -1,0 +1,202 @@
+"""The audit page of digits in a real browser."""
+
+import json
+import re
+
+import pytest
+
+from hardpan import audit
+from hardpan.records import Chart, Section, Table
+from hardpan.report import page as write_page
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+LONGEST_LINE = """
+() => {
+  const longest = [0, ""];
+  for (const block of document.querySelectorAll("p, li, dd, figcaption")) {
+    const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+    const lines = new Map();
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      for (let i = 0; i < node.length; i++) {
+        const range = document.createRange();
+        range.setStart(node, i);
+        range.setEnd(node, i + 1);
+        const box = range.getBoundingClientRect();
+        if (box.width) lines.set(Math.round(box.top), (lines.get(Math.round(box.top)) ?? "") + node.data[i]);
+      }
+    }
+    for (const line of lines.values()) if (line.length > longest[0]) [longest[0], longest[1]] = [line.length, line];
+  }
+  return longest;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def digits_page(tmp_path_factory):
+    return audit.run("digits").save(tmp_path_factory.mktemp("digits"))
+
+
+class Visit:
+    """An open page, with everything that it complained of or asked for."""
+
+    def __init__(self, browser, path, **settings):
+        self.context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | settings))
+        self.complaints, self.requests = [], []
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def drawn(self):
+        figures = self.page.locator("figure").count()
+        self.page.wait_for_function(f"document.querySelectorAll('.live svg .mark-group').length >= {figures}")
+        return figures
+
+
+@pytest.fixture
+def visit(browser):
+    opened = []
+
+    def start(path, **settings):
+        opened.append(Visit(browser, path, **settings))
+        return opened[-1]
+
+    yield start
+    for item in opened:
+        item.context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 768, 320])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_are_drawn_quietly_offline_and_without_scrolling_sideways(visit, digits_page, width, scheme):
+    seen = visit(digits_page, viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True)
+    assert seen.drawn() == 3
+    assert seen.complaints == []
+    assert [url for url in seen.requests if not url.startswith(("file:", "data:"))] == []
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for figure in seen.page.locator(".live svg").all():
+        assert figure.bounding_box()["width"] <= width
+
+
+def test_the_page_is_small_and_says_the_same_as_the_record(visit, digits_page):
+    assert digits_page.stat().st_size < 5_000_000
+    report = json.loads((digits_page.parent / "report.json").read_text(encoding="utf-8"))
+    text = visit(digits_page).page.inner_text("body").replace("\u00a0", " ")
+    assert report["headline"] in text
+    for tile in report["tiles"]:
+        assert tile["title"] in text
+        assert tile["value"] in text
+
+
+def test_dark_mode_reaches_the_charts(visit, digits_page):
+    colours = {}
+    for scheme in ("light", "dark"):
+        seen = visit(digits_page, color_scheme=scheme)
+        seen.drawn()
+        colours[scheme] = seen.page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor,"
+            " getComputedStyle(document.querySelector('.live svg .mark-text text')).fill,"
+            " getComputedStyle(document.querySelector('.static svg .mark-text text')).fill]"
+        )
+    assert not set(colours["light"]) & set(colours["dark"])
+
+
+def test_lines_have_at_most_75_characters(visit, digits_page):
+    length, line = visit(digits_page).page.evaluate(LONGEST_LINE)
+    assert length <= 75, line
+
+
+def test_without_javascript_the_pictures_and_tables_are_there(visit, digits_page):
+    seen = visit(digits_page, java_script_enabled=False)
+    assert seen.page.locator(".static svg").count() == 3
+    for picture in seen.page.locator(".static svg").all():
+        assert picture.is_visible()
+    assert not seen.page.locator("button").first.is_visible()
+    assert seen.page.get_by_text("CSV").first.is_visible()
+
+
+def test_the_keyboard_reaches_everything(visit, digits_page):
+    seen = visit(digits_page)
+    seen.drawn()
+    reachable = "a[href], button, summary, [tabindex='0']"
+    expected = seen.page.evaluate(
+        f'[...document.querySelectorAll("{reachable}")].filter((e) => e.checkVisibility()).length'
+    )
+    seen.page.evaluate(
+        "() => { window.reached = new Set();"
+        " document.addEventListener('focusin', (event) => window.reached.add(event.target)); }"
+    )
+    for _ in range(expected + 2):
+        seen.page.keyboard.press("Tab")
+    assert seen.page.evaluate("window.reached.size") >= expected
+
+
+def test_the_axis_can_be_switched_and_the_chart_stays(visit, digits_page):
+    seen = visit(digits_page)
+    seen.drawn()
+    button = seen.page.locator("[data-log]").first
+    before = button.get_attribute("aria-pressed")
+    figure = seen.page.locator("figure").first
+    text = figure.locator(".live svg").text_content()
+    button.click()
+    assert button.get_attribute("aria-pressed") != before
+    seen.page.wait_for_function(
+        "(old) => document.querySelector('figure .live svg')?.textContent !== old", arg=text
+    )
+    assert ("logarithmic" in figure.locator(".live svg").text_content()) == (before == "false")
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "start"), [("[data-svg]", b"<svg"), ("[data-png]", b"\x89PNG"), ("a[download]", b"name,")]
+)
+def test_downloads(visit, digits_page, tool, start):
+    seen = visit(digits_page)
+    seen.drawn()
+    with seen.page.expect_download() as waiting:
+        seen.page.locator(tool).first.click()
+    content = waiting.value.path().read_bytes()
+    assert content.startswith(start)
+    assert b"var(--" not in content
+
+
+def test_tables_sort_by_number(visit, digits_page):
+    seen = visit(digits_page)
+    seen.page.get_by_role("button", name="examples", exact=True).click()
+    column = "[...document.querySelectorAll('table[data-sortable]')].at(-1).tBodies[0].rows"
+    values = seen.page.evaluate(f"[...{column}].map((row) => Number(row.cells[1].dataset.value))")
+    assert len(values) == 10
+    assert values == sorted(values)
+
+
+def test_it_prints_on_a4_with_every_chart(visit, digits_page):
+    seen = visit(digits_page)
+    seen.drawn()
+    printed = seen.page.pdf(format="A4")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    for figure in seen.page.locator("figure").all():
+        assert figure.locator(".static svg").is_visible()
+        assert not figure.locator(".live").is_visible()
+        assert figure.evaluate("(e) => getComputedStyle(e).breakInside") == "avoid"
+
+
+def test_a_hostile_class_name_does_nothing(visit, tmp_path):
+    evil = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+    rows = ({"name": evil, "value": 3, "low": 1, "high": 4, "role": "refuted", "reason": evil},)
+    drawings = tuple(Chart(kind, evil, rows, evil, {"x_title": evil}) for kind in ("bars", "intervals"))
+    section = Section(evil, (evil,), charts=drawings, tables=(Table(evil, (evil,), ((evil,),)),))
+    path = tmp_path / "evil.html"
+    path.write_text(write_page([section], title=evil, headline=evil), encoding="utf-8")
+    seen = visit(path)
+    assert seen.drawn() == 2
+    seen.page.locator(".live svg path[aria-label], .live svg .mark-rect path").first.hover(force=True)
+    seen.page.get_by_role("button", name=evil).click()
+    assert seen.page.evaluate("window.hacked") is None
+    assert seen.page.locator("img").count() == 0
+    assert seen.complaints == []

@@ -1,0 +1,198 @@
+import json
+
+import numpy as np
+import pytest
+
+from hardpan import audit, datasets, records
+from hardpan.audit import evidence, floor
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+
+def made(x, labels, split=None, k=None):
+    labels = None if labels is None else np.asarray(labels, dtype=np.int64)
+    names = () if labels is None else tuple(map(str, range(k or int(labels.max()) + 1)))
+    return Dataset("made", x, datasets.content_ids(x), labels, names, split)
+
+
+def blobs(n=300, d=4, k=3, distance=4.0, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.concatenate([np.arange(k), rng.integers(0, k, n - k)])
+    means = distance * np.eye(max(k, d))[:k, :d]
+    return made(means[labels] + rng.normal(size=(n, d)), labels)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return audit.run("digits")
+
+
+def test_the_audit_of_digits(digits):
+    assert [section.title for section in digits.sections] == ["The floor", "What is in it"]
+    found = digits.sections[0].estimates
+    model, bound = found["Gaussian model (floor)"], found["Nearest-neighbour bound (floor)"]
+    plug_in, neighbour = found["Gaussian classifier (held-out error)"], found["Nearest neighbour (held-out error)"]
+    assert 0 < bound.value < neighbour.value < 0.05
+    assert 0 < model.value < plug_in.value < 0.1
+    assert plug_in.n == neighbour.n == 359
+    assert [tile.title for tile in digits.tiles][2:] == [
+        "Headroom",
+        "Errors in the confusing tenth",
+        "Drop on fresh data",
+    ]
+    assert all(tile.detail for tile in digits.tiles)
+    assert digits.headline.startswith("On digits the lowest possible error lies at")
+
+
+def test_the_report_is_read_back_and_is_the_same_every_time(digits):
+    assert records.from_json(json.loads(digits.to_json())) == digits
+    again = audit.run("digits")
+    assert again == digits
+    assert again.to_html() == digits.to_html()
+
+
+def test_a_dataset_may_be_given_in_place_of_its_name():
+    data = blobs()
+    found = audit.run(data)
+    assert found.dataset == "made"
+    assert found.provenance.command == ""
+    assert found.provenance.hashes["Examples, sha256"] == records.array_hash(data.x)
+
+
+def test_numbers_are_those_of_a_linear_discriminant_and_a_neighbour_by_scikit_learn(digits):
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.neighbors import KNeighborsClassifier
+
+    data = datasets.load("digits")
+    parts, x, y = datasets.split(data), data.features(), data.labels
+    found = digits.sections[0].estimates
+    for name, model in {
+        "Gaussian classifier": LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.0292),
+        "Nearest neighbour": KNeighborsClassifier(1),
+    }.items():
+        wrong = model.fit(x[parts.train], y[parts.train]).predict(x[parts.test]) != y[parts.test]
+        assert found[f"{name} (held-out error)"].value == pytest.approx(wrong.mean(), abs=0.5 / len(wrong) * 3)
+
+
+def test_gaussian_data_keep_their_known_floor():
+    from scipy.stats import norm
+
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 2, 6000)
+    x = rng.normal(size=(6000, 3))
+    x[:, 0] += 2 * labels
+    section = audit.run(made(x, labels)).sections[0]
+    known = norm.cdf(-1)
+    # 0.0042 is the standard deviation of the fitted model's floor over samples of 3,600 training examples.
+    assert section.estimates["Gaussian model (floor)"].value == pytest.approx(known, abs=4 * 0.0042)
+    assert section.estimates["Gaussian classifier (held-out error)"].low < known
+    low, high = section.charts[0].options["bracket"]
+    assert low < known < high
+    assert not any("deserves little trust" in warning for warning in section.warnings)
+
+
+def test_a_model_that_is_wrong_is_refuted():
+    # Three clusters on a line, the outer two of one class: a Gaussian model sees nothing, a neighbour everything.
+    rng = np.random.default_rng(0)
+    place = rng.integers(0, 3, 900)
+    x = np.column_stack([10.0 * place, np.zeros(900)]) + rng.normal(size=(900, 2))
+    found = audit.run(made(x, (place == 1).astype(int)))
+    roles = {row["name"]: row["role"] for row in found.sections[0].charts[0].rows}
+    assert roles["Gaussian model"] == "refuted"
+    assert roles["Nearest-neighbour bound"] == "floor"
+    assert "refutes Gaussian model" in found.lede[0]
+
+
+def test_features_of_any_scale_and_offset_give_the_same_audit():
+    data = blobs()
+    other = made(data.x * np.array([1e-200, 1e200, 1.0, 50.0]) + np.array([0.0, 0.0, 1e6, -3.0]), data.labels)
+    kept = Dataset("made", other.x, data.ids, data.labels, data.class_names)
+    first, second = audit.run(data).sections[0].estimates, audit.run(kept).sections[0].estimates
+    for name, item in first.items():
+        assert second[name].value == pytest.approx(item.value, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("x", "labels", "message"),
+    [
+        (np.eye(20), None, "has no labels"),
+        (np.eye(20), np.zeros(20), "all examples are of one class"),
+        (np.eye(2), [0, 1], "has 2 examples"),
+        (np.full((20, 2), np.nan), np.arange(20) % 2, "row 0 holds NaN"),
+        (np.eye(20), np.arange(19) % 2, r"must have shape \(20,\)"),
+        (np.arange(20.0), np.arange(20) % 2, "reshape"),
+        (np.ones((30, 3)), np.arange(30) % 2, "copies of one another"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_in_one_sentence(x, labels, message):
+    with pytest.raises(InputError, match=message) as caught:
+        audit.run(made(x, labels))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_training_part_of_one_class_is_refused():
+    split = np.repeat(["train", "test"], [20, 5])
+    data = made(np.arange(25.0)[:, None], np.repeat([0, 1], [20, 5]), split)
+    with pytest.raises(InputError, match="the training part holds one class only"):
+        audit.run(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        made(np.hstack([blobs().x, np.ones((300, 2))]), blobs().labels),
+        made(np.hstack([blobs().x, blobs().x]), blobs().labels),
+        blobs(n=40, d=200),
+        blobs(n=12, d=2, k=2),
+        made(np.random.default_rng(0).integers(0, 255, (60, 5, 5, 3), dtype=np.uint8), np.arange(60) % 2),
+        made(np.repeat(np.eye(10), 3, axis=0), np.repeat(np.arange(10), 3) % 2),
+        made(np.arange(100.0)[:, None], np.arange(100)),
+    ],
+    ids=["constant features", "singular", "d > n", "few", "images", "copies", "one of each"],
+)
+def test_hard_cases_give_a_report(data, tmp_path):
+    found = audit.run(data)
+    found.save(tmp_path)
+    assert records.load(tmp_path / "report.json") == found
+
+
+def test_ten_thousand_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10_000), 3)
+    data = made(rng.normal(size=(10_000, 8))[labels] + 0.01 * rng.normal(size=(30_000, 8)), labels)
+    found = audit.run(data)
+    path = found.save(tmp_path)
+    assert path.stat().st_size < 5_000_000
+    assert any("at most 2,000 classes; got" in warning for warning in found.sections[0].warnings)
+    assert len(found.sections[1].charts[0].rows) == 60
+
+
+def test_a_class_without_training_examples_is_named():
+    data = blobs(n=200)
+    split = np.where(data.labels == 2, "test", np.where(np.arange(200) % 3 == 0, "test", "train"))
+    found = audit.run(Dataset("made", data.x, data.ids, data.labels, data.class_names, split))
+    assert "1 of 3 classes have no training example" in found.sections[1].warnings[0]
+    assert found.sections[0].estimates["Nearest neighbour (held-out error)"].value > 0.3
+
+
+def test_progress_rises_and_names_every_part():
+    told = []
+    audit.run(blobs(), progress=lambda step, fraction: told.append((step, fraction)))
+    assert [step for step, _ in told][1:-1] == list(audit.PARTS)
+    assert [fraction for _, fraction in told] == sorted(fraction for _, fraction in told)
+
+
+def test_a_notebook_shows_the_page_in_a_frame():
+    shown = audit.run(blobs())._repr_html_()
+    assert shown.startswith('<iframe sandbox="allow-scripts allow-downloads"')
+    assert shown.count("<") == 2
+
+
+def test_every_part_sees_the_same_split():
+    gathered = evidence.gather(datasets.load("digits"), audit.AuditConfig(seed=2))
+    assert gathered.split.test.tolist() == datasets.split(gathered.dataset, 2).test.tolist()
+
+
+def test_a_chart_is_logarithmic_only_where_numbers_are_far_apart():
+    assert floor._wide([{"value": 1e-6}, {"value": 0.1}])
+    assert not floor._wide([{"value": 0.05}, {"value": 0.1}, {"value": 0.0}])
