@@ -138,7 +138,7 @@ def test_the_keyboard_reaches_everything(visit, digits_page):
 def test_the_axis_can_be_switched_and_the_chart_stays(visit, digits_page):
     seen = visit(digits_page)
     seen.drawn()
-    button = seen.page.locator("[data-log]").first
+    button = seen.page.locator("[data-switch]").first
     before = button.get_attribute("aria-pressed")
     figure = seen.page.locator("figure").first
     text = figure.locator(".live svg").text_content()

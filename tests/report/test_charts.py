@@ -74,7 +74,7 @@ def test_every_drawing_keeps_the_contract(kind, log):
     assert "var(--" in drawn.svg
     assert not re.search(r"#[0-9a-f]{6}", drawn.svg), "a colour that does not follow the theme"
     assert drawn.specs[0]["description"] == chart.description
-    assert len(drawn.specs) == (2 if kind in charts.TOGGLES_LOG else 1)
+    assert len(drawn.specs) == (2 if kind in charts.SWITCHES else 1)
     text = json.dumps(drawn.specs)
     assert "http" not in text.replace("https://vega.github.io/schema", "")
     assert drawn.csv_url.startswith("data:text/csv")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -152,8 +153,24 @@ KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
     **testbed_charts.KINDS,
 }
 
-TOGGLES_LOG = frozenset({"intervals", "curve"})
-"""Drawings whose error axis the reader may switch between linear and logarithmic."""
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A choice between two kinds of axes that a drawing leaves to the reader: an option and its two values."""
+
+    label: str
+    option: str
+    off: Any
+    on: Any
+
+
+_LOG_SWITCH = Switch("Logarithmic axis", "log", False, True)
+SWITCHES = {
+    "intervals": _LOG_SWITCH,
+    "curve": _LOG_SWITCH,
+    "scatter": Switch("Probit axes", "scale", "linear", "probit"),
+}
+"""Drawings that offer such a choice."""
 
 LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "intervals": (

@@ -29,7 +29,8 @@ class Drawing:
         key: name of the figure, once on the page.
         chart: what is drawn.
         specs: the Vega-Lite specification, and the one with the other kind of axis where there is a choice.
-        log: whether the first of them has a logarithmic axis.
+        switch: that choice, or None.
+        on: whether it is on in the first specification.
         svg: the static picture, in colours that follow the theme.
         columns: header of the data table.
         rows: its rows.
@@ -41,7 +42,8 @@ class Drawing:
     key: str
     chart: Chart
     specs: tuple[dict[str, Any], ...]
-    log: bool
+    switch: charts.Switch | None
+    on: bool
     svg: Markup
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -52,10 +54,12 @@ class Drawing:
 
 def draw(chart: Chart, key: str) -> Drawing:
     """Draw a chart in all the forms that the page shows."""
-    log = bool(chart.options.get("log"))
-    variants = [chart]
-    if chart.drawing in charts.TOGGLES_LOG:
-        variants.append(dataclasses.replace(chart, options=dict(chart.options) | {"log": not log}))
+    switch = charts.SWITCHES.get(chart.drawing)
+    variants, on = [chart], False
+    if switch:
+        on = chart.options.get(switch.option, switch.off) == switch.on
+        other = {switch.option: switch.off if on else switch.on}
+        variants.append(dataclasses.replace(chart, options=dict(chart.options) | other))
     specs = tuple(charts.spec(variant) for variant in variants)
     columns = tuple(dict.fromkeys(name for row in chart.rows for name in row))
     rows = tuple(tuple(row.get(name) for name in columns) for row in chart.rows)
@@ -64,7 +68,8 @@ def draw(chart: Chart, key: str) -> Drawing:
         key=key,
         chart=chart,
         specs=specs,
-        log=log,
+        switch=switch,
+        on=on,
         svg=Markup(static_svg(specs[0], key)),
         columns=columns,
         rows=rows,

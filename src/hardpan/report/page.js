@@ -38,11 +38,11 @@
       live.classList.remove("drawn");
       console.error(error);
     });
-    const toggle = figure.querySelector("[data-log]");
+    const toggle = figure.querySelector("[data-switch]");
     if (toggle) {
       toggle.addEventListener("click", () => {
         which = 1 - which;
-        toggle.setAttribute("aria-pressed", String((which === 1) !== chart.log));
+        toggle.setAttribute("aria-pressed", String((which === 1) !== chart.on));
         show(figure, chart.specs[which]);
       });
     }

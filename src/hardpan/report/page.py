@@ -117,7 +117,7 @@ def _payload(drawings: Sequence[Drawing]) -> str:
         "colours": COLOURS,
         "width": charts.STATIC_WIDTH,
         "charts": {
-            item.key: {"specs": item.specs, "log": item.log, "title": item.chart.title, "file": item.file}
+            item.key: {"specs": item.specs, "on": item.on, "title": item.chart.title, "file": item.file}
             for item in drawings
         },
     }
