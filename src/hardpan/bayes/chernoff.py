@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from hardpan.bayes.problem import Float
-from hardpan.bayes.sampling import MAX_DRAWS, Points, Replicates, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Points, Replicates, replicate
 from hardpan.bayes.unequal import Index, UnequalClasses
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -83,12 +83,12 @@ def run(
     variance = float(np.var(control))
     slope = float(np.cov(weight, control, bias=True)[0, 1] / variance) if variance > 0 else 0.0
 
-    def sums(uniforms: Float, normals: Float) -> Float:
+    def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
         weight, control = proposal.weights(uniforms, normals)
-        return np.array([np.sum(weight - slope * (control - 1.0))])
+        return np.asarray(weight - slope * (control - 1.0)), NO_OTHERS
 
     result = replicate(
-        sums,
+        integrands,
         n_uniform=1 + classes.n_uniform,
         n_normal=classes.n_normal,
         width=max(classes.n_normal, kept),

@@ -91,7 +91,7 @@ def gaussian_detail(
         )
     tally = _Tally(proposal, control_slope(proposal, seed), tau)
     result = replicate(
-        tally.sums,
+        tally.integrands,
         n_uniform=2,
         n_normal=proposal.n_normal,
         width=n_classes * max(1, n_classes // 64),
@@ -114,7 +114,8 @@ class _Tally:
             # Each boundary is met from both sides, hence the half.
             self._rate = np.where(distance > 0, 0.5 * np.exp(log_density) * distance / tau, 0.0)
 
-    def sums(self, uniforms: Float, normals: Float) -> Float:
+    def integrands(self, uniforms: Float, normals: Float) -> tuple[Float, Float]:
+        """The error at each draw, and the sums of everything else."""
         proposal = self._proposal
         k, j, log_joints = proposal.draw(uniforms, normals)
         order = np.argsort(-log_joints, axis=1)
@@ -129,7 +130,7 @@ class _Tally:
         winners[np.arange(len(k)), order[:, 0]] = 1.0
         top = np.append(after[:, 1:].sum(axis=0), 0.0)
         confusion = by_class.T @ winners
-        return np.concatenate([[error.sum(), self._boundary(k, j, normals)], top, confusion.ravel()])
+        return error, np.concatenate([[self._boundary(k, j, normals)], top, confusion.ravel()])
 
     def _boundary(self, k: np.ndarray, j: np.ndarray, normals: Float) -> float:
         proposal = self._proposal

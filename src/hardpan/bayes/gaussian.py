@@ -64,7 +64,7 @@ def gaussian(
         Estimate(0.158655 ± 0, 95 % [0.158655, 0.158655], exact)
         >>> e = gaussian([[0, 0], [4, 0], [0, 4]], priors=[0.5, 0.25, 0.25])
         >>> e.method, round(e.value, 4)
-        ('importance', 0.0337)
+        ('importance', 0.0321)
     """
     temperature = check_temperature(temperature)
     check_options(method, rtol, seed, max_draws)

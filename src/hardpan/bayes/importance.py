@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from hardpan.bayes.problem import Float, SharedProblem
-from hardpan.bayes.sampling import MAX_DRAWS, Points, Replicates, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Points, Replicates, replicate
 
 _PILOT_DRAWS = 4096
 
@@ -103,12 +103,12 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
         return -np.inf, Replicates(np.ones((2, 1)), 0, reached=True)
     slope = control_slope(proposal, seed)
 
-    def sums(uniforms: Float, normals: Float) -> Float:
+    def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
         weight, control = _weights(proposal, uniforms, normals)
-        return np.array([np.sum(weight - slope * (control - 1.0))])
+        return np.asarray(weight - slope * (control - 1.0)), NO_OTHERS
 
     result = replicate(
-        sums,
+        integrands,
         n_uniform=2,
         n_normal=proposal.n_normal,
         width=len(proposal.log_priors),

@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from hardpan.bayes.importance import PairProposal
 from hardpan.bayes.problem import Float, SharedProblem
-from hardpan.bayes.sampling import MAX_DRAWS, Replicates, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Replicates, replicate
 from hardpan.bayes.unequal import UnequalClasses
 
 # From class numbers (n,), uniforms (n, u) and normals (n, m) to log joints (n, K) at draws from those classes.
@@ -27,15 +27,15 @@ def run(
     cdf = np.cumsum(np.exp(problem.log_priors))
     cdf /= cdf[-1]
 
-    def sums(uniforms: Float, normals: Float) -> Float:
+    def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
         chosen = np.minimum(np.searchsorted(cdf, uniforms[:, 0], side="right"), len(cdf) - 1)
         posterior = softmax(at_draws(chosen, uniforms[:, 1:], normals), axis=1)
         posterior.sort(axis=1)
-        return np.array([posterior[:, :-1].sum()])  # not 1 − max, which rounds small errors away
+        return np.asarray(posterior[:, :-1].sum(axis=1)), NO_OTHERS  # not 1 − max, which rounds small errors away
 
     width = max(n_normal, len(problem.log_priors))
     result = replicate(
-        sums,
+        integrands,
         n_uniform=1 + n_uniform,
         n_normal=n_normal,
         width=width,

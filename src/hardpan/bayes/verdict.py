@@ -15,6 +15,8 @@ from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats import clopper_pearson
 
+GUESSING = "guessing"
+
 
 @record
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,11 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
 
 
 def weigh(
-    floors: Mapping[str, Estimate], classifiers: Mapping[str, Estimate], *, confidence: float = 0.95
+    floors: Mapping[str, Estimate],
+    classifiers: Mapping[str, Estimate],
+    *,
+    n_classes: int | None = None,
+    confidence: float = 0.95,
 ) -> Verdict:
     """Weigh estimates of the floor against the held-out errors of classifiers.
 
@@ -111,6 +117,7 @@ def weigh(
     Args:
         floors: estimates of the Bayes error, or of its lower end, by name.
         classifiers: held-out errors by name, as :func:`held_out_error` gives them (``value`` and ``n`` are used).
+        n_classes: K, where it is known: guessing errs in (K−1)/K, so no floor is higher.
         confidence: joint level of the limits.
 
     Returns:
@@ -127,6 +134,8 @@ def weigh(
     if not classifiers:
         raise InputError("classifiers must hold at least one held-out error; got none")
     limits = {name: _limit(name, item, confidence, len(classifiers)) for name, item in classifiers.items()}
+    if n_classes is not None:
+        limits[GUESSING] = (n_classes - 1) / n_classes
     best = min(limits, key=lambda name: limits[name])
     weighings = tuple(_weigh_one(name, item, best, limits[best]) for name, item in floors.items())
     standing = [item for item in weighings if not item.refuted]
@@ -158,10 +167,10 @@ def _weigh_one(name: str, estimate: Estimate, best: str, limit: float) -> Weighi
     refuted = estimate.value > limit
     clear = estimate.low > limit if refuted else estimate.high <= limit
     if refuted:
-        sentence = f"{name} is refuted: {best} makes fewer errors on held-out examples than it calls possible"
+        sentence = f"{name}: refuted, because {best} makes fewer errors on held-out examples than it calls possible"
         sentence += "." if clear else ", though its own interval reaches below that limit."
     else:
-        sentence = f"{name} stands: no classifier here is surely better"
+        sentence = f"{name}: stands, because no classifier here is surely better"
         sentence += "." if clear else ", though its own interval reaches above the limit."
     return Weighing(name, estimate, refuted, best if refuted else "", limit, clear, sentence)
 
@@ -173,12 +182,8 @@ def _summary(weighings: tuple[Weighing, ...], best: str) -> str:
         return f"There is no estimate of the floor; {best} gives the ceiling."
     if not refuted:
         return "Nothing is refuted: no classifier here makes surely fewer errors than the floor allows."
-    text = f"The held-out error of {best} refutes {_joined(refuted)}"
-    return text + (f"; {_joined(standing)} stands." if len(standing) == 1 else _rest(standing))
-
-
-def _rest(standing: list[str]) -> str:
-    return f"; {_joined(standing)} stand." if standing else "; no estimate of the floor is left."
+    left = f"Standing: {_joined(standing)}." if standing else "No estimate of the floor is left."
+    return f"Refuted: {_joined(refuted)}, by the held-out error of {best}. {left}"
 
 
 def _joined(names: list[str]) -> str:
