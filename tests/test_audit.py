@@ -100,7 +100,7 @@ def test_a_model_that_is_wrong_is_refuted():
     roles = {row["name"]: row["role"] for row in found.sections[0].charts[0].rows}
     assert roles["Gaussian model"] == "refuted"
     assert roles["Nearest-neighbour bound"] == "floor"
-    assert "refutes Gaussian model" in found.lede[0]
+    assert found.lede[0].startswith("Refuted: Gaussian model, by the held-out error of Nearest neighbour.")
 
 
 def test_features_of_any_scale_and_offset_give_the_same_audit():

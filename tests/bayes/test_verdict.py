@@ -31,8 +31,9 @@ def test_the_paper_s_own_row_is_refuted():
     verdict = weigh({"flow": floor(2.46e-2)}, {"network": held_out_error(30, 10_000, method="CNN")})
     assert verdict.refuted == ("flow",)
     assert verdict.low == 0.0
-    assert "network refutes flow" in verdict.sentence
-    assert "no estimate of the floor is left" in verdict.sentence
+    assert verdict.sentence == (
+        "Refuted: flow, by the held-out error of network. No estimate of the floor is left."
+    )
 
 
 def test_the_bracket_runs_from_the_lowest_standing_end_to_the_lowest_limit():
@@ -42,7 +43,15 @@ def test_the_bracket_runs_from_the_lowest_standing_end_to_the_lowest_limit():
     assert verdict.refuted == ("wild",)
     assert (verdict.low, verdict.low_from, verdict.high_from) == (0.004, "bound", "good")
     assert verdict.n_classifiers == 2
-    assert "model and bound stand" in verdict.sentence
+    assert verdict.sentence == "Refuted: wild, by the held-out error of good. Standing: model and bound."
+
+
+def test_no_floor_is_above_guessing():
+    useless = {"c": held_out_error(5, 10, method="m")}
+    verdict = weigh({"f": floor(0.6), "g": floor(0.4)}, useless, n_classes=2)
+    assert (verdict.high, verdict.high_from, verdict.refuted) == (0.5, "guessing", ("f",))
+    assert verdict.n_classifiers == 1
+    assert weigh({}, useless).high > 0.5
 
 
 def test_more_classifiers_make_a_refutation_harder():

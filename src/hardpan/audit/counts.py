@@ -23,8 +23,8 @@ def find(evidence: Evidence) -> Finding:
     size = int(np.prod(dataset.x.shape[1:]))
     sentences = (
         f"{dataset.name} holds {len(dataset):,} {kind} ({size:,} numbers each) in {k:,} classes.",
-        f"Everything below uses one split: {len(split.train):,} examples to train, {len(split.validation):,} to "
-        f"validate, {len(split.test):,} to test ({split.method}, seed {split.seed}).",
+        f"Everything on this page uses one split: {len(split.train):,} examples to train, "
+        f"{len(split.validation):,} to validate, {len(split.test):,} to test ({split.method}, seed {split.seed}).",
         _balance(total, dataset.class_names),
     )
     shown, which = _chosen(total)
@@ -71,9 +71,6 @@ def _warnings(evidence: Evidence, counts: dict[str, NDArray[np.int64]]) -> tuple
     if untrained:
         found.append(
             f"{untrained:,} of {evidence.dataset.n_classes:,} classes have no training example: every test example "
-            "of theirs counts as an error of the classifiers below."
+            "of theirs counts as an error of the classifiers on this page."
         )
-    n_test = len(evidence.split.test)
-    if n_test < 1000:
-        found.append(f"The test part has only {n_test:,} examples, so the intervals below are wide.")
     return tuple(found)

@@ -18,6 +18,7 @@ from hardpan.report import numbers
 MOST_CLASSES = 2000
 MOST_COVARIANCE_ROWS = 8192
 CURVE_RTOL = 1e-2  # finer than the line of the chart is thick
+SMALL_TEST = 1000
 MISFIT = 1.25  # the fit and the test part are samples: a smaller difference is not worth a warning
 
 GAUSSIAN = "Gaussian model"
@@ -25,6 +26,10 @@ NEIGHBOUR_BOUND = "Nearest-neighbour bound"
 GAUSSIAN_CLASSIFIER = "Gaussian classifier"
 NEIGHBOUR = "Nearest neighbour"
 
+INTEGRAL_ALONE = (
+    "The interval of the Gaussian model is that of its integral alone; it says nothing of how well the model fits "
+    "these data."
+)
 METHOD = (
     "The floor, or Bayes error, is the error of the best classifier that can exist: E = 1 − ∫ maxₖ πₖ pₖ(x) "
     "dx, with πₖ the share of class k and pₖ its density. No amount of training gets below it on data of this "
@@ -58,57 +63,75 @@ class GaussianFloor:
     curve: Chart
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Estimates of the floor and held-out errors of classifiers by name, the curve, and what limits the claims."""
+
+    floors: dict[str, Estimate]
+    classifiers: dict[str, Estimate]
+    curves: tuple[Chart, ...]
+    warnings: tuple[str, ...]
+
+
 def find(evidence: Evidence) -> Finding:
     """Estimate the floor in two ways, weigh both against held-out errors, and say what is left."""
-    config, split, labels = evidence.config, evidence.split, evidence.labels
-    bracket = neighbours.bracket(
-        evidence.features[split.train],
-        labels[split.train],
-        evidence.features[split.test],
-        labels[split.test],
-        n_classes=evidence.dataset.n_classes,
-        confidence=config.confidence,
+    measured = measure(evidence)
+    floors, classifiers = measured.floors, measured.classifiers
+    weighed = verdict.weigh(
+        floors, classifiers, n_classes=evidence.dataset.n_classes, confidence=evidence.config.confidence
     )
-    floors, classifiers = {NEIGHBOUR_BOUND: bracket.lower}, {NEIGHBOUR: bracket.error}
-    warnings = [f"The lower end of the nearest-neighbour bracket assumes {bracket.lower_assumption}."]
-    curves: tuple[Chart, ...] = ()
-    try:
-        gaussian = gaussian_floor(evidence)
-    except InputError as reason:
-        warnings.append(f"There is no Gaussian model of this dataset: {reason}.")
-    else:
-        floors = {GAUSSIAN: gaussian.error} | floors
-        classifiers = {GAUSSIAN_CLASSIFIER: gaussian.classifier} | classifiers
-        curves = (gaussian.curve,)
-        warnings.append(
-            "The interval of the Gaussian model is that of its integral alone; it says nothing of how well the "
-            "model fits these data."
-        )
-        warnings += _misfit(gaussian)
-    weighed = verdict.weigh(floors, classifiers, confidence=config.confidence)
     best = min(classifiers, key=lambda name: classifiers[name].value)
     section = Section(
         "The floor",
         _sentences(weighed, best, classifiers[best]),
         estimates={f"{name} (floor)": item for name, item in floors.items()}
         | {f"{name} (held-out error)": item for name, item in classifiers.items()},
-        charts=(intervals(weighed, classifiers), *curves),
+        charts=(intervals(weighed, classifiers), *measured.curves),
         tables=(_table(weighed),),
-        warnings=tuple(warnings),
+        warnings=measured.warnings,
     )
     left = numbers.percent_range(weighed.low, weighed.high)
     made = numbers.estimate(classifiers[best])
     tiles = {
         "floor": Tile(
-            "Floor", left, "The lowest possible error lies here, as far as the evidence of this page goes."
+            "Floor", left, "The lowest possible error lies here, as far as the evidence on this page goes."
         ),
         "best": Tile("Best classifier here", made.partition(" (")[0], f"{best} on the test part: {made}."),
     }
     headline = (
         f"On {evidence.dataset.name} the lowest possible error lies at {left}, as far as simple evidence tells; "
-        f"the best simple classifier here ({best.lower()}) gets {made} wrong."
+        f"the best simple classifier here gets {made} wrong."
     )
     return Finding(section, tiles, headline, (weighed.sentence,), METHOD, CITATIONS)
+
+
+def measure(evidence: Evidence) -> Measured:
+    """Take every measurement of this part; a Gaussian model that cannot be fitted is left out, with the reason."""
+    split, labels = evidence.split, evidence.labels
+    bracket = neighbours.bracket(
+        evidence.features[split.train],
+        labels[split.train],
+        evidence.features[split.test],
+        labels[split.test],
+        n_classes=evidence.dataset.n_classes,
+        confidence=evidence.config.confidence,
+    )
+    floors, classifiers = {NEIGHBOUR_BOUND: bracket.lower}, {NEIGHBOUR: bracket.error}
+    warnings = [f"The lower end of the nearest-neighbour bracket assumes {bracket.lower_assumption}."]
+    if len(split.test) < SMALL_TEST:
+        warnings.append(f"The test part has only {len(split.test):,} examples, so all intervals here are wide.")
+    try:
+        gaussian = gaussian_floor(evidence)
+    except InputError as reason:
+        warnings.append(f"There is no Gaussian model of this dataset: {reason}.")
+        return Measured(floors, classifiers, (), tuple(warnings))
+    warnings += [INTEGRAL_ALONE, *_misfit(gaussian)]
+    return Measured(
+        {GAUSSIAN: gaussian.error} | floors,
+        {GAUSSIAN_CLASSIFIER: gaussian.classifier} | classifiers,
+        (gaussian.curve,),
+        tuple(warnings),
+    )
 
 
 def _misfit(gaussian: GaussianFloor) -> list[str]:

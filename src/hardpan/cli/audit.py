@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr
@@ -45,7 +47,7 @@ def summary(found: Audit, path: Path) -> Table:
     from hardpan.report import numbers
 
     table = Table(
-        title=numbers.unbroken(found.headline),
+        title=textwrap.fill(numbers.unbroken(found.headline), min(100, Console().width)),
         title_justify="left",
         title_style="bold",
         show_header=False,
