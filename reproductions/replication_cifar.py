@@ -107,7 +107,7 @@ def beside_the_paper(report: testbed.Comparison) -> tuple[tuple[dict[str, Any], 
                 if round(value, 1) != theirs_value:
                     place = f"{theirs.name}: {what} on the {side} set"
                     differences.append(
-                        f"{place} is {value:.1f} here ({value:.3f}), {theirs_value:.1f} in the paper"
+                        f"{place} is {value:.1f} here ({value:.4f}), {theirs_value:.1f} in the paper"
                     )
         # The paper subtracts before it rounds, as we do.
         gap = round(100 * row.gap.value, 1)
@@ -150,9 +150,9 @@ def page(result: Reproduction) -> str:
     lines = [
         "# CIFAR-10 and CIFAR-10.1: thirty released models",
         "",
-        "Made by `python reproductions/replication_cifar.py PREDICTIONS.npz`; do not edit. The predictions are those "
-        "that the paper's authors released (30 models; original test set, new sets v4 and v6). The paper's numbers are "
-        "from Table 1 and section 3.3 of Recht et al. (2019); it used v4.",
+        "Made by `python reproductions/replication_cifar.py PREDICTIONS.npz`; do not edit. The predictions are "
+        "those that the paper's authors released (30 models; original test set, new sets v4 and v6). The paper's "
+        "numbers are from Table 1 and section 3.3 of Recht et al. (2019); it used v4.",
         "",
         "![New against original accuracy](replication_cifar.svg)",
         "",
@@ -171,8 +171,8 @@ def page(result: Reproduction) -> str:
         "",
         "Printed digits that differ: " + ("; ".join(result.differences) if result.differences else "none") + ".",
         "",
-        f"The drops range from {100 * result.drop_low:.1f} to {100 * result.drop_high:.1f} points (the paper says 3 "
-        f"to 15). Kendall's τ between the two orders is {result.kendall.value:.2f} "
+        f"The drops range from {100 * result.drop_low:.1f} to {100 * result.drop_high:.1f} points (the paper says "
+        f"3 to 15). Kendall's τ between the two orders is {result.kendall.value:.2f} "
         f"[{result.kendall.low:.2f}, {result.kendall.high:.2f}].",
         "",
         "## Lines",
@@ -202,10 +202,11 @@ def _why(result: Reproduction) -> list[str]:
     return [
         f"## Why {every:.2f} and not {PAPER_SLOPE[0]}",
         "",
-        f"The models differ. `{OUTSIDE}` is right on 82.0 % of the original set, below the 83 to 98 % that the paper "
-        f"gives for its models, and flattens the line: without it the slope is {inside[0]:.2f}. The paper also has "
-        "five AutoAugment models at the upper end whose predictions were not released; with the one of them that "
-        f"Table 1 prints the slope is {best:.2f}. The interval of the 29 models {holds} the paper's slope.",
+        f"The models differ. `{OUTSIDE}` is right on 82.0 % of the original set, below the 83 to 98 % that the "
+        f"paper gives for its models, and flattens the line: without it the slope is {inside[0]:.2f}. The paper "
+        "also has five AutoAugment models at the upper end whose predictions were not released; with the one of "
+        f"them that Table 1 prints the slope is {best:.2f}. The interval of the 29 models {holds} the "
+        "paper's slope.",
         "",
         f"On the probit scale the slope is {probit[0]:.2f} [{probit[1]:.2f}, {probit[2]:.2f}]: a larger spread of "
         "difficulty in the new set, not a sign of adaptivity; a slope above 1 on the linear scale and below 1 "

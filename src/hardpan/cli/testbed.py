@@ -14,6 +14,7 @@ from hardpan import records, testbed
 from hardpan.cli import testbed_views as views
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
+from hardpan.report.files import check_writable, write_together
 
 app = typer.Typer(help="Will the score hold? Many models on two test sets.", no_args_is_help=True)
 
@@ -71,6 +72,8 @@ def compare(
 
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
+    if out is not None:
+        check_writable(out)
     source = _read(table, metric, original, new, original_total, new_total, unchecked_classes, classes)
     config = testbed.CompareConfig(
         scale=scale,
@@ -330,15 +333,12 @@ def _named(item: str, form: str) -> tuple[str, str]:
 
 def _write_page(out: Path, report: testbed.Comparison, original: str, new: str, sources: list[Path]) -> Path:
     from hardpan import report as reports
-    from hardpan.report.files import check_writable, write_together
 
-    check_writable(out)
     part = testbed.section(report, original=original, new=new)
     html = reports.page(
         [dataclasses.replace(part, sentences=part.sentences[1:])],
         title=f"{len(report.rows)} models on two test sets",
         headline=part.sentences[0],
-        lede=(),
         provenance=testbed.provenance(report, sources, shlex.join(["hardpan", *sys.argv[1:]])),
     )
     write_together(

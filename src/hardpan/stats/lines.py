@@ -90,14 +90,29 @@ def bootstrap_lines(x: ArrayLike, y: ArrayLike, resamples: int = 100_000, seed: 
     A resample draws n of the n points with replacement; its line needs only five sums, so a block of resamples
     is one matrix product.
 
+    Args:
+        x: (n,), or (s, n) for s sets of points (such as one set on s scales) whose resamples draw the same rows.
+        y: of the shape of x.
+        resamples: how many.
+        seed: of the draws.
+
+    Returns:
+        (resamples, 2), or (s, resamples, 2).
+
     Example:
         >>> draws = bootstrap_lines([0.0, 1.0, 2.0, 3.0], [1.0, 3.0, 5.0, 7.0], resamples=4)
         >>> np.nanmax(abs(draws - [2.0, 1.0])) < 1e-12
         np.True_
     """
-    columns, centre_x, centre_y = _line_columns(x, y)
-    draws = bootstrap_draws(columns, _line_of_means, resamples, seed)
-    return _uncentred(draws, centre_x, centre_y)
+    sets = [_line_columns(a, b) for a, b in zip(np.atleast_2d(x), np.atleast_2d(y), strict=True)]
+    columns = np.concatenate([item[0] for item in sets], axis=1)
+
+    def lines(means: Floats) -> Floats:
+        return np.concatenate([_line_of_means(part) for part in np.split(means, len(sets), axis=1)], axis=1)
+
+    drawn = np.split(bootstrap_draws(columns, lines, resamples, seed), len(sets), axis=1)
+    result = [_uncentred(part, *item[1:]) for part, item in zip(drawn, sets, strict=True)]
+    return np.stack(result) if np.ndim(x) == 2 else result[0]
 
 
 def jackknife_lines(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -119,8 +134,7 @@ def _line_of_means(means: Floats) -> Floats:
 
 
 def _uncentred(lines: Floats, centre_x: float, centre_y: float) -> Floats:
-    lines[:, 1] += centre_y - lines[:, 0] * centre_x
-    return lines
+    return np.stack([lines[:, 0], lines[:, 1] + centre_y - lines[:, 0] * centre_x], axis=1)
 
 
 def _from_means(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> tuple[Floats, Floats, Floats]:

@@ -13,7 +13,7 @@ from hardpan.stats.intervals import check_confidence
 from hardpan.stats.ranks import kendall_tau
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
 from hardpan.testbed.difficulty import Difficulty
-from hardpan.testbed.line import LineFit, fit_line
+from hardpan.testbed.line import LineFit, fit_scales
 from hardpan.testbed.read import as_table
 from hardpan.testbed.redraw import Sampling, sampling_of
 from hardpan.testbed.rows import ModelRow, model_rows
@@ -158,7 +158,8 @@ def compare(table: Any, config: CompareConfig | None = None, **choices: Any) -> 
     sampling = sampling_of(outcomes if outcomes is not None else counts)
     check_confidence(chosen.confidence)
     out = excluded_rows(counts.models, counts.group, chosen.exclude, chosen.groups)
-    fit, other = _both_fits(counts, sampling, ~out, chosen)
+    scales = (chosen.scale, "linear" if chosen.scale == "probit" else "probit")
+    fit, other = _fits(counts, sampling, ~out, chosen, scales)
     rows, rank_method = model_rows(counts, sampling, ~out, fit, chosen.confidence, chosen.seed)
     return Comparison(
         rows=rows,
@@ -176,22 +177,16 @@ def compare(table: Any, config: CompareConfig | None = None, **choices: Any) -> 
     )
 
 
-def _both_fits(
-    counts: Counts, sampling: Sampling, inside: Booleans, config: CompareConfig
-) -> tuple[LineFit, LineFit]:
-    other = "linear" if config.scale == "probit" else "probit"
-    return _fit(counts, sampling, inside, config), _fit(counts, sampling, inside, replace(config, scale=other))
-
-
-def _fit(counts: Counts, sampling: Sampling, inside: Booleans, config: CompareConfig) -> LineFit:
+def _fits(
+    counts: Counts, sampling: Sampling, inside: Booleans, config: CompareConfig, scales: tuple[str, ...]
+) -> tuple[LineFit, ...]:
     if np.count_nonzero(inside) < 3:
-        raise InputError(
-            f"a line needs at least 3 models; {np.count_nonzero(inside)} are left after the exclusions"
-        )
-    return fit_line(
+        left = np.count_nonzero(inside)
+        raise InputError(f"a line needs at least 3 models; {left} are left after the exclusions")
+    return fit_scales(
         counts.original_accuracy[inside],
         counts.new_accuracy[inside],
-        scale=config.scale,
+        scales=scales,
         bootstrap=config.bootstrap,
         seed=config.seed,
         confidence=config.confidence,
@@ -213,7 +208,9 @@ def _without_groups(
         rest = inside & (family != name)
         if np.count_nonzero(rest) >= 3 and np.ptp(counts.original_accuracy[rest]) > 0:
             removed = int(np.count_nonzero(inside) - np.count_nonzero(rest))
-            fits.append(GroupFit(str(name), removed, _fit(counts, sampling, rest, fewer).compact()))
+            fits.append(
+                GroupFit(str(name), removed, _fits(counts, sampling, rest, fewer, (config.scale,))[0].compact())
+            )
     return tuple(fits)
 
 

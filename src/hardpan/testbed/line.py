@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -32,7 +33,7 @@ from hardpan.stats.resampling import (
 )
 from hardpan.testbed.redraw import RESAMPLES, Resample, Sampling, lines_of_redrawn
 
-__all__ = ["RESAMPLES", "LineFit", "Resample", "Sampling", "fit_line"]
+__all__ = ["RESAMPLES", "LineFit", "Resample", "Sampling", "fit_line", "fit_scales"]
 
 _BAND_POINTS_AT_ONCE = 64
 Side = Literal["original", "new"]
@@ -141,27 +142,65 @@ def fit_line(
         >>> round(fit.slope.value, 3), round(fit.offset.value, 3)
         (1.68, -0.66)
     """
-    kind, level = check_scale(scale), check_confidence(confidence)
+    return fit_scales(
+        original,
+        new,
+        scales=(scale,),
+        bootstrap=bootstrap,
+        seed=seed,
+        confidence=confidence,
+        interval=interval,
+        resample=resample,
+        sampling=sampling,
+    )[0]
+
+
+def fit_scales(
+    original: ArrayLike,
+    new: ArrayLike,
+    *,
+    scales: Sequence[str],
+    bootstrap: int,
+    seed: int,
+    confidence: float,
+    interval: IntervalKind,
+    resample: str,
+    sampling: Sampling | None,
+) -> tuple[LineFit, ...]:
+    """:func:`fit_line` on several scales from one set of resamples."""
+    kinds, level = [check_scale(scale) for scale in scales], check_confidence(confidence)
     check_resamples(bootstrap)
     check_interval(interval)
     how = _check_resample(resample, interval, sampling)
-    x = _on_scale("original", original, kind, sampling)
-    y = _on_scale("new", new, kind, sampling)
-    if len(x) != len(y) or len(x) < 3:
-        raise InputError(f"original and new must hold the same 3 or more models; got {len(x)} and {len(y)}")
-    slope, offset, r2 = fit_lines(x, y)
-    if np.isnan(slope):
+    x = np.stack([_on_scale("original", original, kind, sampling) for kind in kinds])
+    y = np.stack([_on_scale("new", new, kind, sampling) for kind in kinds])
+    if x.shape != y.shape or x.shape[1] < 3:
+        raise InputError(f"original and new must hold the same 3 or more models; got {x.shape[1]} and {y.shape[1]}")
+    if np.ptp(x[0]) == 0:
         raise InputError("original accuracies must differ between models; all are equal, so no line is defined")
     if how == "models":
         draws = bootstrap_lines(x, y, bootstrap, seed)
     else:
         assert sampling is not None
-        draws = lines_of_redrawn(sampling, kind, how, bootstrap, seed)
-    values = (float(slope), float(offset))
+        draws = lines_of_redrawn(sampling, kinds, how, bootstrap, seed)
+    return tuple(_fitted(x[i], y[i], kind, how, draws[i], interval, level, seed) for i, kind in enumerate(kinds))
+
+
+def _fitted(
+    x: Floats,
+    y: Floats,
+    scale: Scale,
+    how: Resample,
+    draws: Floats,
+    interval: IntervalKind,
+    level: float,
+    seed: int,
+) -> LineFit:
+    slope, offset, r2 = fit_lines(x, y)
     left_out = jackknife_lines(x, y) if interval == "bca" else None
-    method = f"least squares, {interval} bootstrap over {_WORDS[how]}, {bootstrap:,} resamples"
+    method = f"least squares, {interval} bootstrap over {_WORDS[how]}, {len(draws):,} resamples"
     estimates = []
-    for column, value in enumerate(values):
+    for column, value in enumerate((float(slope), float(offset))):
         if left_out is not None:
             low, high = bca_interval(draws[:, column], value, left_out[:, column], level)
         else:
@@ -169,7 +208,7 @@ def fit_line(
         error = standard_error(draws[:, column])
         notes = _degenerate_note(draws)
         estimates.append(Estimate(value, error, low, high, level, method, len(x), seed, notes))
-    return LineFit(estimates[0], estimates[1], float(r2), kind, len(x), how, draws)
+    return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), how, draws)
 
 
 _WORDS = {"models": "models", "examples": "examples", "both": "models and examples"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,15 +114,17 @@ def accuracy_covariance(right: Booleans) -> Floats:
     return np.asarray((both_right / n - np.outer(p, p)) / n)
 
 
-def lines_of_redrawn(sampling: Sampling, scale: Scale, resample: Resample, resamples: int, seed: int) -> Floats:
-    """Slopes and offsets (resamples, 2) of lines through redrawn accuracies, and redrawn models for "both"."""
+def lines_of_redrawn(
+    sampling: Sampling, scales: Sequence[Scale], resample: Resample, resamples: int, seed: int
+) -> Floats:
+    """Slopes and offsets (scales, resamples, 2) of lines through redrawn accuracies (and models, for "both")."""
     models = len(sampling.original_total)
-    lines = []
+    lines: list[list[Floats]] = [[] for _ in scales]
     for index, size in enumerate(block_sizes(models, resamples)):
         rng = np.random.default_rng([seed, index])
-        x = to_scale(sampling.draw("original", size, rng), scale)
-        y = to_scale(sampling.draw("new", size, rng), scale)
+        x, y = sampling.draw("original", size, rng), sampling.draw("new", size, rng)
         weights = rng.multinomial(models, np.full(models, 1.0 / models), size=size) if resample == "both" else None
-        slope, offset, _ = fit_lines(x, y, weights)
-        lines.append(np.stack([slope, offset], axis=1))
-    return np.concatenate(lines)
+        for scale, drawn in zip(scales, lines, strict=True):
+            slope, offset, _ = fit_lines(to_scale(x, scale), to_scale(y, scale), weights)
+            drawn.append(np.stack([slope, offset], axis=1))
+    return np.stack([np.concatenate(drawn) for drawn in lines])
