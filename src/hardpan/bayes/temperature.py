@@ -89,7 +89,7 @@ def gaussian_curve(
         return Curve(tuple(grid), tuple(found), found[0].method)
     problem = shared_problem(means, cov, priors)
     found = [solve(problem.at(t), method, rtol=rtol, seed=seed, max_draws=max_draws) for t in grid]
-    if all(e.n == 0 for e in found):
+    if len(found) == 1 or all(e.n == 0 for e in found):
         return Curve(tuple(grid), tuple(found), found[0].method)
     order = np.argsort(grid, kind="stable")
     risen = _isotonic([found[i] for i in order])
