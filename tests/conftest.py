@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
