@@ -1,6 +1,8 @@
 import dataclasses
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -116,6 +118,15 @@ def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, mes
     with pytest.raises(InputError, match=message) as caught:
         records.load(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_record_is_read_before_its_part_was_imported(tmp_path):
+    from hardpan.bayes.verdict import held_out_error, weigh
+
+    path = records.save(weigh({}, {"c": held_out_error(1, 10, method="m")}), tmp_path / "v.json")
+    code = f"from hardpan import records; print(type(records.load({str(path)!r})).__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "Verdict\n"
 
 
 def test_a_missing_file_is_refused(tmp_path):

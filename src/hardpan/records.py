@@ -7,8 +7,10 @@ npz file beside the JSON, named by the sha256 of their content (:func:`save`, :f
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import importlib
 import io
 import json
 import math
@@ -372,10 +374,20 @@ def array_hash(item: NDArray[Any]) -> str:
 
 def _check_header(data: Mapping[str, Any]) -> None:
     kind, schema = data.get("kind"), data.get("schema")
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(kind, str) or not _known(kind):
         raise InputError(f"kind must be one of {', '.join(sorted(_KINDS))}; got {kind!r}")
     if schema != SCHEMA:
         raise InputError(f"schema must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan")
+
+
+def _known(kind: str) -> bool:
+    """Whether a kind is registered; parts that were not imported yet are asked, one after another."""
+    for part in ("records", *hardpan.__all__):
+        with contextlib.suppress(ImportError):  # not a part, or one whose extra is not installed
+            importlib.import_module(f"hardpan.{part}")
+        if kind in _KINDS:
+            return True
+    return False
 
 
 def _build(value: Any, folder: Path | None) -> Any:
