@@ -19,13 +19,17 @@ from scipy.special import ndtri
 from hardpan.records import Chart
 from hardpan.report.palette import LIGHT
 
-TICKS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+TICKS = (
+    *(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.88),
+    *(0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 0.995, 0.999),
+)
 ROLES = {"in the fit": LIGHT.floor, "left out": LIGHT.ceiling}
 _SHARE = "format(datum.value, '.3~%')"
 _PROBIT_SHARE = "format(cumulativeNormal(datum.value), '.3~%')"
 _POINTS = "format(100 * datum.value, '+.3~') + ' points'"
 _CROSS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
 _BAND = ("x", "y", "low", "high")
+_MOST_NAMES = 4
 
 
 def scatter(chart: Chart) -> alt.TopLevelMixin:
@@ -51,39 +55,75 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x"), y=y("y_low"), y2="y_high:Q", color=colour),
         base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
     ]
+    words = [*_line_names(line, domain), *_left_out_names(rows)]
+    places = {"left": {"align": "right", "dx": -8}, "right": {"align": "left", "dx": 8}}
+    places["above"] = {"align": "left", "dx": 4, "dy": -12}
+    for side, place in places.items():
+        part = _data([item for item in words if item["side"] == side])
+        text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **place}
+        layers.append(alt.Chart(part).mark_text(**text).encode(x=x("x"), y=y("y"), text="label:N"))
     return alt.layer(*layers).properties(height=440)
+
+
+def _line_names(line: list[dict[str, Any]], domain: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+    """Names of the two lines, on the side where there is room: above the identity, below the fit."""
+    names = []
+    inside = [max(domain["x"][0], domain["y"][0]), min(domain["x"][1], domain["y"][1])]
+    if inside[0] < inside[1]:
+        at = inside[0] + 0.8 * (inside[1] - inside[0])
+        names.append({"x": at, "y": at, "label": "same accuracy", "side": "left"})
+    fitted = [row for row in line if domain["y"][0] <= row["y"] <= domain["y"][1]]
+    if fitted:
+        place = fitted[len(fitted) // 3]
+        names.append({"x": place["x"], "y": place["y"], "label": "fitted line", "side": "right"})
+    return names
+
+
+def _left_out_names(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    out = [row for row in rows if row["role"] == "left out"]
+    named = [{"x": row["x"], "y": row["y"], "label": f"{row['name']} (left out)", "side": "above"} for row in out]
+    return named if len(named) <= _MOST_NAMES else []
 
 
 def slope(chart: Chart) -> alt.TopLevelMixin:
     """Ranks on the two sets, joined by a line a model; falls in one colour, rises in the other."""
-    left, right = str(chart.options.get("left", "original")), str(chart.options.get("right", "new"))
+    sides = (str(chart.options.get("left", "original")), str(chart.options.get("right", "new")))
     joined = []
-    for row in chart.rows:
-        moved = int(row["original"]) - int(row["new"])
-        change = "same" if moved == 0 else "rise" if moved > 0 else "fall"
-        about = {"name": str(row["name"]), "change": change, "moved": f"{moved:+d}" if moved else "0"}
-        joined.append(about | {"side": left, "rank": row["original"], "label": f"{row['name']}  {row['original']}"})
-        joined.append(about | {"side": right, "rank": row["new"], "label": f"{row['new']}  {row['name']}"})
+    for side, key in zip(sides, ("original", "new"), strict=True):
+        # Equal ranks get places of their own, so that no name covers another.
+        for place, row in enumerate(
+            sorted(chart.rows, key=lambda item: (item[key], item["original"], item["name"]))
+        ):
+            moved = int(row["original"]) - int(row["new"])
+            change = "same" if moved == 0 else "rise" if moved > 0 else "fall"
+            about = {"name": str(row["name"]), "change": change, "moved": f"{moved:+d}" if moved else "0"}
+            joined.append(about | {"side": side, "place": place, "rank": str(row[key])})
     colours = alt.Scale(domain=["rise", "fall", "same"], range=[LIGHT.floor, LIGHT.ceiling, LIGHT.muted])
     x = alt.X(
         "side:N",
-        sort=[left, right],
+        sort=list(sides),
         title=None,
-        scale=alt.Scale(type="point", padding=1.2),
+        scale=alt.Scale(type="point", padding=1.4),
         axis=alt.Axis(orient="top", labelAngle=0, labelFontSize=13, domain=False, ticks=False),
     )
-    y = alt.Y("rank:Q", scale=alt.Scale(reverse=True, zero=False, nice=False, padding=8), axis=None)
-    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("moved:N", title="change of rank")]
+    y = alt.Y("place:Q", scale=alt.Scale(reverse=True, zero=False, nice=False, padding=8), axis=None)
+    tips = [
+        alt.Tooltip("name:N", title="model"),
+        alt.Tooltip("rank:N", title="rank here"),
+        alt.Tooltip("moved:N", title="change of rank"),
+    ]
     colour = alt.Color("change:N", scale=colours, legend=None)
     base = alt.Chart(_data(joined)).encode(x=x, y=y, color=colour, tooltip=tips)
     layers: list[Any] = [
         base.mark_line(strokeWidth=1.6).encode(detail="name:N"),
         base.mark_point(filled=True, size=36),
     ]
-    placed: tuple[dict[str, Any], ...] = ({"align": "right", "dx": -8}, {"align": "left", "dx": 8})
-    for side, place in zip((left, right), placed, strict=True):
-        words = base.mark_text(fontSize=11, limit=alt.expr("0.35 * width - 14"), **place).encode(text="label:N")
-        layers.append(words.transform_filter(alt.datum.side == side))
+    for side, align, away in zip(sides, ("right", "left"), (-1, 1), strict=True):
+        here = base.transform_filter(alt.datum.side == side)
+        text: dict[str, Any] = {"fontSize": 11, "align": align}
+        layers.append(here.mark_text(dx=7 * away, **text).encode(text="rank:N"))
+        room = alt.expr("width * 1.4 / 3.8 - 36")
+        layers.append(here.mark_text(dx=32 * away, limit=room, **text).encode(text="name:N"))
     return alt.layer(*layers).properties(height=60 + 17 * max(1, len(chart.rows)))
 
 
