@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 
@@ -20,11 +21,19 @@ def test_json_is_alone_on_stdout(capsys):
     assert capsys.readouterr().out == "for people\n"
 
 
-def test_progress_is_quiet_at_first_and_never_on_stdout(capsys, monkeypatch):
+def test_quick_work_shows_no_progress(capsys):
     with common.progress_on_stderr() as show:
         show("beginning", 0.0)
-        monkeypatch.setattr(common, "QUIET_SECONDS", -1.0)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_step_is_named_once_the_quiet_is_over_and_never_on_stdout(capsys, monkeypatch):
+    monkeypatch.setattr(common, "QUIET_SECONDS", 0.05)
+    with common.progress_on_stderr() as show:
+        show("reading", 0.0)
         show("fitting", 0.5)
+        time.sleep(0.5)
+        show("writing", 0.9)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == "hardpan:  50 % fitting\n"
+    assert shown.err == "hardpan:  50 % fitting\nhardpan:  90 % writing\n"

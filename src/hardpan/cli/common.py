@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,17 +56,45 @@ def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> Non
         Console(highlight=False).print(repr(record) if shown is None else shown)
 
 
+class _Lines:
+    """Progress where there is no terminal: one line a step, none for work that ends within the quiet seconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting = ""
+        self._quiet = True
+        self._timer = threading.Timer(QUIET_SECONDS, self._speak)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __call__(self, step: str, fraction: float) -> None:
+        line = f"hardpan: {100 * fraction:3.0f} % {step}"
+        with self._lock:
+            if self._quiet:
+                self._waiting = line
+            else:
+                print(line, file=sys.stderr, flush=True)
+
+    def _speak(self) -> None:
+        """When the quiet is over, name the step that is under way: it may be a long one."""
+        with self._lock:
+            self._quiet = False
+            if self._waiting:
+                print(self._waiting, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+
 @contextmanager
 def progress_on_stderr() -> Iterator[ProgressCallback]:
-    """Show progress on stderr: a bar on a terminal, a line a step elsewhere; nothing in the first two seconds."""
-    started = time.monotonic()
+    """Show progress on stderr: a bar on a terminal; elsewhere a line a step, from the third second on."""
     if not sys.stderr.isatty():
-
-        def line(step: str, fraction: float) -> None:
-            if time.monotonic() - started > QUIET_SECONDS:
-                print(f"hardpan: {100 * fraction:3.0f} % {step}", file=sys.stderr, flush=True)
-
-        yield line
+        lines = _Lines()
+        try:
+            yield lines
+        finally:
+            lines.close()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
