@@ -114,6 +114,13 @@ def test_metrics() -> None:
         testbed.compare(twice, metric="f1")
 
 
+def test_names_of_metrics_and_single_patterns() -> None:
+    counts = table(metric="Top-5")
+    report = testbed.compare(counts, bootstrap=100, metric="acc@5", exclude="fv_*")
+    assert report.metric == "top5"
+    assert len(report.excluded) == 4
+
+
 def test_columns_rows_and_frames_are_taken() -> None:
     counts = table()
     columns = {

@@ -84,6 +84,23 @@ def test_hardest_includes_ties() -> None:
         testbed.hardest(right, 0)
 
 
+def test_people_on_the_hardest_examples_only() -> None:
+    outcomes = testbed.simulate([0.0, 1.0, 2.0], examples=(100, 60), seed=3)
+    only = testbed.hardest_of(outcomes, 0.1)
+    rows = [
+        {"participant": "p", "set": side, "example": i, "correct": int(i in set(hard.tolist()))}
+        for side, hard, n in (("original", only.original, 100), ("new", only.new, 60))
+        for i in range(n)
+    ]
+    row = testbed.human_table(rows, only=only).rows[0]
+    assert (row.original.value, row.original.n) == (1.0, len(only.original))
+    assert (row.new.value, row.new.n) == (1.0, len(only.new))
+    with pytest.raises(InputError, match="column 'example'"):
+        testbed.human_table(people_rows(), only=only)
+    with pytest.raises(InputError, match="not a counts table"):
+        testbed.hardest_of(outcomes.counts())
+
+
 def planted(change: float, top5: float = 0.0) -> testbed.Counts:
     original = np.linspace(0.5, 0.9, 11)
     counts = [np.round((original + move) * 1000) for move in (0, change, 0, top5)]

@@ -252,15 +252,24 @@ def humans(
         list[Path],
         typer.Argument(metavar="RESPONSES...", help="Files with participant, set, and response or correct."),
     ],
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", help="Count only the examples that its models find hardest.")
+    ] = None,
+    fraction: Annotated[float, typer.Option("--fraction", help="How much of each set is hardest.")] = 0.05,
+    original: OriginalSet = None,
+    new: NewSet = None,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Accuracies of people on the original and the new images.
+    """Accuracies of people on the original and the new images, or on the hardest of them.
 
     Example: [bold]hardpan testbed humans responses.csv[/bold]
     """
-    result = testbed.human_table(responses, confidence=confidence, seed=seed)
+    only = None
+    if predictions is not None:
+        only = testbed.hardest_of(testbed.read(predictions, original=original, new=new), fraction)
+    result = testbed.human_table(responses, only=only, confidence=confidence, seed=seed)
     emit(result, as_json, views.people(result))
 
 

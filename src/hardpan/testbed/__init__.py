@@ -2,7 +2,8 @@
 
 from hardpan.testbed.compare import CompareConfig, Comparison, FitReport, GroupFit, compare
 from hardpan.testbed.crossval import CrossValidated, CrossValidation, cross_validation
-from hardpan.testbed.decompose import Decomposition, decompose, gap_by_date
+from hardpan.testbed.dates import gap_by_date
+from hardpan.testbed.decompose import Decomposition, decompose
 from hardpan.testbed.difficulty import (
     Difficulty,
     difficulty,

@@ -12,6 +12,7 @@ from hardpan.records import Estimate, record
 from hardpan.stats.intervals import check_confidence
 from hardpan.stats.ranks import kendall_tau
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
+from hardpan.testbed.dates import gap_by_date, has_dates
 from hardpan.testbed.difficulty import Difficulty
 from hardpan.testbed.line import LineFit, fit_scales
 from hardpan.testbed.read import as_table
@@ -97,6 +98,7 @@ class Comparison:
         metric: what counts as right.
         excluded: names of the models that stayed out of the fit.
         without_group: the line without each group in turn; empty without groups.
+        by_date: change of the gap a year, where at least three models have dates.
         ties: how equal accuracies are ranked.
         rank_method: how the rank intervals were made.
         config: the choices made.
@@ -111,6 +113,7 @@ class Comparison:
     metric: str
     excluded: tuple[str, ...]
     without_group: tuple[GroupFit, ...]
+    by_date: Estimate | None
     ties: str
     rank_method: str
     config: CompareConfig
@@ -147,6 +150,9 @@ def compare(table: Any, config: CompareConfig | None = None, **choices: Any) -> 
         >>> [row.delta_rank for row in report.rows], round(report.row("a").gap.value, 3)
         ([0, 0, 0, 0], 0.05)
     """
+    for name in ("exclude", "groups"):
+        if isinstance(choices.get(name), str):
+            choices[name] = (choices[name],)
     try:
         chosen = replace(config or CompareConfig(), **choices)
     except TypeError as error:
@@ -170,6 +176,7 @@ def compare(table: Any, config: CompareConfig | None = None, **choices: Any) -> 
         metric=counts.metric[0],
         excluded=tuple(name for name, left in zip(counts.models, out, strict=True) if left),
         without_group=_without_groups(counts, sampling, ~out, chosen),
+        by_date=gap_by_date(counts, confidence=chosen.confidence, seed=chosen.seed) if has_dates(counts) else None,
         ties=TIES,
         rank_method=rank_method,
         config=chosen,

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.errors import InputError
 from hardpan.records import Estimate, Interval, record
 from hardpan.stats.intervals import check_confidence, clopper_pearson
-from hardpan.stats.lines import fit_lines
-from hardpan.stats.resampling import bootstrap
 from hardpan.testbed.compare import CompareConfig, compare
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.read import as_table
@@ -122,37 +119,10 @@ def decompose(
         diminishing_p=at_least_one,
         verdict=_verdict(report.fit),
         spread=_spread(report.other_fit),
-        by_date=gap_by_date(counts, confidence=level, seed=chosen.seed) if _dated(counts) else None,
+        by_date=report.by_date,
         confidence=level,
         notes=NOTES + report.notes,
     )
-
-
-def gap_by_date(counts: Counts, *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Estimate:
-    """How the gap changes with the publication date: accuracy (0..1) a year, least squares over models."""
-    dates = np.array(counts.date, dtype=np.float64)
-    known = np.isfinite(dates) if len(dates) else np.zeros(0, dtype=np.bool_)
-    if np.count_nonzero(known) < 3 or np.ptp(dates[known]) == 0:
-        raise InputError("gap by date needs at least 3 models with dates that differ")
-    x = dates[known] - dates[known].mean()
-    y = (counts.original_accuracy - counts.new_accuracy)[known]
-    y = y - y.mean()
-
-    def slope(means: Any) -> Any:
-        spread = means[:, 2] - means[:, 0] ** 2
-        flat = spread <= 1e-14 * means[:, 2]
-        return np.where(flat, np.nan, (means[:, 3] - means[:, 0] * means[:, 1]) / np.where(flat, 1.0, spread))
-
-    columns = np.stack([x, y, x * x, x * y], axis=1)
-    estimate = bootstrap(columns, slope, resamples=resamples, confidence=confidence, seed=seed)
-    value = float(fit_lines(x, y)[0])
-    return replace(estimate, value=value, method=f"least squares of gap on date, {estimate.method}")
-
-
-def _dated(counts: Counts) -> bool:
-    dates = np.array(counts.date, dtype=np.float64)
-    known = dates[np.isfinite(dates)] if len(dates) else dates
-    return len(known) >= 3 and float(np.ptp(known)) > 0
 
 
 def _parts(counts: Counts, level: float, uniform: float, order: list[str]) -> tuple[GapParts, ...]:

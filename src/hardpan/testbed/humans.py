@@ -14,7 +14,7 @@ from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats.agreement import right_or_wrong
 from hardpan.stats.intervals import clopper_pearson
-from hardpan.testbed.columns import Columns, columns_of, read_columns
+from hardpan.testbed.columns import Columns, columns_of, numbers, read_columns
 from hardpan.testbed.compare import mean_over_models
 from hardpan.testbed.read import as_table
 from hardpan.testbed.tables import Outcomes
@@ -104,12 +104,13 @@ def hardest_of(table: Any, fraction: float = 0.05) -> Hardest:
     return Hardest(fraction, len(source), *parts)
 
 
-def human_table(responses: Any, *, confidence: float = 0.95, seed: int = 0) -> Humans:
+def human_table(responses: Any, *, only: Hardest | None = None, confidence: float = 0.95, seed: int = 0) -> Humans:
     """Accuracies of people on the two sets, from their responses.
 
     Args:
         responses: rows or columns, or files of them: participant, set ("original" or "new"), and either ``correct``
             (0 or 1) or ``response`` with ``label``; or counts, ``correct`` with ``total``, a row a person and set.
+        only: count answers on these examples only, by the column ``example`` (row number in its set).
         confidence: level of the intervals.
         seed: of the bootstrap over people.
 
@@ -121,7 +122,7 @@ def human_table(responses: Any, *, confidence: float = 0.95, seed: int = 0) -> H
         >>> round(human_table(rows).rows[0].gap, 2)
         0.02
     """
-    counts = _counts(_columns(responses))
+    counts = _counts(_columns(responses), only)
     people = sorted({person for person, _ in counts})
     rows = []
     for person in people:
@@ -146,19 +147,31 @@ def _columns(responses: Any) -> list[Columns]:
     return [columns_of(responses, "responses")]
 
 
-def _counts(tables: Sequence[Columns]) -> dict[tuple[str, str], tuple[int, int]]:
+def _counts(tables: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, str], tuple[int, int]]:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for columns in tables:
         for name in ("participant", "set"):
             if name not in columns:
                 raise InputError(f"responses: column {name!r} is missing; the columns are {', '.join(columns)}")
         correct, total = _answers(columns)
+        if only is not None:
+            kept = _kept(columns, only)
+            total = [size if keep else 0 for size, keep in zip(total, kept, strict=True)]
+            correct = [right if keep else 0 for right, keep in zip(correct, kept, strict=True)]
         for person, side, right, size in zip(columns["participant"], columns["set"], correct, total, strict=True):
             if str(side) not in ("original", "new"):
                 raise InputError(f"responses: set must be 'original' or 'new'; got {side!r}")
             so_far = counts.get((str(person), str(side)), (0, 0))
             counts[str(person), str(side)] = (so_far[0] + right, so_far[1] + size)
     return counts
+
+
+def _kept(columns: Columns, only: Hardest) -> list[bool]:
+    if "example" not in columns:
+        raise InputError("responses: column 'example' (row number in its set) is needed to keep the hardest only")
+    wanted = {"original": set(only.original.tolist()), "new": set(only.new.tolist())}
+    examples = numbers("example", columns["example"], "responses")
+    return [int(row) in wanted.get(str(side), ()) for row, side in zip(examples, columns["set"], strict=True)]
 
 
 def _answers(columns: Columns) -> tuple[list[int], list[int]]:
@@ -176,6 +189,8 @@ def _answers(columns: Columns) -> tuple[list[int], list[int]]:
 
 
 def _estimate(correct: int, total: int, confidence: float) -> Estimate:
+    if total == 0:
+        raise InputError("responses: a participant answered none of the hardest examples of a set")
     low, high = clopper_pearson(correct, total, confidence)
     p = correct / total
     error = float(np.sqrt(p * (1 - p) / total))

@@ -130,9 +130,10 @@ def fit_line(
         seed: of the draws.
         confidence: the level.
         interval: "percentile" (as the paper) or "bca" (only for ``resample="models"``).
-        resample: "models" redraws which models are in the table (as the paper); "examples" redraws the examples
-            behind each accuracy and keeps the models; "both" does both, and is the widest. The scatter about the
-            line already holds the sampling error of the examples, so "both" counts that error twice.
+        resample: "models" redraws which models are in the table (as the paper) and takes the test sets as given:
+            the error that models share because they share examples is not in it; "examples" redraws the examples
+            behind each accuracy and keeps the models; "both" does both. The scatter about the line already holds
+            the sampling error of the examples, so "both" counts that error twice and is wide.
         sampling: how the accuracies vary with the examples, needed for "examples" and "both".
 
     Source: Recht et al., "Do ImageNet Classifiers Generalize to ImageNet?", section 3.3 and appendix C.2.

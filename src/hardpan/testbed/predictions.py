@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.testbed.classes import check_both, check_predictions, check_sets
-from hardpan.testbed.tables import Booleans, Outcomes
+from hardpan.testbed.tables import Booleans, Outcomes, metric_name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +83,7 @@ def outcomes(
         >>> outcomes(a, b).counts().original_correct.tolist()
         [3]
     """
+    metric = metric_name(metric)
     k = _guesses_wanted(metric)
     shared = [name for name in original.models if name in set(new.models)]
     if not shared:
@@ -132,7 +133,7 @@ def _right(part: SetPredictions, k: int) -> Booleans:
 
 
 def _guesses_wanted(metric: str) -> int:
-    match = re.fullmatch(r"top-?(\d+)", metric)
+    match = re.fullmatch(r"top(\d+)", metric)
     if not match or int(match.group(1)) < 1:
         raise InputError(f"metric must be top1, top5 or another topK; got {metric!r}")
     return int(match.group(1))

@@ -17,6 +17,7 @@ from hardpan.testbed.line import LineFit
 from hardpan.testbed.rows import ModelRow
 
 BAND_POINTS = 60
+_TAKEN_AS_GIVEN = ", which takes the two test sets as they are; redrawing the examples would widen them"
 MOST_ROWS = 80
 
 
@@ -102,7 +103,14 @@ def line_sentence(fit: LineFit) -> str:
 
 def _line_sentences(report: Comparison) -> tuple[str, ...]:
     sentences = [line_sentence(fit) for fit in (report.fit, report.other_fit)]
-    sentences.append(f"The intervals are from a {report.fit.slope.method.removeprefix('least squares, ')}.")
+    how = f"The intervals are from a {report.fit.slope.method.removeprefix('least squares, ')}"
+    sentences.append(f"{how}{_TAKEN_AS_GIVEN if report.fit.resample == 'models' else ''}.")
+    if report.by_date is not None:
+        change = report.by_date
+        sentences.append(
+            f"The drop changes by {_signed(change.value)} [{_signed(change.low)}, {_signed(change.high)}] points "
+            "a year of publication."
+        )
     if report.excluded:
         sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
     return tuple(sentences)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -81,6 +82,7 @@ class Counts:
     def for_metric(self, metric: str | None = None) -> Counts:
         """The rows of one metric; without a name, of "top1" or of the only one there is."""
         known = list(dict.fromkeys(self.metric))
+        metric = None if metric is None else metric_name(metric)
         if metric is None:
             metric = "top1" if "top1" in known else known[0]
             if metric != "top1" and len(known) > 1:
@@ -174,6 +176,7 @@ def counts_table(
     """Check counts and put them into a :class:`Counts`; totals may be one number for all models."""
     names = tuple(str(name) for name in models)
     metrics = (metric,) * len(names) if isinstance(metric, str) else tuple(metric)
+    metrics = tuple(metric_name(str(name)) for name in metrics)
     _check_models(tuple(f"{name} ({kind})" for name, kind in zip(names, metrics, strict=True)))
     columns: dict[str, Integers] = {}
     given = {"original_correct": original_correct, "new_correct": new_correct}
@@ -200,6 +203,17 @@ def counts_table(
         tuple(float(item) for item in parameters),
         tuple(notes),
     )
+
+
+def metric_name(text: str) -> str:
+    """One name for one metric: "top-1", "Top 1" and "acc@1" are "top1"; other names stay as they are.
+
+    Example:
+        >>> metric_name("Top-5"), metric_name("acc@1"), metric_name("F1")
+        ('top5', 'top1', 'F1')
+    """
+    match = re.fullmatch(r"(?:top|acc)[\s_@-]*(\d+)", text.strip().lower())
+    return f"top{match.group(1)}" if match else text.strip()
 
 
 def excluded_rows(
