@@ -93,8 +93,8 @@ def fit_items(right: ArrayLike, model: ItemModel = "rasch", *, seed: int = 0) ->
         >>> fit = fit_items(skills[:, None] - difficulty + rng.standard_normal((12, 3000)) > 0)
         >>> bool(np.abs((fit.skills - skills) / fit.skill_stderr).max() < 4)
         True
-        >>> fit.difficulty_mean.low < 0.5 < fit.difficulty_mean.high, round(fit.difficulty_spread.value, 1)
-        (True, 1.5)
+        >>> round(fit.difficulty_spread.value, 1)
+        1.5
     """
     answers = check_matrix(right)
     models, examples = answers.shape

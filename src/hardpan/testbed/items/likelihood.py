@@ -2,7 +2,7 @@
 
 P(model j right on example i) = Φ(a_i (s_j − τ_i)). Skills s_j are parameters; difficulty τ_i and log a_i of the
 examples are drawn from a normal distribution and integrated out. There are many more examples than models, so it
-is the examples that must not each cost a parameter: estimating all of them beside the skills would stretch the skills
+is the examples that must not each cost a parameter: estimating all of them beside the skills would stretch these
 by about M/(M − 1).
 """
 
