@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hardpan import records, testbed
+from hardpan.cli import testbed_items
 from hardpan.cli import testbed_views as views
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
@@ -305,6 +306,9 @@ def crossval(
     """
     result = testbed.cross_validation(table, confidence)
     emit(result, as_json, views.cross_validated(result))
+
+
+testbed_items.register(app)
 
 
 def _read(

@@ -64,8 +64,8 @@ def discriminate(
     As many examples of each set, class by class, as the scarcer has; a part ``held_out`` of these is set aside,
     again class by class, and the classifier is fitted on the rest. If both sets are drawn from one distribution,
     held-out answers are independent given the fit and right with probability 1/2 on average; that they are balanced
-    can only make the tail of the number right thinner than the binomial one (Hoeffding 1956), so its p-value holds. The
-    permutation test refits with the sets' names shuffled within classes; its p-value is
+    can only make the tail of the number right thinner than the binomial one (Hoeffding 1956), so its p-value
+    holds. The permutation test refits with the sets' names shuffled within classes; its p-value is
     (1 + #{as good}) / (1 + permutations). Accuracies averaged over the folds of a cross-validation are dependent
     and get no exact p-value, so there are none here.
 
