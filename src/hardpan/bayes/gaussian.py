@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardpan.bayes import chernoff, exact, hdr, importance, montecarlo
-from hardpan.bayes.problem import SharedProblem, check_temperature, real_array, shared_problem
+from hardpan.bayes.problem import SharedProblem, check_means, check_temperature, shared_problem
 from hardpan.bayes.sampling import MAX_DRAWS, estimate_from_log
-from hardpan.bayes.unequal import UnequalClasses, unequal_classes
+from hardpan.bayes.unequal import UnequalClasses, check_covs, unequal_classes
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 
@@ -71,10 +71,10 @@ def gaussian(
     if covs is not None and cov is not None:
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance a class")
     if covs is not None:
-        common = _common(covs)
-        if common is None or method == "chernoff":
-            return _unequal(means, covs, priors, temperature, method, rtol, seed, max_draws)
-        cov = common
+        array = check_covs(covs, *check_means(means).shape)
+        if method == "chernoff" or np.any(array != array[:1]):
+            return _unequal(means, array, priors, temperature, method, rtol, seed, max_draws)
+        cov = array[0]  # one covariance after all
     problem = shared_problem(means, cov, priors).at(temperature)
     return solve(problem, method, rtol=rtol, seed=seed, max_draws=max_draws)
 
@@ -134,14 +134,6 @@ def _widened(estimate: Estimate, log_scale: float, dropped: float) -> Estimate:
     bound = math.exp(log_scale) * dropped
     note = f"pairs that can add at most {bound:.2g} were left out"
     return replace(estimate, high=estimate.high + bound, notes=(*estimate.notes, note))
-
-
-def _common(covs: ArrayLike) -> np.ndarray | None:
-    """The one covariance that all classes have, or None."""
-    array = real_array("covs", covs)
-    if array.ndim not in (1, 2, 3):
-        return None
-    return np.asarray(array[0]) if bool(np.all(array == array[:1])) else None
 
 
 def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:

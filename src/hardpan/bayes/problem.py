@@ -125,7 +125,7 @@ def positive(name: str, variances: Float) -> Float:
 
 
 def _whitened(means: NDArray[Any], cov: ArrayLike | None) -> Iterator[Float]:
-    """Blocks (b, m) of whitened contrasts: the centred means, or for two classes their difference."""
+    """Blocks (b, m) of whitened columns: the K centred means and their centre; of two classes the difference."""
     n_classes, d = means.shape
     scale = np.ones(()) if cov is None else real_array("cov", cov)
     if scale.shape not in ((), (d,), (d, d)):
@@ -138,7 +138,8 @@ def _whitened(means: NDArray[Any], cov: ArrayLike | None) -> Iterator[Float]:
     for start in range(0, d, step):
         columns = _finite_columns(means, start, min(start + step, d))
         # The closed form amplifies errors of a distance by its square: two classes give their difference itself.
-        contrasts = columns[1:] - columns[:1] if n_classes == 2 else columns - columns.mean(axis=0)
+        centre = columns.mean(axis=0, keepdims=True)
+        contrasts = columns[1:] - columns[:1] if n_classes == 2 else np.append(columns - centre, centre, axis=0)
         if factor is not None:
             yield np.asarray(linalg.solve_triangular(factor, contrasts.T, lower=True, check_finite=False))
         else:
@@ -160,11 +161,11 @@ def _coordinates(means: NDArray[Any], cov: ArrayLike | None) -> Float:
     if len(means) == 2:
         half = _norm(np.array([_norm(block) for block in blocks])) / 2
         return np.array([[-half], [half]]) if half > 0 else np.empty((2, 0))
-    factor = np.empty((0, len(means)))
+    factor = np.empty((0, len(means) + 1))
     for block in blocks:
         stacked = np.concatenate([factor, block])
-        factor = stacked if len(stacked) <= len(means) else _triangle(stacked)
-    return _principal(factor.T)
+        factor = stacked if len(stacked) <= len(means) + 1 else _triangle(stacked)
+    return _principal(factor[:, :-1].T, _norm(factor[:, -1]))
 
 
 def span_coordinates(means: Float) -> Float:
@@ -178,13 +179,16 @@ def _triangle(stacked: Float) -> Float:
 
 
 def _norm(vector: Float) -> float:
-    largest = float(np.abs(vector).max())
+    largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(np.sqrt(np.sum((vector / largest) ** 2))) if largest > 0 else 0.0
 
 
-def _principal(points: Float) -> Float:
-    """Rotate points (K, m) so that the columns fall in spread, and drop those that are rounding."""
+def _principal(points: Float, offset: float) -> Float:
+    """Rotate points (K, m) so that the columns fall in spread, and drop those that are rounding.
+
+    The means were rounded where they were given, at a distance ``offset`` from 0.
+    """
     left, spread, _ = linalg.svd(points, full_matrices=False, check_finite=False)
-    floor = 4 * len(points) * np.finfo(float).eps * spread[0]
+    floor = 4 * len(points) * np.finfo(float).eps * max(spread[0], offset)
     rank = int(np.count_nonzero(spread > floor))
     return np.asarray(left[:, :rank] * spread[:rank])

@@ -205,19 +205,24 @@ def _groups(k: Index, j: Index, s: Float) -> Iterator[tuple[Index, int, int, flo
         yield rows, int(k[rows[0]]), int(j[rows[0]]), float(s[rows[0]])
 
 
-def unequal_classes(
-    means: ArrayLike, covs: ArrayLike, priors: ArrayLike | None, temperature: float
-) -> tuple[UnequalClasses, Index]:
-    """Check the arguments of a problem with one covariance a class; give it with the numbers of its classes."""
-    rows = real_array("means", check_means(means))
-    n_classes, d = rows.shape
+def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
+    """Give covs as (K,), (K, d) or (K, d, d) finite numbers."""
     array = real_array("covs", covs)
     if array.shape not in ((n_classes,), (n_classes, d), (n_classes, d, d)):
         raise InputError(
             f"covs must have shape ({n_classes},), ({n_classes}, {d}) or ({n_classes}, {d}, {d}) "
             f"for means of shape ({n_classes}, {d}); got shape {array.shape}"
         )
-    weights = check_priors(priors, n_classes)
+    return array
+
+
+def unequal_classes(
+    means: ArrayLike, covs: ArrayLike, priors: ArrayLike | None, temperature: float
+) -> tuple[UnequalClasses, Index]:
+    """Check the arguments of a problem with one covariance a class; give it with the numbers of its classes."""
+    rows = real_array("means", check_means(means))
+    array = check_covs(covs, *rows.shape)
+    weights = check_priors(priors, len(rows))
     kept = np.flatnonzero(weights > 0)
     rows, array, log_priors = rows[kept] / temperature, array[kept], np.log(weights[kept])
     rows = rows - rows.mean(axis=0)

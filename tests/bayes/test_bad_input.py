@@ -1,0 +1,77 @@
+"""Every refusal names the argument, what was wrong, and what is expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from hardpan import bayes
+from hardpan.errors import InputError
+
+MEANS = np.eye(3)
+
+CASES: list[tuple[dict[str, Any], str]] = [
+    ({"means": [1.0, 2.0]}, r"means must have shape \(K, d\).*got shape \(2,\)"),
+    ({"means": np.empty((0, 3))}, r"means must have shape"),
+    ({"means": [["a", "b"]]}, r"means must hold real numbers"),
+    ({"means": [[0.0, np.nan], [1.0, 2.0]]}, r"means must be finite; got nan at index \[0, 1\]"),
+    ({"means": MEANS, "cov": -1.0}, r"cov must be positive; got minimum -1"),
+    ({"means": MEANS, "cov": np.ones(4)}, r"cov must be None, a scalar, \(3,\) or \(3, 3\).*got \(4,\)"),
+    ({"means": MEANS, "cov": np.diag([1.0, 1.0, -1.0])}, r"cov must be positive definite; got smallest eigenvalue"),
+    ({"means": MEANS, "cov": np.triu(np.ones((3, 3)))}, r"cov must be symmetric"),
+    ({"means": MEANS, "cov": [1.0, np.inf, 1.0]}, r"cov must be finite; got inf at index \[1\]"),
+    ({"means": MEANS, "cov": "wide"}, r"cov must be an array of real numbers"),
+    ({"means": MEANS, "covs": np.ones(2)}, r"covs must have shape \(3,\), \(3, 3\) or \(3, 3, 3\)"),
+    ({"means": MEANS, "covs": [1.0, 2.0, 0.0]}, r"covs must be positive; got minimum 0"),
+    (
+        {"means": MEANS, "covs": np.stack([np.eye(3), -np.eye(3), np.eye(3)])},
+        r"covs\[1\] must be positive definite",
+    ),
+    ({"means": MEANS, "cov": 1.0, "covs": [1.0, 2.0, 3.0]}, r"cov and covs exclude each other"),
+    ({"means": MEANS, "priors": [0.5, 0.5]}, r"priors must have shape \(3,\)"),
+    ({"means": MEANS, "priors": [0.5, 0.3, 0.13]}, r"priors must be nonnegative and sum to 1; .*sum 0.93"),
+    ({"means": MEANS, "priors": [1.2, -0.2, 0.0]}, r"priors must be nonnegative.*minimum -0.2"),
+    ({"means": MEANS, "temperature": 0.0}, r"temperature must be positive and finite; got 0"),
+    ({"means": MEANS, "temperature": "hot"}, r"temperature must be a positive number; got 'hot'"),
+    ({"means": MEANS, "method": "magic"}, r"method must be one of auto, exact, importance.*got 'magic'"),
+    ({"means": MEANS, "method": "exact"}, r"method 'exact' needs two classes, or means on one line"),
+    ({"means": MEANS, "method": "chernoff"}, r"method 'chernoff' is for covariances that differ"),
+    ({"means": MEANS, "covs": [1.0, 2.0, 3.0], "method": "hdr"}, r"method 'hdr' needs one covariance"),
+    ({"means": MEANS, "rtol": 0.0}, r"rtol must lie between 0 and 1"),
+    ({"means": MEANS, "seed": -1}, r"seed must be a nonnegative integer"),
+    ({"means": MEANS, "max_draws": 0}, r"max_draws must be positive"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES)
+def test_refusals(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        bayes.gaussian(**arguments)
+    assert isinstance(caught.value, InputError)
+    assert "\n" not in str(caught.value)
+
+
+@given(
+    means=arrays.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 4), st.integers(1, 3)),
+        elements=st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-300, np.nan, np.inf]),
+    ),
+    weights=st.lists(st.floats(0, 1), min_size=1, max_size=4),
+    cov=st.none() | st.floats(-1, 1e9),
+    temperature=st.floats(-1, 1e3),
+)
+def test_an_answer_or_a_refusal(means: Any, weights: list[float], cov: Any, temperature: float) -> None:
+    total = sum(weights)
+    priors = [w / total for w in weights] if total > 0 else weights
+    try:
+        estimate = bayes.gaussian(means, cov, priors, temperature=temperature, rtol=0.1)
+    except InputError:
+        return
+    assert 0 <= estimate.low <= estimate.value <= estimate.high
+    assert estimate.value <= 1 - max(priors) + 5 * estimate.stderr + 1e-12
