@@ -144,8 +144,8 @@ def coverage_table() -> dict[str, Any]:
     notes = [
         "70 models of the Gaussian difficulty model, 10,000 and 2,000 examples; the true slope is the populations'",
         "slopes must lie inside the 99.9 % binomial region of 95 %; rank intervals may be conservative",
-        "resampling models takes the test sets as given: where models share examples it leaves out the error that they "
-        "share, and its interval is not one for the populations",
+        "resampling models takes the test sets as given: where models share examples it leaves out the error that "
+        "they share, and its interval is not one for the populations",
     ]
     return harness.table("Coverage of 95 % intervals on the simulator", rows, seed=0, notes=notes)
 

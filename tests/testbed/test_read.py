@@ -102,6 +102,41 @@ def npz_file_a_model(folder: Path) -> tuple[Path, ...]:
     return (target,)
 
 
+def npz_set_before(folder: Path) -> tuple[Path, ...]:
+    arrays = {f"{name}_preds": said[:, :, 0].T for name, said in GUESSES.items()}
+    arrays |= {f"{name}_targets": labels[:, None] for name, labels in LABELS.items()}
+    np.savez(folder / "before.npz", model_names=np.array(MODELS), **arrays)
+    return (folder / "before.npz",)
+
+
+def npz_right_or_wrong(folder: Path) -> tuple[Path, ...]:
+    arrays = {f"correct_{name}": (GUESSES[name][:, :, 0] == LABELS[name]) for name in LABELS}
+    np.savez(folder / "right.npz", models=np.array(MODELS), **arrays)
+    return (folder / "right.npz",)
+
+
+def json_by_set(folder: Path) -> tuple[Path, ...]:
+    target = folder / "by_model"
+    target.mkdir()
+    for row, model in enumerate(MODELS):
+        data = {
+            name: {"labels": LABELS[name].tolist(), "predictions": GUESSES[name][row].tolist()} for name in LABELS
+        }
+        (target / f"{model}.json").write_text(json.dumps(data))
+    return (target,)
+
+
+def parquet_wide(folder: Path) -> tuple[Path, ...]:
+    from pyarrow import Table, parquet
+
+    paths = []
+    for name in LABELS:
+        columns = {"label": LABELS[name]} | {model: GUESSES[name][row, :, 0] for row, model in enumerate(MODELS)}
+        paths.append(folder / f"{name}.parquet")
+        parquet.write_table(Table.from_pydict(columns), paths[-1])
+    return tuple(paths)
+
+
 def npz_probabilities(folder: Path) -> tuple[Path, ...]:
     arrays = {}
     for name, said in GUESSES.items():
@@ -174,6 +209,10 @@ FORMS: list[Callable[[Path], tuple[Path, ...]]] = [
     npz_pair_of_named_models,
     npz_file_a_model,
     npz_probabilities,
+    npz_set_before,
+    npz_right_or_wrong,
+    json_by_set,
+    parquet_wide,
     csv_long,
     csv_wide,
     parquet_long_lists,

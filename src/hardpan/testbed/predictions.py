@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
+from hardpan.stats.agreement import right_or_wrong
 from hardpan.testbed.classes import check_both, check_predictions, check_sets
 from hardpan.testbed.tables import Booleans, Outcomes, metric_name
 
@@ -23,18 +24,20 @@ class SetPredictions:
         models: (M,) names.
         guesses: (M, N, k) classes, best guess first: numbers or names.
         labels: (N,) classes.
+        right: the guesses are no classes but right (1) or wrong (0), and the labels all 1.
     """
 
     models: tuple[str, ...]
     guesses: NDArray[Any]
     labels: NDArray[Any]
+    right: bool = False
 
     def take(self, models: Sequence[str]) -> SetPredictions:
         """The same for these models, in this order."""
         if tuple(models) == self.models:
             return self
         place = {name: row for row, name in enumerate(self.models)}
-        return SetPredictions(tuple(models), self.guesses[[place[name] for name in models]], self.labels)
+        return replace(self, models=tuple(models), guesses=self.guesses[[place[name] for name in models]])
 
 
 def set_predictions(models: Sequence[str], guesses: ArrayLike, labels: ArrayLike, where: str) -> SetPredictions:
@@ -42,6 +45,8 @@ def set_predictions(models: Sequence[str], guesses: ArrayLike, labels: ArrayLike
     names = tuple(str(name) for name in models)
     truth: NDArray[Any] = np.asarray(labels)
     said: NDArray[Any] = np.asarray(guesses)
+    if truth.ndim == 2 and truth.shape[1] == 1:
+        truth = truth[:, 0]
     if truth.ndim != 1 or truth.size == 0:
         raise InputError(f"{where}: labels must be one row, (N,); got shape {truth.shape}")
     n = len(truth)
@@ -58,6 +63,13 @@ def set_predictions(models: Sequence[str], guesses: ArrayLike, labels: ArrayLike
         twice = next(name for index, name in enumerate(names) if name in names[:index])
         raise InputError(f"{where}: model {twice} appears twice")
     return SetPredictions(names, said if said.ndim == 3 else said[:, :, None], truth)
+
+
+def set_outcomes(models: Sequence[str], right: ArrayLike, where: str) -> SetPredictions:
+    """A matrix of right and wrong, (M, N), in the place of predictions; there are no classes to check."""
+    matrix = right_or_wrong(where, right)
+    part = set_predictions(models, matrix, np.ones(matrix.shape[-1] if matrix.ndim else 0, dtype=np.bool_), where)
+    return replace(part, right=True)
 
 
 def outcomes(
@@ -99,8 +111,10 @@ def outcomes(
     for side, part in (("original", original), ("new", new)):
         if part.guesses.shape[2] < k:
             raise InputError(f"{metric} needs {k} guesses an example; the {side} set has {part.guesses.shape[2]}")
+    if original.right != new.right:
+        raise InputError("one set holds right or wrong, the other predictions; give both in the same form")
     original, new = _numbered(original, new)
-    if check_classes:
+    if check_classes and not original.right:
         _check(original, new, n_classes)
     return Outcomes(tuple(shared), _right(original, k), _right(new, k), metric=metric, notes=notes)
 
@@ -147,8 +161,8 @@ def _numbered(original: SetPredictions, new: SetPredictions) -> tuple[SetPredict
     named = any(array is None for array in whole)
     checked = _named(arrays) if named else cast(list[NDArray[np.int64]], whole)
     return (
-        SetPredictions(original.models, checked[2], checked[0]),
-        SetPredictions(new.models, checked[3], checked[1]),
+        replace(original, guesses=checked[2], labels=checked[0]),
+        replace(new, guesses=checked[3], labels=checked[1]),
     )
 
 

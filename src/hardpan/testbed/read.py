@@ -11,7 +11,7 @@ from hardpan.errors import InputError
 from hardpan.testbed.columns import TABLE_SUFFIXES, Columns, columns_of, read_columns, read_json
 from hardpan.testbed.predictions import choose_sets, outcomes
 from hardpan.testbed.read_counts import counts_from_columns, counts_from_pair, is_counts, is_results
-from hardpan.testbed.read_predictions import Sets, read_sets, sets_from_columns
+from hardpan.testbed.read_predictions import Sets, is_nested, read_sets, sets_from_columns
 from hardpan.testbed.tables import Counts, Outcomes
 
 PathLike = str | os.PathLike[str]
@@ -82,10 +82,8 @@ def as_table(table: Any) -> Counts | Outcomes:
 def _columns(place: Path) -> Columns | None:
     if place.is_dir() or place.suffix.lower() not in TABLE_SUFFIXES:
         return None
-    if place.suffix.lower() == ".json":
-        data = read_json(place)
-        if isinstance(data, dict) and isinstance(data.get("predictions"), dict):
-            return None
+    if place.suffix.lower() == ".json" and is_nested(read_json(place)):
+        return None
     return read_columns(place)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.testbed.columns import TABLE_SUFFIXES, Columns, columns_of, read_columns, read_json
-from hardpan.testbed.predictions import SetPredictions, set_predictions
+from hardpan.testbed.predictions import SetPredictions, set_outcomes, set_predictions
 
 ONLY_SET = ""
 TOP_GUESSES = 5
-_GUESS_KEY = re.compile(r"(predictions?|preds?|probabilities|probs)(?:_(.+))?")
-_LABEL_KEY = re.compile(r"(labels?|targets?|y|y_true)(?:_(.+))?")
+_GUESS_WORDS = ("predictions?", "preds?", "probabilities", "probs", "logits", "correct", "right")
+_LABEL_WORDS = ("labels?", "targets?", "y", "y_true")
+_MODEL_KEYS = ("models", "model_names")
 _GUESS_COLUMN = re.compile(r"(?:predictions?|pred|top)_?(\d*)", re.IGNORECASE)
 _SET_NAMES = ("set", "split", "dataset")
-_LABEL_NAMES = ("label", "target", "y_true")
+_LABEL_NAMES = ("label", "labels", "target", "targets", "y_true")
 _ID_NAMES = ("id", "example", "image", "index", "filename")
 
 Sets = dict[str, SetPredictions]
@@ -37,8 +39,8 @@ def read_sets(path: Path) -> Sets:
         return _from_arrays(_read_npz(path), str(path), path.stem)
     if path.suffix.lower() == ".json":
         data = read_json(path)
-        if isinstance(data, Mapping) and "predictions" in data and isinstance(data["predictions"], Mapping):
-            return _from_nested(data, str(path))
+        if is_nested(data):
+            return _from_nested(data, str(path), path.stem)
         return sets_from_columns(columns_of(data, str(path)), str(path), path.stem)
     return sets_from_columns(read_columns(path), str(path), path.stem)
 
@@ -73,14 +75,19 @@ def join_sets(parts: Sequence[Sets], where: str) -> Sets:
     for name, items in joined.items():
         width = min(item.guesses.shape[2] for item in items)
         for item in items[1:]:
-            if len(item.labels) != len(items[0].labels) or (item.labels != items[0].labels).any():
+            if (
+                len(item.labels) != len(items[0].labels)
+                or (item.labels != items[0].labels).any()
+                or item.right != items[0].right
+            ):
                 raise InputError(
                     f"{where}: labels of {item.models[0]} differ from those of {items[0].models[0]}; "
                     "the files must hold the same examples in the same order"
                 )
         models = [model for item in items for model in item.models]
         guesses = np.concatenate([item.guesses[:, :, :width] for item in items])
-        result[name] = set_predictions(models, guesses, items[0].labels, where)
+        joined_set = set_predictions(models, guesses, items[0].labels, where)
+        result[name] = replace(joined_set, right=items[0].right)
     return result
 
 
@@ -100,29 +107,49 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _from_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) -> Sets:
-    names = arrays.get("models", arrays.get("model_names"))
-    guesses: dict[str, NDArray[Any]] = {}
-    labels: dict[str, NDArray[Any]] = {}
-    for key, array in arrays.items():
-        if match := _GUESS_KEY.fullmatch(key):
-            scores = match.group(1).startswith("prob")
-            guesses[match.group(2) or ONLY_SET] = _best_first(array, where) if scores else array
-        elif match := _LABEL_KEY.fullmatch(key):
-            labels[match.group(2) or ONLY_SET] = array
-    if not labels:
-        raise InputError(f"{where}: holds no labels; expected an array 'labels' or 'labels_SET'")
-    if not guesses:
-        models = [key for key in arrays if not _LABEL_KEY.fullmatch(key) and key not in ("ids", "id")]
-        if set(labels) != {ONLY_SET} or not models:
-            raise InputError(f"{where}: holds no predictions; expected an array 'predictions' or 'predictions_SET'")
-        return join_sets(
-            [{ONLY_SET: set_predictions([key], arrays[key], labels[ONLY_SET], where)} for key in models], where
-        )
-    for name in guesses:
-        if name not in labels:
-            raise InputError(f"{where}: predictions of the set {name!r} come without labels_{name}")
+    names = next((arrays[key] for key in _MODEL_KEYS if key in arrays), None)
     models = [stem] if names is None else [str(name) for name in names]
-    return {name: set_predictions(models, array, labels[name], where) for name, array in guesses.items()}
+    guesses, labels = _by_set(arrays, _GUESS_WORDS), _by_set(arrays, _LABEL_WORDS)
+    if not guesses:
+        return _model_by_key(arrays, where)
+    sets: Sets = {}
+    for name, (word, array) in guesses.items():
+        if word in ("correct", "right"):
+            sets[name] = set_outcomes(models, array, where)
+            continue
+        if name not in labels:
+            wanted = f"labels_{name}" if name else "labels"
+            raise InputError(f"{where}: predictions come without labels; expected an array {wanted!r}")
+        said = array if word.startswith("pred") else _best_first(array, where)
+        sets[name] = set_predictions(models, said, labels[name][1], where)
+    return sets
+
+
+def _by_set(arrays: Mapping[str, NDArray[Any]], words: Sequence[str]) -> dict[str, tuple[str, NDArray[Any]]]:
+    """The arrays named by one of the words alone, or with the name of a set behind or before it."""
+    word = "|".join(words)
+    pattern = re.compile(rf"(?:(?P<before>.+)_)?(?P<word>{word})|(?P<word2>{word})_(?P<behind>.+)")
+    found = {}
+    for key, array in arrays.items():
+        if match := pattern.fullmatch(key):
+            name = match["before"] or match["behind"] or ONLY_SET
+            found[name] = (match["word"] or match["word2"], array)
+    return found
+
+
+def _model_by_key(arrays: Mapping[str, NDArray[Any]], where: str) -> Sets:
+    """A file with one array a model beside the labels of one set."""
+    labels = _by_set(arrays, _LABEL_WORDS)
+    if ONLY_SET not in labels:
+        raise InputError(f"{where}: holds no predictions with labels; expected 'predictions_SET' and 'labels_SET'")
+    truth = labels[ONLY_SET][1]
+    taken = {*_MODEL_KEYS, "ids", "id"} | {key for key, array in arrays.items() if array is truth}
+    models = [key for key in arrays if key not in taken]
+    if not models:
+        raise InputError(
+            f"{where}: holds labels but no predictions; expected an array 'predictions' or one a model"
+        )
+    return join_sets([{ONLY_SET: set_predictions([key], arrays[key], truth, where)} for key in models], where)
 
 
 def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
@@ -132,8 +159,25 @@ def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
     return np.argsort(-probabilities, axis=-1, kind="stable")[..., :k]
 
 
-def _from_nested(data: Mapping[str, Any], where: str) -> Sets:
-    labels, said = data.get("labels"), data["predictions"]
+def is_nested(data: Any) -> bool:
+    """Whether JSON holds predictions by model or by set, rather than rows or columns."""
+    if not isinstance(data, Mapping):
+        return False
+    by_set = bool(data) and all(isinstance(part, Mapping) and "predictions" in part for part in data.values())
+    return by_set or isinstance(data.get("predictions"), Mapping)
+
+
+def _from_nested(data: Mapping[str, Any], where: str, stem: str) -> Sets:
+    labels, said = data.get("labels"), data.get("predictions")
+    if said is None:
+        sets = {}
+        for name, part in data.items():
+            if "labels" not in part:
+                raise InputError(f"{where}: predictions of the set {name!r} come without labels")
+            by_model = part["predictions"]
+            by_model = by_model if isinstance(by_model, Mapping) else {stem: by_model}
+            sets[str(name)] = _of_models(by_model, part["labels"], where)
+        return sets
     if isinstance(labels, Mapping):
         for name in said:
             if name not in labels:
@@ -193,6 +237,8 @@ _RESERVED = (*_SET_NAMES, *_LABEL_NAMES, *_ID_NAMES, "model", "group")
 
 
 def _stacked(values: Any, where: str) -> NDArray[Any]:
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values
     try:
         array: NDArray[Any] = np.array(values.tolist() if isinstance(values, np.ndarray) else values)
     except ValueError as error:
