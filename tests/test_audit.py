@@ -194,5 +194,5 @@ def test_every_part_sees_the_same_split():
 
 
 def test_a_chart_is_logarithmic_only_where_numbers_are_far_apart():
-    assert floor._wide([{"value": 1e-6}, {"value": 0.1}])
-    assert not floor._wide([{"value": 0.05}, {"value": 0.1}, {"value": 0.0}])
+    assert floor._wide([1e-6, 0.1])
+    assert not floor._wide([0.05, 0.1, 0.0])

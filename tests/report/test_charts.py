@@ -2,6 +2,8 @@ import json
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hardpan.errors import InputError
 from hardpan.records import Chart
@@ -130,3 +132,12 @@ def test_the_bundle_cannot_end_its_script_element():
     assert "</script" not in bundle.lower()
     assert "<!--" not in bundle
     assert 500_000 < len(bundle) < 3_000_000
+
+
+@given(st.floats(1e-12, 1.0), st.floats(1.0001, 1e12))
+def test_a_log_axis_has_a_handful_of_ticks(low, ratio):
+    ticks = charts._log_ticks(low, low * ratio)
+    assert len(ticks) <= 13
+    assert len(ticks) >= 2 or ratio < 1.2
+    assert ticks == sorted(ticks)
+    assert all(0.9 * low <= tick <= 1.1 * low * ratio for tick in ticks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -180,7 +179,7 @@ def _curve(model: fitted.SharedGaussian, evidence: Evidence) -> Chart:
         seed=config.seed,
     )
     rows = tuple(
-        {"x": float(t), "y": e.value, "low": e.low, "high": e.high}
+        {"x": float(t), "y": float(e.value), "low": float(e.low), "high": float(e.high)}
         for t, e in zip(found.temperatures, found.estimates, strict=True)
     )
     first, last = rows[0], rows[-1]
@@ -193,7 +192,7 @@ def _curve(model: fitted.SharedGaussian, evidence: Evidence) -> Chart:
         {
             "x_title": "temperature τ",
             "y_title": "Bayes error",
-            "log": True,
+            "log": _wide([row["y"] for row in rows]),
             "log_x": True,
             "marks": ({"x": 1.0, "label": "as fitted"},),
         },
@@ -224,6 +223,9 @@ def intervals(weighed: verdict.Verdict, classifiers: dict[str, Estimate]) -> Cha
         }
         for name, item in classifiers.items()
     ]
+    wide = _wide(
+        [item.estimate.value for item in weighed.weighings] + [item.value for item in classifiers.values()]
+    )
     left = numbers.percent_range(weighed.low, weighed.high)
     told = "; ".join(f"{row['name']} {numbers.percent(float(str(row['value'])))}" for row in rows)
     return Chart(
@@ -231,14 +233,18 @@ def intervals(weighed: verdict.Verdict, classifiers: dict[str, Estimate]) -> Cha
         "Estimates of the floor, and the errors that classifiers make",
         tuple(rows),
         f"{told}. What is left for the floor: {left}. {weighed.sentence}",
-        {"x_title": "error", "log": _wide(rows), "bracket": (weighed.low, weighed.high)},
+        {
+            "x_title": "error",
+            "log": wide,
+            "bracket": (weighed.low, weighed.high),
+        },
     )
 
 
-def _wide(rows: list[dict[str, Any]]) -> bool:
+def _wide(values: list[float]) -> bool:
     """Whether the numbers span so much that a linear axis would press the small ones together."""
-    values = [float(row["value"]) for row in rows if row["value"] > 0]
-    return bool(values) and max(values) > 30 * min(values)
+    positive = [value for value in values if value > 0]
+    return bool(positive) and bool(max(positive) > 30 * min(positive))
 
 
 def _sentences(weighed: verdict.Verdict, best: str, error: Estimate) -> tuple[str, ...]:

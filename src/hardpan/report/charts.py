@@ -29,7 +29,7 @@ from hardpan.report.palette import LIGHT
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
 SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here: what lies below is in the table
-_LETTER_WIDTH = 6.1  # pixels, on average, at the size of the labels
+_LETTER_WIDTH = 6.6  # pixels, on average, at the size of the labels
 _PERCENT = (
     "datum.value == 0 || abs(datum.value) >= 1e-4 ? format(datum.value, '.3~%') : format(datum.value, '.0~e')"
 )
@@ -255,7 +255,12 @@ def _log_ticks(low: float, high: float) -> list[float]:
     steps = (1, 2, 5) if decades <= 3 else (1,)
     every = max(1, math.ceil(decades / 8))
     ticks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    if len(inside) >= 2:
+        return inside
+    # Less than a decade without two such numbers: round the ends and what lies between them.
+    places = (low * (high / low) ** (part / 3) for part in range(4))
+    return sorted({round(place, 1 - math.floor(math.log10(place))) for place in places})
 
 
 def _axis_title(title: str, log: bool) -> str:
