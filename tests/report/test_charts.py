@@ -1,6 +1,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +111,14 @@ def test_bars_start_at_zero_and_same_names_stay_apart():
     assert x["scale"]["domainMin"] == 0
     svg = draw(BARS, "c").svg
     assert svg.count(">cat<") == 2
+
+
+def test_numpy_values_are_drawn_like_python_s():
+    rows = tuple({key: np.float64(value) for key, value in row.items()} for row in CURVE.rows)
+    odd = Chart("curve", "Dial", rows, "d", {"log": np.bool_(True), "log_x": np.bool_(True)})
+    drawn = draw(odd, "c")
+    assert drawn.on is True
+    json.dumps(drawn.specs, allow_nan=False)
 
 
 def test_unknown_drawings_list_the_legal_ones():

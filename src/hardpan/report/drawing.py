@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import functools
 import io
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from hardpan import records
 from hardpan.records import Chart
 from hardpan.report import charts
 from hardpan.report.palette import LIGHT
@@ -54,10 +56,11 @@ class Drawing:
 
 def draw(chart: Chart, key: str) -> Drawing:
     """Draw a chart in all the forms that the page shows."""
+    chart = plain(chart)
     switch = charts.SWITCHES.get(chart.drawing)
     variants, on = [chart], False
     if switch:
-        on = chart.options.get(switch.option, switch.off) == switch.on
+        on = bool(chart.options.get(switch.option, switch.off) == switch.on)
         other = {switch.option: switch.off if on else switch.on}
         variants.append(dataclasses.replace(chart, options=dict(chart.options) | other))
     specs = tuple(charts.spec(variant) for variant in variants)
@@ -77,6 +80,12 @@ def draw(chart: Chart, key: str) -> Drawing:
         legend=tuple(item for item in charts.LEGENDS.get(chart.drawing, ()) if item[0] in used),
         file=re.sub(r"[^a-z0-9]+", "-", chart.title.lower()).strip("-")[:60] or key,
     )
+
+
+def plain(chart: Chart) -> Chart:
+    """Give a chart whose values are JSON's: NumPy's numbers become Python's, what is not finite becomes None."""
+    written: Chart = records.from_json(json.loads(records.dumps(records.to_json(chart))))
+    return written
 
 
 def static_svg(spec: dict[str, Any], key: str) -> str:
