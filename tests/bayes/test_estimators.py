@@ -136,8 +136,8 @@ def test_weights_stay_in_their_bounds() -> None:
         proposal = importance.PairProposal(problem)
         _, _, log_joints = proposal.draw(rng.random((2000, 2)), rng.normal(size=(2000, proposal.n_normal)))
         log_joints.sort(axis=1)
-        joints, control = proposal.scaled(log_joints[:, ::-1])
-        weight = joints[:, 1:].sum(axis=1) / control  # over Σ i·q_i alone
+        joints, ranked, _ = proposal.scaled(log_joints)
+        weight = joints[:, :-1].sum(axis=1) / ranked
         assert weight.min() >= 2 / 7 - 1e-12
         assert weight.max() <= 1 + 1e-12
 

@@ -17,9 +17,9 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from hardpan.bayes.problem import Float
+from hardpan.bayes.problem import Float, Index
 from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Points, Replicates, replicate
-from hardpan.bayes.unequal import Index, UnequalClasses
+from hardpan.bayes.unequal import UnequalClasses
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SEARCH_STEPS = 16  # the bound is flat at its minimum: s within 5e-4 of the best is as good

@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, stdtrit
 
 from hardpan.bayes.gaussian import check_options
 from hardpan.bayes.importance import PairProposal, control_slope
-from hardpan.bayes.problem import Float, SharedProblem, check_temperature, shared_problem
+from hardpan.bayes.problem import Float, Index, SharedProblem, check_temperature, shared_problem
 from hardpan.bayes.sampling import CONFIDENCE, MAX_DRAWS, Replicates, estimate_from_log, replicate
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
@@ -118,26 +118,25 @@ class _Tally:
         """The error at each draw, and the sums of everything else."""
         proposal = self._proposal
         k, j, log_joints = proposal.draw(uniforms, normals)
-        order = np.argsort(-log_joints, axis=1)
-        joints, control = proposal.scaled(np.take_along_axis(log_joints, order, axis=1))
-        lost = joints.copy()
-        lost[:, 0] = 0.0
-        after = np.cumsum(lost[:, ::-1], axis=1)[:, ::-1]  # after[:, i] = joints from the i-th largest on
-        error = after[:, 1] - self._slope * (control - 1.0)
+        order = np.argsort(log_joints, axis=1)
+        joints, ranked, density = proposal.scaled(np.take_along_axis(log_joints, order, axis=1))
+        lost = joints / density[:, None]
+        lost[:, -1] = 0.0
+        up_to = np.cumsum(lost, axis=1)  # up_to[:, i] = the i + 1 smallest joints
+        error = up_to[:, -1] - self._slope * (ranked / density - 1.0)
         by_class = np.empty_like(lost)
         np.put_along_axis(by_class, order, lost, axis=1)
         winners = np.zeros_like(lost)
-        winners[np.arange(len(k)), order[:, 0]] = 1.0
-        top = np.append(after[:, 1:].sum(axis=0), 0.0)
+        winners[np.arange(len(k)), order[:, -1]] = 1.0
+        top = np.append(up_to[:, -2::-1].sum(axis=0), 0.0)
         confusion = by_class.T @ winners
         return error, np.concatenate([[self._boundary(k, j, normals)], top, confusion.ravel()])
 
-    def _boundary(self, k: np.ndarray, j: np.ndarray, normals: Float) -> float:
+    def _boundary(self, k: Index, j: Index, normals: Float) -> float:
         proposal = self._proposal
         pairs = k != j
         k, j = k[pairs], j[pairs]
-        on_boundary = proposal.noise(k, j, proposal.threshold[k, j], normals[pairs])
-        log_joints = proposal.log_joints(k, on_boundary)
+        log_joints = proposal.log_joints(k, j, proposal.threshold[k, j], normals[pairs])
         both = log_joints[np.arange(len(k)), k]
         np.put_along_axis(log_joints, np.stack([k, j], axis=1), -np.inf, axis=1)
         first = log_joints.max(axis=1) <= both
@@ -191,7 +190,7 @@ def _pairwise(proposal: PairProposal) -> Float:
     return np.asarray(errors)
 
 
-def _spread(values: Float, classes: NDArray[np.int64], n_classes: int) -> Float:
+def _spread(values: Float, classes: Index, n_classes: int) -> Float:
     """Values of the classes that count, at their places among all; a class of prior 0 gets NaN, its column 0."""
     if len(classes) == n_classes:
         return values

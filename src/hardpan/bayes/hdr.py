@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardpan.bayes.importance import PairProposal
-from hardpan.bayes.problem import Float, SharedProblem
+from hardpan.bayes.problem import Float, Index, SharedProblem
 from hardpan.bayes.sampling import MAX_DRAWS, REPLICATES, Replicates
 
 _SHARE = 0.5  # of a region that the next one should hold
@@ -76,7 +76,7 @@ def run(
         steps = walks[0].steps  # as many again: the work doubles
 
 
-def _choose(proposal: PairProposal, rtol: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+def _choose(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, float]:
     """Classes to count directly; ordered pairs (k, j) of the others; and the bound on what is left out.
 
     Pairs are left out while their bounds π_k Φ(−t_kj) add up to less than rtol/1000 of all.
@@ -136,12 +136,12 @@ class _Walk:
             return np.asarray(np.exp(np.log(shares).sum(axis=0) + log_priors).sum(axis=0))
 
 
-def _regions(problem: SharedProblem, proposal: PairProposal, k: np.ndarray, j: np.ndarray) -> _Regions:
+def _regions(problem: SharedProblem, proposal: PairProposal, k: Index, j: Index) -> _Regions:
     """Constraints "j beats i at c_k + ε" for every i ≠ j, scaled to unit normals."""
     n_classes = len(problem.log_priors)
     others = np.arange(n_classes - 1) + (np.arange(n_classes - 1) >= j[:, None])
     normals = problem.coordinates[j][:, None] - problem.coordinates[others]
-    half_squares = 0.5 * np.square(proposal.distance)
+    half_squares = 0.5 * proposal.squared
     offsets = (problem.log_priors - half_squares[k])[np.arange(len(k)), j][:, None] - np.take_along_axis(
         problem.log_priors - half_squares[k], others, axis=1
     )

@@ -8,12 +8,12 @@ import numpy as np
 from scipy.special import softmax
 
 from hardpan.bayes.importance import PairProposal
-from hardpan.bayes.problem import Float, SharedProblem
+from hardpan.bayes.problem import Float, Index, SharedProblem
 from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Replicates, replicate
 from hardpan.bayes.unequal import UnequalClasses
 
 # From class numbers (n,), uniforms (n, u) and normals (n, m) to log joints (n, K) at draws from those classes.
-LogJoints = Callable[[np.ndarray, Float, Float], Float]
+LogJoints = Callable[[Index, Float, Float], Float]
 
 
 def run(
@@ -47,12 +47,15 @@ def run(
     return 0.0, result
 
 
+_NOWHERE = np.zeros(1)  # a draw without condition goes in no direction
+
+
 def _shared(proposal: PairProposal) -> LogJoints:
-    return lambda chosen, _, normals: proposal.log_joints(chosen, normals)
+    return lambda chosen, _, normals: proposal.log_joints(chosen, chosen, _NOWHERE, normals)
 
 
 def _unequal(classes: UnequalClasses) -> LogJoints:
-    def at_draws(chosen: np.ndarray, uniforms: Float, normals: Float) -> Float:
+    def at_draws(chosen: Index, uniforms: Float, normals: Float) -> Float:
         return classes.log_joints(classes.draw(chosen, chosen, np.zeros(len(chosen)), uniforms, normals))
 
     return at_draws

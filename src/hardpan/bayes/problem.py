@@ -19,6 +19,7 @@ from scipy import linalg
 from hardpan.errors import InputError
 
 Float = NDArray[np.float64]
+Index = NDArray[np.intp]
 
 _BLOCK_ROWS = 4  # column blocks hold this many times K columns: a quarter more work than one factorisation
 _BLOCK_NUMBERS = 4_000_000  # and at most this many numbers, so that a block takes 32 MB
@@ -37,7 +38,7 @@ class SharedProblem:
 
     coordinates: Float
     log_priors: Float
-    classes: NDArray[np.int64]
+    classes: Index
     n_classes: int
 
     def at(self, temperature: float) -> SharedProblem:

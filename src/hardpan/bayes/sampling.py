@@ -24,7 +24,7 @@ FIRST_DRAWS = 128  # of each replicate; doubled until the relative standard erro
 MAX_DRAWS = 2**22
 CONFIDENCE = 0.95
 
-_NET_DIMENSIONS = 64
+_NET_DIMENSIONS = 24
 _BLOCK_NUMBERS = 2**19  # numbers in one (draws, width) array: 4 MB, which stays in cache
 
 _CARRIERS = 300  # draws that must carry the spread before its estimate is believed ...
@@ -41,22 +41,22 @@ class Points:
     def __init__(self, n_uniform: int, n_normal: int, seed: tuple[int, ...], *, net: bool) -> None:
         from scipy.stats import qmc  # slow to import, and closed forms do not need it
 
-        self._n_uniform = n_uniform
+        self._n_uniform, self._n_normal = n_uniform, n_normal
+        self._net_normal = min(n_normal, max(_NET_DIMENSIONS - n_uniform, 0)) if net else 0
         self._generator = np.random.default_rng(seed)
-        in_net = min(n_uniform + n_normal, _NET_DIMENSIONS) if net else 0
-        self._net = qmc.Sobol(in_net, scramble=True, rng=self._generator.spawn(1)[0]) if in_net else None
-        self._loose_uniform = n_uniform if not net else 0
-        self._loose_normal = n_uniform + n_normal - max(in_net, n_uniform)
+        dimensions = n_uniform + self._net_normal
+        self._net = qmc.Sobol(dimensions, scramble=True, rng=self._generator.spawn(1)[0]) if net else None
 
     def next(self, n: int) -> tuple[Float, Float]:
         """The next n draws: uniforms (n, n_uniform) and normals (n, n_normal)."""
-        loose = self._generator.standard_normal((n, self._loose_normal))
+        normals = np.empty((n, self._n_normal))
+        normals[:, self._net_normal :] = self._generator.standard_normal((n, self._n_normal - self._net_normal))
         if self._net is None:
-            return np.maximum(self._generator.random((n, self._loose_uniform)), 2.0**-54), loose
+            return np.maximum(self._generator.random((n, self._n_uniform)), 2.0**-54), normals
         # The net has 30 bits and may hold 0: half a cell keeps it inside (0, 1).
         points = self._net.random(n) + 2.0**-31
-        normals = ndtri(points[:, self._n_uniform :])
-        return points[:, : self._n_uniform], np.concatenate([normals, loose], axis=1) if loose.size else normals
+        ndtri(points[:, self._n_uniform :], out=normals[:, : self._net_normal])
+        return points[:, : self._n_uniform], normals
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,7 @@ from scipy.special import gammaincinv
 
 from hardpan.bayes.problem import (
     Float,
+    Index,
     check_means,
     check_priors,
     cholesky,
@@ -30,8 +31,6 @@ from hardpan.bayes.problem import (
     span_coordinates,
 )
 from hardpan.errors import InputError
-
-Index = np.ndarray
 
 # Squares may be multiplied out, which is much quicker, while the parts that cancel stay below this: the log joints
 # near a class then keep eight digits after the point.
