@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -23,6 +24,7 @@ def sized(full: int, least: int = 1) -> int:
 
 
 def prepare_points(models: int, resamples: int) -> dict[str, Any]:
+    importlib.import_module("hardpan.testbed")
     rng = np.random.default_rng(0)
     original = rng.uniform(0.55, 0.85, models)
     return {"x": original, "y": 1.1 * original - 0.2 + rng.normal(0, 0.01, models), "resamples": resamples}
@@ -47,6 +49,7 @@ def polyfit_loop(given: dict[str, Any]) -> dict[str, float]:
 
 
 def prepare_predictions(models: int, original: int, new: int, classes: int) -> dict[str, Any]:
+    importlib.import_module("hardpan.testbed")
     rng = np.random.default_rng(0)
     given: dict[str, Any] = {"models": [f"model-{i:05d}" for i in range(models)]}
     accuracy = rng.uniform(0.55, 0.9, models)

@@ -90,8 +90,7 @@ def rank_intervals(
         difference_variance[j] = 0.0
         error = np.sqrt(difference_variance)
         difference = estimates - estimates[j]
-        deviations = None if noise is None else np.abs(noise - noise[:, j : j + 1])
-        apart = _told_apart(difference, error, deviations, level)
+        apart = _told_apart(j, difference, error, noise, level)
         low[j] = 1 + np.count_nonzero(apart & (difference > 0))
         high[j] = n - np.count_nonzero(apart & (difference < 0))
     method = f"max-t bootstrap over pairs, {resamples:,} draws" if by_bootstrap else "Bonferroni–Holm over pairs"
@@ -141,23 +140,30 @@ def _tau(sums: Floats) -> Floats:
     return np.where(untied > 0, sums[..., 0] / np.where(untied > 0, untied, 1.0), np.nan)
 
 
-def _told_apart(difference: Floats, error: Floats, deviations: Floats | None, level: float) -> NDArray[np.bool_]:
+def _told_apart(j: int, difference: Floats, error: Floats, noise: Floats | None, level: float) -> NDArray[np.bool_]:
     """Which differences from unit j are real, all tests together at ``level``, by stepping down.
 
-    Once a difference is told apart it no longer counts among those that chance could have made large.
+    Once a difference is told apart it no longer counts among those that chance could have made large. The closed
+    Bonferroni limit is above the bootstrap's, so it may go first and leave the bootstrap the close ones only.
     """
     apart: NDArray[np.bool_] = np.asarray((error == 0) & (difference != 0))
-    active = error > 0
-    while active.any():
-        if deviations is None:
-            critical = float(special.ndtri(1.0 - (1.0 - level) / (2.0 * np.count_nonzero(active))))
-        else:
-            critical = float(np.quantile((deviations[:, active] / error[active]).max(axis=1), level))
-        found = active & (np.abs(difference) > critical * error)
-        if not found.any():
-            break
-        apart |= found
-        active &= ~found
+    active: NDArray[np.bool_] = np.asarray(error > 0)
+
+    def bonferroni() -> float:
+        return float(special.ndtri(1.0 - (1.0 - level) / (2.0 * np.count_nonzero(active))))
+
+    def max_t(draws: Floats) -> float:
+        deviations = np.abs(draws[:, active] - draws[:, j : j + 1]) / error[active]
+        return float(np.quantile(deviations.max(axis=1), level))
+
+    for draws in (None,) if noise is None else (None, noise):
+        while active.any():
+            critical = bonferroni() if draws is None else max_t(draws)
+            found = active & (np.abs(difference) > critical * error)
+            if not found.any():
+                break
+            apart |= found
+            active &= ~found
     return apart
 
 
