@@ -23,6 +23,7 @@ from hardpan.bayes.problem import Float, Index, SharedProblem
 from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Points, Replicates, replicate
 
 _PILOT_DRAWS = 4096
+_EQUAL = 1e-9  # means this close, in standard deviations, count as equal: it moves the error by no larger share
 
 
 class PairProposal:
@@ -31,7 +32,8 @@ class PairProposal:
     def __init__(self, problem: SharedProblem) -> None:
         self.coordinates = problem.coordinates
         self.log_priors = problem.log_priors
-        self.distance = cdist(problem.coordinates, problem.coordinates)
+        distance = cdist(problem.coordinates, problem.coordinates)
+        self.distance = np.where(distance < _EQUAL, 0.0, distance)
         self.squared = np.square(self.distance)
         ratio = self.log_priors[:, None] - self.log_priors[None, :]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -65,7 +67,7 @@ class PairProposal:
     def log_joints(self, k: Index, j: Index, along: Float, normals: Float) -> Float:
         """log q_i(c_k + ε) for all i, up to one constant a draw, shape (n, K).
 
-        ε is the normals (n, r) with their coordinate towards class j replaced by ``along`` (where the means differ).
+        ε is the normals (n, r) with their coordinate towards class j replaced by ``along`` (unless means are equal).
         Only differences from class k enter, so that means far away cost no accuracy where it counts; the products
         (c_j − c_k)·(c_i − c_k) come from squared distances, which saves a pass over r columns.
         """
