@@ -50,13 +50,14 @@ def test_coverage_of_slope_and_ranks_in_a_few_runs() -> None:
     skills = np.linspace(0.0, 3.0, 30)
     truth, _ = testbed.line_from_difficulty(0.0, 1.0, 0.5, 1.2)
     slopes, ranks = 0, []
-    for run in range(40):
+    for run in range(25):
         outcomes = testbed.simulate(skills, examples=(4000, 2000), seed=run)
         report = testbed.compare(outcomes, scale="probit", resample="examples", bootstrap=400, seed=run)
         slopes += report.fit.slope.low <= truth <= report.fit.slope.high
         true_rank = {f"model-{i:02d}": 30 - i for i in range(30)}
         ranks += [row.new_rank_low <= true_rank[row.model] <= row.new_rank_high for row in report.rows]
-    assert slopes >= 32
+    # Fewer than 19 of 25 would happen twice in 10,000 times at 95 %.
+    assert slopes >= 19
     assert np.mean(ranks) >= 0.92
 
 
