@@ -21,6 +21,8 @@ from hardpan.testbed.items.quadrature import FloatArray, Nodes, difficulty_nodes
 MISSING = 2
 _BLOCK_CELLS = 4_000_000
 _DOUBLE_CELLS = 500_000_000
+_SORTED_BLOCK = 1024
+_NEGLIGIBLE = 20.0  # e⁻²⁰ of the largest weight
 VAGUE = 10.0
 
 
@@ -47,7 +49,11 @@ class Patterns:
         packed = answers if missing else np.packbits(answers, axis=1)
         keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
         _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-        return cls(answers[first], counts.astype(np.float64), inverse, missing)
+        found = answers[first]
+        order = np.argsort((found == 1).sum(axis=1), kind="stable")  # neighbours have posteriors in the same place
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return cls(found[order], counts[order].astype(np.float64), place[inverse], missing)
 
     def some(self, limit: int, seed: int) -> Patterns:
         """Give a random part of the patterns, weighted as they are, to begin a fit with."""
@@ -118,18 +124,29 @@ class Tables:
         log_density = -x * x / 2 - np.log(2 * np.pi) / 2
         self.pull_right = self.slope * np.exp(log_density - log_right)
         self.pull_wrong = self.slope * np.exp(log_density - log_wrong)
+        self.order = (parameters.skills - parameters.skills.mean()).astype(kind)
         self.log_right = log_right.T.astype(kind)
         self.log_wrong = log_wrong.T.astype(kind)
         self.log_odds = (log_right - log_wrong).T.astype(kind)
         self.all_wrong = (log_wrong.sum(axis=1) + parameters.log_prior(nodes)).astype(kind)
         self.log_prior = parameters.log_prior(nodes).astype(kind)
 
+    def joint(
+        self, right: NDArray[Any], wrong: NDArray[Any], nodes: slice | NDArray[np.intp], missing: bool
+    ) -> NDArray[Any]:
+        """Logarithm of prior times likelihood, (B, ·); complete answers need one product instead of two."""
+        if missing:
+            product = right @ self.log_right[:, nodes] + wrong @ self.log_wrong[:, nodes]
+            return np.asarray(product + self.log_prior[nodes])
+        return np.asarray(right @ self.log_odds[:, nodes] + self.all_wrong[nodes])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some patterns with the posterior of their nodes: answers (B, M), weights (B, Q), log-likelihood (B,)."""
+    """Some patterns with the posterior over the nodes that matter to them: answers (B, M), weights (B, ·)."""
 
     rows: slice
+    nodes: slice | NDArray[np.intp]
     right: NDArray[Any]
     wrong: NDArray[Any]
     weights: NDArray[Any]
@@ -145,22 +162,36 @@ def blocks(patterns: Patterns, tables: Tables) -> Iterator[Block]:
     """Go through the patterns a few thousand at a time: the posterior over nodes is never held whole."""
     patterns_count, models = patterns.answers.shape
     kind = tables.log_prior.dtype
-    size = max(64, _BLOCK_CELLS // max(len(tables.log_prior), models))
+    single = kind == np.float32
+    size = _SORTED_BLOCK if single else max(64, _BLOCK_CELLS // max(len(tables.log_prior), models))
     for start in range(0, patterns_count, size):
         rows = slice(start, min(start + size, patterns_count))
         answers = patterns.answers[rows]
         right = (answers == 1).astype(kind)
-        if patterns.missing:
-            wrong = (answers == 0).astype(kind)
-            joint = right @ tables.log_right + wrong @ tables.log_wrong + tables.log_prior
-        else:
-            wrong = 1 - right
-            joint = right @ tables.log_odds + tables.all_wrong
+        wrong = (answers == 0).astype(kind) if patterns.missing else 1 - right
+        nodes: slice | NDArray[np.intp] = slice(None)
+        if single:
+            nodes = _nodes_that_matter(right, wrong, tables, patterns.missing)
+        joint = tables.joint(right, wrong, nodes, patterns.missing)
         top = joint.max(axis=1, keepdims=True)
         weights = np.exp(joint - top)
         total = weights.sum(axis=1, keepdims=True)
         weights /= total
-        yield Block(rows, right, wrong, weights, (top + np.log(total)).ravel().astype(np.float64))
+        yield Block(rows, nodes, right, wrong, weights, (top + np.log(total)).ravel().astype(np.float64))
+
+
+def _nodes_that_matter(right: NDArray[Any], wrong: NDArray[Any], tables: Tables, missing: bool) -> NDArray[np.intp]:
+    """Nodes that hold any of the posterior of a block of similar patterns, judged by some of them.
+
+    Those judged are spread over the block, with the ones in it that follow the models' order least and most.
+    """
+    follows = right @ tables.order
+    extreme = np.argsort(follows, kind="stable")
+    chosen = np.unique(
+        np.concatenate([np.linspace(0, len(right) - 1, 48).astype(np.intp), extreme[:12], extreme[-12:]])
+    )
+    joint = tables.joint(right[chosen], wrong[chosen], slice(None), missing)
+    return np.flatnonzero((joint - joint.max(axis=1, keepdims=True)).max(axis=0) > -_NEGLIGIBLE)
 
 
 def value_and_gradient(patterns: Patterns, parameters: Parameters, nodes: Nodes) -> tuple[float, FloatArray]:
@@ -174,10 +205,10 @@ def value_and_gradient(patterns: Patterns, parameters: Parameters, nodes: Nodes)
         counts = patterns.counts[block.rows]
         value += float(counts @ block.log_likelihood)
         weighted = block.weights * counts[:, None].astype(block.weights.dtype)
-        mass += weighted.sum(axis=0, dtype=np.float64)
-        right += weighted.T @ block.right
+        mass[block.nodes] += weighted.sum(axis=0, dtype=np.float64)
+        right[block.nodes] += weighted.T @ block.right
         if patterns.missing:
-            wrong += weighted.T @ block.wrong
+            wrong[block.nodes] += weighted.T @ block.wrong
     if not patterns.missing:
         wrong = mass[:, None] - right
     by_skill = (right * tables.pull_right - wrong * tables.pull_wrong).sum(axis=0)
@@ -198,9 +229,9 @@ def score_products(patterns: Patterns, parameters: Parameters, nodes: Nodes) -> 
     tables = Tables(parameters, nodes, precision(patterns, nodes))
     for block in blocks(patterns, tables):
         kind = block.weights.dtype
-        scores = block.right * (block.weights @ tables.pull_right.astype(kind))
-        scores -= block.wrong * (block.weights @ tables.pull_wrong.astype(kind))
-        scores = np.concatenate([scores, block.weights @ prior.astype(kind)], axis=1)
+        scores = block.right * (block.weights @ tables.pull_right[block.nodes].astype(kind))
+        scores -= block.wrong * (block.weights @ tables.pull_wrong[block.nodes].astype(kind))
+        scores = np.concatenate([scores, block.weights @ prior[block.nodes].astype(kind)], axis=1)
         total += (scores * patterns.counts[block.rows, None].astype(kind)).T @ scores
     total[np.diag_indices(len(parameters.skills))] += 1 / VAGUE**2
     return total
@@ -214,7 +245,7 @@ def posterior(patterns: Patterns, parameters: Parameters, nodes: Nodes) -> tuple
     tables = Tables(parameters, nodes, precision(patterns, nodes))
     for block in blocks(patterns, tables):
         weights = block.weights.astype(np.float64)
-        mean[block.rows] = weights @ values
-        second = weights @ values**2
+        mean[block.rows] = weights @ values[block.nodes]
+        second = weights @ values[block.nodes] ** 2
         deviation[block.rows] = np.sqrt(np.maximum(second - mean[block.rows] ** 2, 0.0))
     return mean, deviation
