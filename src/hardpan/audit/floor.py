@@ -13,6 +13,7 @@ from hardpan.bayes import fitted, neighbours, verdict
 from hardpan.errors import InputError
 from hardpan.records import Chart, Estimate, Section, Table, Tile
 from hardpan.report import numbers
+from hardpan.report.dial import dial
 
 MOST_CLASSES = 2000
 MOST_COVARIANCE_ROWS = 8192
@@ -178,25 +179,8 @@ def _curve(model: fitted.SharedGaussian, evidence: Evidence) -> Chart:
         rtol=max(config.rtol, CURVE_RTOL),
         seed=config.seed,
     )
-    rows = tuple(
-        {"x": float(t), "y": float(e.value), "low": float(e.low), "high": float(e.high)}
-        for t, e in zip(found.temperatures, found.estimates, strict=True)
-    )
-    first, last = rows[0], rows[-1]
-    return Chart(
-        "curve",
-        "The dial: Bayes error of the Gaussian model against temperature",
-        rows,
-        f"The Bayes error of the model rises from {numbers.percent(first['y'])} at temperature {first['x']:g} to "
-        f"{numbers.percent(last['y'])} at {last['x']:g}.",
-        {
-            "x_title": "temperature τ",
-            "y_title": "Bayes error",
-            "log": _wide([row["y"] for row in rows]),
-            "log_x": True,
-            "marks": ({"x": 1.0, "label": "as fitted"},),
-        },
-    )
+    title = "The dial: Bayes error of the Gaussian model against temperature"
+    return dial(found.temperatures, found.estimates, title, at_one="as fitted")
 
 
 def intervals(weighed: verdict.Verdict, classifiers: dict[str, Estimate]) -> Chart:

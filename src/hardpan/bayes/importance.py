@@ -67,7 +67,7 @@ class PairProposal:
     def log_joints(self, k: Index, j: Index, along: Float, normals: Float) -> Float:
         """log q_i(c_k + ε) for all i, up to one constant a draw, shape (n, K).
 
-        ε is the normals (n, r) with their coordinate towards class j replaced by ``along`` (unless means are equal).
+        ε is the normals (n, r) with their coordinate towards class j replaced by ``along``, unless means are equal.
         Only differences from class k enter, so that means far away cost no accuracy where it counts; the products
         (c_j − c_k)·(c_i − c_k) come from squared distances, which saves a pass over r columns.
         """

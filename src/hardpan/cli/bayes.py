@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +31,9 @@ from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.report import numbers
+
+DRAWN_POINTS = 41
+DRAWN_RTOL = 0.01  # a line on a page needs no more
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Exact Bayes errors of Gaussian classes.")
 
@@ -100,19 +104,20 @@ def gaussian_command(
         check_writable(out)
     rows, shared, each = _load("MEANS", means), _array("--cov", cov), _array("--covs", covs)
     weights = _array("--priors", priors)
+
+    def errors(temperatures: Sequence[float], rtol: float) -> Curve:
+        return gaussian_curve(
+            rows, shared, weights, temperatures=temperatures, covs=each, method=method, rtol=rtol, seed=seed
+        )
+
     with progress_on_stderr() as progress:
         progress("integrating", 0.0)
-        curve = gaussian_curve(
-            rows,
-            shared,
-            weights,
-            temperatures=config.temperatures,
-            covs=each,
-            method=method,
-            rtol=rtol,
-            seed=seed,
-        )
-        page = None if out is None else _write_page(out, curve, config, rows)
+        curve, page = errors(config.temperatures, rtol), None
+        if out is not None:
+            progress("drawing the dial", 0.5)
+            page = _write_page(
+                out, curve, errors(_between(curve.temperatures), max(rtol, DRAWN_RTOL)), config, rows
+            )
     single = len(curve.estimates) == 1
     emit(curve.estimates[0] if single else curve, json, _curve_table(curve, page))
 
@@ -229,7 +234,15 @@ def _detail_table(found: GaussianDetail) -> Table:
     return table
 
 
-def _write_page(out: Path, curve: Curve, config: GaussianConfig, means: NDArray[Any]) -> Path:
+def _between(temperatures: Sequence[float]) -> list[float]:
+    """Temperatures dense enough for a smooth line through the ones asked for; a decade around a single one."""
+    low, high = min(temperatures), max(temperatures)
+    if low == high:
+        low, high = low / 3, high * 3
+    return [float(t) for t in np.unique(np.append(np.geomspace(low, high, DRAWN_POINTS), temperatures))]
+
+
+def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, means: NDArray[Any]) -> Path:
     from hardpan import report
     from hardpan.report.dial import dial
     from hardpan.report.files import write_together
@@ -239,9 +252,7 @@ def _write_page(out: Path, curve: Curve, config: GaussianConfig, means: NDArray[
         "Bayes error against temperature",
         (f"{n_classes} Gaussian classes in {d:,} dimensions; the temperature multiplies every covariance by τ².",),
         {f"τ = {t:g}": e for t, e in zip(curve.temperatures, curve.estimates, strict=True)},
-        (dial(curve.temperatures, curve.estimates, "The dial: Bayes error against temperature", "as given"),)
-        if len(curve.estimates) > 1
-        else (),
+        (dial(drawn.temperatures, drawn.estimates, "The dial: Bayes error against temperature", "as given"),),
     )
     versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
     provenance = records.Provenance(

@@ -113,8 +113,15 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
     if marked:
         places = alt.Chart(_data(marked)).encode(x=x)
         layers.append(places.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]))
-        label: dict[str, Any] = {"align": "left", "baseline": "top", "dx": 5, "fontSize": 12, "color": LIGHT.muted}
-        layers.append(places.mark_text(**label).encode(y=alt.value(0), text="label:N"))
+        label: dict[str, Any] = {
+            "align": "left",
+            "baseline": "bottom",
+            "dx": 5,
+            "dy": -4,
+            "fontSize": 12,
+            "color": LIGHT.muted,
+        }
+        layers.append(places.mark_text(**label).encode(y=alt.value(300), text="label:N"))
     return alt.layer(*layers).properties(height=300)
 
 

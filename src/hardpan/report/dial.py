@@ -9,7 +9,7 @@ from hardpan.report import numbers
 
 
 def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: str, at_one: str = "") -> Chart:
-    """A curve of errors over temperatures, both on log axes; ``at_one`` names the temperature 1 on it.
+    """A curve of errors over temperatures, logarithmic where they span much; ``at_one`` names the temperature 1.
 
     Example:
         >>> errors = [Estimate(0.02, 0, 0.02, 0.02), Estimate(0.16, 0, 0.16, 0.16)]
@@ -28,7 +28,7 @@ def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: st
         {
             "x_title": "temperature τ",
             "y_title": "Bayes error",
-            "log": True,
+            "log": lowest.value < highest.value / 30,
             "log_x": True,
             "marks": ({"x": 1.0, "label": at_one},) if at_one and first <= 1.0 <= last else (),
         },
