@@ -288,7 +288,7 @@ def test_result_tables_join_by_model(tmp_path: Path) -> None:
     assert top5.new_correct.tolist() == [9_002, 8_303, 7_500]
     assert top1.parameters[1] == 1012.5
     assert np.isnan(top1.parameters[2])
-    assert table.notes == ("1 models are only in the new table and are left out",)
+    assert table.notes == ("Left out, because only the new table has them: d",)
 
 
 def test_result_tables_need_totals_and_notice_wrong_ones(tmp_path: Path) -> None:

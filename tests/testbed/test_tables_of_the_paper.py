@@ -128,7 +128,7 @@ def test_strategies_use_shared_models_only() -> None:
     fewer = planted(-0.1).take(list(range(5)) + list(range(11, 16)))
     result = testbed.strategies({"a": planted(-0.1), "b": fewer})
     assert result.rows[0].models["top1"] == 5
-    assert "not in every set" in result.notes[0]
+    assert "not in every set: 6 of 11" in result.notes[0]
     with pytest.raises(InputError, match="none of the sets"):
         testbed.strategies({"a": planted(-0.1)}, frequencies={"b": 0.5})
     with pytest.raises(InputError, match="at least one table"):

@@ -15,7 +15,6 @@ from hardpan.cli import testbed_items
 from hardpan.cli import testbed_views as views
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
-from hardpan.report.files import check_writable, write_together
 
 app = typer.Typer(help="Will the score hold? Many models on two test sets.", no_args_is_help=True)
 
@@ -74,6 +73,8 @@ def compare(
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
     if out is not None:
+        from hardpan.report.files import check_writable
+
         check_writable(out)
     source = _read(table, metric, original, new, original_total, new_total, unchecked_classes, classes)
     config = testbed.CompareConfig(
@@ -345,7 +346,9 @@ def _named(item: str, form: str) -> tuple[str, str]:
 
 
 def _write_page(out: Path, report: testbed.Comparison, original: str, new: str, sources: list[Path]) -> Path:
+    # Imported here because drawing takes longer to load than most commands take to run.
     from hardpan import report as reports
+    from hardpan.report.files import write_together
 
     part = testbed.section(report, original=original, new=new)
     html = reports.page(

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.errors import InputError
 from hardpan.stats.agreement import right_or_wrong
 from hardpan.testbed.classes import check_both, check_predictions, check_sets
-from hardpan.testbed.tables import Booleans, Outcomes, metric_name
+from hardpan.testbed.tables import Booleans, Outcomes, metric_name, some_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,8 @@ def outcomes(
             "the original and the new predictions share no model name; check that both name models alike"
         )
     notes = tuple(
-        f"{len(part.models) - len(shared)} models have predictions on the {side} set only and are left out"
+        f"Left out, because only the {side} set has their predictions: "
+        f"{some_names([name for name in part.models if name not in set(shared)])}"
         for side, part in (("original", original), ("new", new))
         if len(part.models) > len(shared)
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, decimal_year, numbers
-from hardpan.testbed.tables import Counts, counts_table
+from hardpan.testbed.tables import Counts, counts_table, some_names
 
 COUNT_COLUMNS = ("original_correct", "original_total", "new_correct", "new_total")
 METRICS = ("top1", "top5")
@@ -71,7 +71,8 @@ def counts_from_pair(
     for side, total in (("original", original_total), ("new", new_total)):
         if total is None:
             raise InputError(
-                f"the tables hold accuracies, not counts: give the size of the {side} set ({side}_total)"
+                f"the tables hold accuracies, not counts: give the size of the {side} set "
+                f"({side}_total=N, --{side}-total N)"
             )
     assert original_total is not None
     assert new_total is not None
@@ -80,8 +81,9 @@ def counts_from_pair(
     if not shared:
         raise InputError(f"{where[0]} and {where[1]} share no model name; check that both name models alike")
     notes = [
-        f"{len(rows) - len(shared)} models are only in the {side} table and are left out"
-        for side, rows in zip(("original", "new"), tables, strict=True)
+        f"Left out, because only the {side} table has them: "
+        + some_names([name for name in rows if name not in other])
+        for side, rows, other in (("original", tables[0], tables[1]), ("new", tables[1], tables[0]))
         if len(rows) > len(shared)
     ]
     metrics = [name for name in METRICS if name in original and name in new]

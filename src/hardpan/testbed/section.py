@@ -32,7 +32,6 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
     return Section(
         title="Will the score hold?",
         sentences=(*headline(report), *_line_sentences(report)),
-        estimates={"average drop": report.mean_gap},
         charts=(
             _scatter(report, original, new),
             _deviations(report, "gap", "Drop by model", "drop, original minus new accuracy"),
@@ -216,7 +215,7 @@ def _tables(report: Comparison) -> list[Table]:
         for row in report.rows
     )
     title = f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {report.ties}"
-    tables = [Table(title, columns, rows)]
+    tables = [_summary(report), Table(title, columns, rows)]
     if report.without_group:
         fits = tuple(
             (
@@ -231,6 +230,19 @@ def _tables(report: Comparison) -> list[Table]:
         names = ("group left out", "models", "slope", "offset", "change of the slope")
         tables.append(Table(f"The {report.fit.scale} line without each group of models", names, fits))
     return tables
+
+
+def _summary(report: Comparison) -> Table:
+    gap = report.mean_gap
+    points = f"{100 * gap.value:.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}] points"
+    rows = [
+        ("average drop", points, gap.method),
+        ("Kendall's τ of the two orders", _interval(report.kendall), report.kendall.method),
+    ]
+    for fit in (report.fit, report.other_fit):
+        rows.append((f"slope, {fit.scale} scale", _interval(fit.slope), fit.slope.method))
+        rows.append((f"offset, {fit.scale} scale", _interval(fit.offset), fit.offset.method))
+    return Table("The numbers", ("what", f"value and {100 * gap.confidence:g} % interval", "how"), tuple(rows))
 
 
 def _value(row: ModelRow, field: str) -> Estimate:

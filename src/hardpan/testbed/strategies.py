@@ -122,5 +122,5 @@ def _notes(counts: Mapping[str, Counts], shared: Mapping[str, tuple[str, ...]]) 
     for metric, models in shared.items():
         most = max(len(table.for_metric(metric)) for table in counts.values())
         if most > len(models):
-            notes.append(f"{metric}: {most - len(models)} models are not in every set and are left out")
+            notes.append(f"{metric}: left out, because not in every set: {most - len(models)} of {most} models")
     return tuple(dict.fromkeys(notes))

@@ -231,7 +231,7 @@ def excluded_rows(
     for pattern in exclude:
         hits = np.array([fnmatch.fnmatchcase(name, pattern) for name in models], dtype=np.bool_)
         if not hits.any():
-            raise InputError(f"exclude pattern {pattern!r} matches no model; the models are {_some(models)}")
+            raise InputError(f"exclude pattern {pattern!r} matches no model; the models are {some_names(models)}")
         out |= hits
     if groups:
         known = sorted(set(group))
@@ -262,6 +262,7 @@ def _check_counts(names: tuple[str, ...], side: str, correct: Integers, total: I
         )
 
 
-def _some(names: Sequence[str]) -> str:
+def some_names(names: Sequence[str]) -> str:
+    """The first five names, and how many more there are."""
     shown = ", ".join(names[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
