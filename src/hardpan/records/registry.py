@@ -1,0 +1,34 @@
+"""The registry of records: which dataclass a ``kind`` in a JSON file stands for."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+from typing import Any, TypeVar, cast
+
+import hardpan
+
+KINDS: dict[str, type[Any]] = {}
+R = TypeVar("R")
+
+
+def record(cls: type[R]) -> type[R]:
+    """Register a frozen dataclass so that it can be written as JSON and read back by its name."""
+    taken = {"kind", "schema", "hardpan"} & {f.name for f in dataclasses.fields(cast(Any, cls))}
+    if taken:
+        raise TypeError(
+            f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"
+        )
+    KINDS[cls.__name__] = cls
+    return cls
+
+
+def known(kind: str) -> bool:
+    """Whether a kind is registered; parts that were not imported yet are asked, one after another."""
+    for part in ("records", *hardpan.__all__):
+        with contextlib.suppress(ImportError):  # not a part, or one whose extra is not installed
+            importlib.import_module(f"hardpan.{part}")
+        if kind in KINDS:
+            return True
+    return False
