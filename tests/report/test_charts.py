@@ -59,8 +59,15 @@ DEVIATIONS = Chart(
     ({"name": "a", "value": 0.01, "low": -0.01, "high": 0.03, "role": "in the fit"},),
     "One model.",
 )
+DATES = Chart(
+    "dates",
+    "Drops by year",
+    ({"name": "a", "date": 2015.5, "value": 0.01, "low": -0.01, "high": 0.03, "role": "in the fit"},),
+    "One model.",
+    {"line": ({"date": 2015.0, "value": 0.0}, {"date": 2016.0, "value": 0.02})},
+)
 # Every drawing joins this list and gets every check of this file.
-EVERY = {chart.drawing: chart for chart in (INTERVALS, CURVE, BARS, SCATTER, SLOPE, DEVIATIONS)}
+EVERY = {chart.drawing: chart for chart in (INTERVALS, CURVE, BARS, SCATTER, SLOPE, DEVIATIONS, DATES)}
 
 
 def logarithmic(chart):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
+from scipy.stats import bootstrap as scipy_bootstrap
 
 from hardpan import records, stats, testbed
 from hardpan.errors import InputError
@@ -68,6 +69,25 @@ def test_bca_and_levels() -> None:
     assert wide.slope.low < plain.slope.low
     assert corrected.slope.low == pytest.approx(plain.slope.low, abs=0.3 * (plain.slope.high - plain.slope.low))
     assert "bca" in corrected.slope.method
+
+
+@pytest.mark.parametrize("interval", ["percentile", "bca"])
+def test_intervals_agree_with_scipy(interval: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.5, 0.95, 40)
+    y = 1.3 * x - 0.37 + rng.exponential(0.02, 40)
+
+    def slope(a: np.ndarray, b: np.ndarray, axis: int = -1) -> np.ndarray:
+        centred = a - a.mean(axis=axis, keepdims=True)
+        return (centred * b).sum(axis=axis) / (centred**2).sum(axis=axis)
+
+    theirs = scipy_bootstrap(
+        (x, y), slope, paired=True, vectorized=True, n_resamples=30_000, method=interval, rng=rng
+    ).confidence_interval
+    ours = testbed.fit_line(x, y, bootstrap=30_000, interval=interval).slope  # type: ignore[arg-type]
+    width = theirs.high - theirs.low
+    assert abs(ours.low - theirs.low) < 0.03 * width
+    assert abs(ours.high - theirs.high) < 0.03 * width
 
 
 def test_seeds_and_json() -> None:

@@ -62,6 +62,26 @@ def test_groups_get_a_table_and_a_section_survives_json() -> None:
     assert again.sentences == part.sentences
 
 
+def test_dates_are_drawn_where_they_are_known() -> None:
+    counts = testbed.simulate_counts(np.linspace(0.5, 3.0, 12))
+    dated = testbed.counts_table(
+        counts.models,
+        counts.original_correct,
+        10_000,
+        counts.new_correct,
+        2000,
+        date=[*np.arange(2010.0, 2021.0), float("nan")],
+    )
+    result = testbed.compare(dated, bootstrap=300)
+    part = testbed.section(result)
+    assert [chart.drawing for chart in part.charts][:2] == ["scatter", "dates"]
+    charts.spec(part.charts[1])
+    line = part.charts[1].options["line"]
+    assert len(part.charts[1].rows) == 11
+    assert (line[1]["value"] - line[0]["value"]) / 10 == pytest.approx(result.by_date.value)
+    assert any("points a year" in sentence for sentence in part.sentences)
+
+
 def test_a_compact_report_still_draws() -> None:
     part = testbed.section(compared().compact())
     charts.spec(part.charts[0])

@@ -9,7 +9,7 @@ Rows by drawing (fractions throughout):
   Options: x_title, log, bracket (low, high).
 - ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
 - ``bars``: name, value. Options: x_title.
-- ``scatter``, ``slope``, ``deviations``: see :mod:`hardpan.report.testbed_charts`.
+- ``scatter``, ``slope``, ``deviations``, ``dates``: see :mod:`hardpan.report.testbed_charts`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Rows by drawing (fractions throughout):
   Options: x_title, y_title, scale ("linear" or "probit"), lines (by scale: rows of x, y, low, high).
 - ``slope``: name, original, new (ranks, 1 the best). Options: left, right (names of the two sides).
 - ``deviations``: name, value, low, high, role. Options: x_title.
+- ``dates``: name, date (decimal year), value, low, high, role. Options: y_title, line (rows of date, value).
 """
 
 from __future__ import annotations
@@ -157,10 +158,35 @@ def deviations(chart: Chart) -> alt.TopLevelMixin:
     ).properties(height=18 * max(1, len(rows)))
 
 
+def dates(chart: Chart) -> alt.TopLevelMixin:
+    """Points of accuracy against the year of publication: a dot with its interval a model, and a line."""
+    rows = [dict(row) | {"shown": _points(row)} for row in chart.rows]
+    ends = [row[key] for row in rows for key in ("low", "high", "value")] + [0.0]
+    years = [float(row["date"]) for row in rows]
+    title = str(chart.options.get("y_title", ""))
+    spread = alt.Scale(domain=_padded(years), nice=False, zero=False)
+    x = alt.X("date:Q", title="year of publication", scale=spread, axis=alt.Axis(format="d", tickMinStep=1))
+
+    def y(field: str) -> alt.Y:
+        scale = alt.Scale(domain=_padded(ends), nice=False)
+        return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=_POINTS))
+
+    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
+    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
+    base = alt.Chart(_data(rows)).encode(x=x, tooltip=tips)
+    line = alt.Chart(_data([dict(row) for row in chart.options.get("line", ())]))
+    return alt.layer(
+        line.mark_line(color=LIGHT.ceiling, strokeWidth=2).encode(x=x, y=y("value")),
+        base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2="high:Q", color=colour),
+        base.mark_point(size=42, filled=True, opacity=1).encode(y=y("value"), color=colour),
+    ).properties(height=300)
+
+
 KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
     "scatter": scatter,
     "slope": slope,
     "deviations": deviations,
+    "dates": dates,
 }
 
 

@@ -34,6 +34,7 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
         sentences=(*headline(report), *_line_sentences(report)),
         charts=(
             _scatter(report, original, new),
+            *_dates(report),
             _deviations(report, "gap", "Drop by model", "drop, original minus new accuracy"),
             _slope(report, original, new),
             _deviations(
@@ -105,11 +106,7 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
     how = f"The intervals are from a {report.fit.slope.method.removeprefix('least squares, ')}"
     sentences.append(f"{how}{_TAKEN_AS_GIVEN if report.fit.resample == 'models' else ''}.")
     if report.by_date is not None:
-        change = report.by_date
-        sentences.append(
-            f"The drop changes by {_signed(change.value)} [{_signed(change.low)}, {_signed(change.high)}] points "
-            "a year of publication."
-        )
+        sentences.append(f"With the date of publication the drop changes by {_change(report.by_date)}.")
     if report.excluded:
         sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
     return tuple(sentences)
@@ -177,6 +174,34 @@ def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Cha
         f"to {last.model} ({_signed(_value(last, field).value)})."
     )
     return Chart("deviations", title, marks, words, {"x_title": x_title})
+
+
+def _dates(report: Comparison) -> tuple[Chart, ...]:
+    dated = [(row.date, row) for row in report.rows if row.date is not None]
+    if report.by_date is None:
+        return ()
+    marks = tuple(
+        {
+            "name": row.model,
+            "date": date,
+            "value": row.gap.value,
+            "low": row.gap.low,
+            "high": row.gap.high,
+            "role": _role(row),
+        }
+        for date, row in dated
+    )
+    years = np.array([date for date, _ in dated])
+    centre, level = float(years.mean()), float(np.mean([row.gap.value for _, row in dated]))
+    ends = (float(years.min()), float(years.max()))
+    line = tuple({"date": end, "value": level + report.by_date.value * (end - centre)} for end in ends)
+    words = f"Drop against year of publication for {len(dated)} models; it changes by {_change(report.by_date)}."
+    options = {"y_title": "drop, original minus new accuracy", "line": line}
+    return (Chart("dates", "Drop by year of publication", marks, words, options),)
+
+
+def _change(change: Estimate) -> str:
+    return f"{_signed(change.value)} [{_signed(change.low)}, {_signed(change.high)}] points a year"
 
 
 def _slope(report: Comparison, original: str, new: str) -> Chart:
