@@ -17,7 +17,7 @@ from hardpan.testbed.line import LineFit
 from hardpan.testbed.rows import ModelRow
 
 BAND_POINTS = 60
-_TAKEN_AS_GIVEN = ", which takes the two test sets as they are; redrawing the examples would widen them"
+_TAKEN_AS_GIVEN = ", which takes the examples of the two test sets as they are"
 MOST_ROWS = 80
 
 
@@ -82,7 +82,7 @@ def headline(report: Comparison) -> tuple[str, str]:
     return (
         f"{len(rows)} models {verb} {_points(abs(gap.value))} on average from the original to the new test set "
         f"({report.metric}; from {_signed(-high)} to {_signed(-low)}).",
-        f"{moved} of them change their rank; Kendall's τ between the two orders is {report.kendall.value:.2f} "
+        f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is {report.kendall.value:.2f} "
         f"[{report.kendall.low:.2f}, {report.kendall.high:.2f}].",
     )
 
