@@ -82,8 +82,8 @@ def headline(report: Comparison) -> tuple[str, str]:
     return (
         f"{len(rows)} models {verb} {_points(abs(gap.value))} on average from the original to the new test set "
         f"({report.metric}; from {_signed(-high)} to {_signed(-low)}).",
-        f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is {report.kendall.value:.2f} "
-        f"[{report.kendall.low:.2f}, {report.kendall.high:.2f}].",
+        f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is "
+        f"{report.kendall.value:.2f} [{report.kendall.low:.2f}, {report.kendall.high:.2f}].",
     )
 
 
