@@ -44,6 +44,24 @@ def test_honest_models_pass(accuracy: float, classes: int) -> None:
         check(made[0], made[1], labels=labels)
 
 
+@pytest.mark.parametrize("accuracy", [0.25, 0.4])
+def test_weak_models_that_mix_up_the_same_two_classes_pass(accuracy: float) -> None:
+    """More often the neighbour than the right class: a poor model, but its classes mean what they say."""
+    made = []
+    for seed, part in enumerate((ORIGINAL, NEW)):
+        rng = np.random.default_rng(seed)
+        neighbour = np.where(part % 2 == 0, part + 1, part - 1)
+        draw = rng.random(len(part))
+        other = rng.integers(0, CLASSES, len(part))
+        made.append(np.where(draw < accuracy, part, np.where(draw < 2.2 * accuracy, neighbour, other)))
+    check(made[0], made[1])
+
+
+def test_a_two_class_model_below_one_half_passes() -> None:
+    labels = labelled(2000, 1, 2), labelled(1000, 2, 2)
+    check(guesses(labels[0], 0.7, 3, 2), guesses(labels[1], 0.4, 4, 2), labels=labels)
+
+
 def test_a_constant_guess_passes() -> None:
     check(np.full(2000, 3), np.full(1200, 3))
 
