@@ -135,7 +135,7 @@ def different_table() -> dict[str, Any]:
         "gx2: norm_err with the boundary from norm_class_opt_bd, default method, covariances as matrices; hardpan: "
         "method='chernoff' with the diagonals, rtol 1e-2",
         "relative deviation from the closed form for concentric classes, else (gx2) from hardpan's estimate",
-        "gx2 is built for two classes, and the quicker of the two where all variances differ and errors are not rare",
+        "gx2 is built for two classes, and the quicker one where all variances differ and errors are not rare",
     ]
     return harness.table("Two classes, different covariances", rows, seed=SEED, notes=notes)
 
