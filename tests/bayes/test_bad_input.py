@@ -40,8 +40,14 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"means": MEANS, "temperature": "hot"}, r"temperature must be a positive number; got 'hot'"),
     ({"means": MEANS, "method": "magic"}, r"method must be one of auto, exact, importance.*got 'magic'"),
     ({"means": MEANS, "method": "exact"}, r"method 'exact' needs two classes, or means on one line"),
-    ({"means": MEANS, "method": "chernoff"}, r"method 'chernoff' is for covariances that differ"),
-    ({"means": MEANS, "covs": [1.0, 2.0, 3.0], "method": "hdr"}, r"method 'hdr' needs one covariance"),
+    (
+        {"means": MEANS, "method": "chernoff"},
+        r"method 'chernoff' does not go with one covariance for all classes; use one of exact",
+    ),
+    (
+        {"means": MEANS, "covs": [1.0, 2.0, 3.0], "method": "hdr"},
+        r"method 'hdr' does not go with a covariance for each class; use one of chernoff",
+    ),
     ({"means": MEANS, "rtol": 0.0}, r"rtol must lie between 0 and 1"),
     ({"means": MEANS, "seed": -1}, r"seed must be a nonnegative integer"),
     ({"means": MEANS, "max_draws": 0}, r"max_draws must be positive"),

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from hardpan.bayes.problem import Float, Index
-from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Points, Replicates, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Outcome, Points, replicate
 from hardpan.bayes.unequal import UnequalClasses
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -60,10 +60,8 @@ class ChernoffProposal:
         return np.minimum(lost, 1.0) / density, 1 / density
 
 
-def run(
-    classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS
-) -> tuple[float, Replicates, float]:
-    """Log of C; replicates of the mean weight, and the bound on what was left out, both in units of C."""
+def run(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+    """The error in units of C."""
     k, j = np.triu_indices(len(classes.log_priors), 1)
     s, log_bound = chernoff_points(classes, k, j)
     order = np.argsort(-log_bound)
@@ -96,7 +94,7 @@ def run(
         rtol=rtol,
         max_draws=max_draws,
     )
-    return proposal.log_total, result, float(tails[kept - 1])
+    return Outcome(proposal.log_total, result, left_out=float(tails[kept - 1]))
 
 
 def chernoff_points(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:

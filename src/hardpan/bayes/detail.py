@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, stdtrit
+from scipy.special import log_ndtr
 
 from hardpan.bayes.gaussian import check_options
 from hardpan.bayes.importance import PairProposal, control_slope
 from hardpan.bayes.problem import Float, Index, SharedProblem, check_temperature, shared_problem
-from hardpan.bayes.sampling import CONFIDENCE, MAX_DRAWS, Replicates, estimate_from_log, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, Outcome, Replicates, interval_factor, replicate
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
@@ -148,8 +148,9 @@ def _assemble(
 ) -> GaussianDetail:
     n_classes, union = len(problem.log_priors), math.exp(proposal.log_union)
     value, stderr = union * result.value, union * result.stderr
-    error = estimate_from_log(proposal.log_union, result, method="importance", seed=seed, rtol=rtol, ceiling=1.0)
-    reach = float(stdtrit(len(result.means) - 1, (1 + CONFIDENCE) / 2)) * stderr[1]
+    found = Outcome(proposal.log_union, result, ceiling=1.0)
+    error = found.estimate(method="importance", seed=seed, rtol=rtol)
+    reach = interval_factor(len(result.means)) * stderr[1]
     slope = Estimate(
         float(value[1]),
         float(stderr[1]),

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hardpan.bayes import chernoff, exact, hdr, importance, montecarlo
 from hardpan.bayes.problem import SharedProblem, check_means, check_temperature, shared_problem
-from hardpan.bayes.sampling import MAX_DRAWS, estimate_from_log
+from hardpan.bayes.sampling import MAX_DRAWS, Outcome
 from hardpan.bayes.unequal import UnequalClasses, check_covs, unequal_classes
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 
-METHODS = ("auto", "exact", "importance", "chernoff", "hdr", "montecarlo")
+# From a problem and the options seed, rtol, max_draws to an Outcome: a new method is a file with run() and a line.
+SHARED: dict[str, Callable[..., Outcome]] = {
+    "exact": exact.run,
+    "importance": importance.run,
+    "hdr": hdr.run,
+    "montecarlo": montecarlo.run,
+}
+UNEQUAL: dict[str, Callable[..., Outcome]] = {
+    "chernoff": chernoff.run,
+    "montecarlo": montecarlo.run,
+}
+METHODS = ("auto", *dict.fromkeys([*SHARED, *UNEQUAL]))
 
 
 def gaussian(
@@ -73,67 +84,29 @@ def gaussian(
     if covs is not None:
         array = check_covs(covs, *check_means(means).shape)
         if method == "chernoff" or np.any(array != array[:1]):
-            return _unequal(means, array, priors, temperature, method, rtol, seed, max_draws)
+            classes = unequal_classes(means, array, priors, temperature)
+            return solve(classes, method, rtol=rtol, seed=seed, max_draws=max_draws)
         cov = array[0]  # one covariance after all
     problem = shared_problem(means, cov, priors).at(temperature)
     return solve(problem, method, rtol=rtol, seed=seed, max_draws=max_draws)
 
 
-def solve(problem: SharedProblem, method: str, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS) -> Estimate:
-    """The error of a reduced problem by a named method."""
+def solve(
+    problem: SharedProblem | UnequalClasses, method: str, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS
+) -> Estimate:
+    """The error of a checked problem by a named method."""
     if len(problem.log_priors) == 1:
         return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
-    if method == "auto":
-        method = "exact" if problem.coordinates.shape[1] <= 1 else "importance"
-    if method == "exact":
-        return estimate_from_log(exact.log_error(problem), None, method=method, seed=None, rtol=rtol)
-    if method == "chernoff":
-        raise InputError("method 'chernoff' is for covariances that differ by class; got one cov: use 'importance'")
-    if method == "importance":
-        scale, result = importance.run(problem, seed=seed, rtol=rtol, max_draws=max_draws)
-        return estimate_from_log(scale, result, method=method, seed=seed, rtol=rtol, ceiling=1.0)
-    if method == "montecarlo":
-        scale, result = montecarlo.run(problem, seed=seed, rtol=rtol, max_draws=max_draws)
-        return estimate_from_log(scale, result, method=method, seed=seed, rtol=rtol, ceiling=1.0)
-    scale, result, dropped = hdr.run(problem, seed=seed, rtol=rtol, max_draws=max_draws)
-    return _widened(estimate_from_log(scale, result, method="hdr", seed=seed, rtol=rtol), scale, dropped)
-
-
-def _unequal(
-    means: ArrayLike,
-    covs: ArrayLike,
-    priors: ArrayLike | None,
-    temperature: float,
-    method: str,
-    rtol: float,
-    seed: int,
-    max_draws: int,
-) -> Estimate:
-    classes, _ = unequal_classes(means, covs, priors, temperature)
-    if len(classes.log_priors) == 1:
-        return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
-    if method == "montecarlo":
-        scale, result = montecarlo.run(classes, seed=seed, rtol=rtol, max_draws=max_draws)
-        return estimate_from_log(scale, result, method=method, seed=seed, rtol=rtol, ceiling=1.0)
-    if method not in ("auto", "chernoff"):
-        raise InputError(f"method {method!r} needs one covariance for all classes; got covs: use 'chernoff'")
-    return solve_unequal(classes, rtol=rtol, seed=seed, max_draws=max_draws)
-
-
-def solve_unequal(classes: UnequalClasses, *, rtol: float, seed: int, max_draws: int = MAX_DRAWS) -> Estimate:
-    """The error of classes with different covariances by Chernoff sampling."""
-    scale, result, dropped = chernoff.run(classes, seed=seed, rtol=rtol, max_draws=max_draws)
-    estimate = estimate_from_log(scale, result, method="chernoff", seed=seed, rtol=rtol)
-    return _widened(estimate, scale, dropped)
-
-
-def _widened(estimate: Estimate, log_scale: float, dropped: float) -> Estimate:
-    """Add the bound on pairs that were left out to the upper end, and say so."""
-    if dropped == 0:
-        return estimate
-    bound = math.exp(log_scale) * dropped
-    note = f"pairs that can add at most {bound:.2g} were left out"
-    return replace(estimate, high=estimate.high + bound, notes=(*estimate.notes, note))
+    if isinstance(problem, SharedProblem):
+        fitting, given = SHARED, "one covariance for all classes"
+        best = "exact" if problem.coordinates.shape[1] <= 1 else "importance"
+    else:
+        fitting, given, best = UNEQUAL, "a covariance for each class", "chernoff"
+    method = best if method == "auto" else method
+    if method not in fitting:
+        raise InputError(f"method {method!r} does not go with {given}; use one of {', '.join(fitting)}")
+    found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
+    return found.estimate(method=method, seed=seed, rtol=rtol)
 
 
 def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:

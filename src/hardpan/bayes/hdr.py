@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hardpan.bayes.importance import PairProposal
 from hardpan.bayes.problem import Float, Index, SharedProblem
-from hardpan.bayes.sampling import MAX_DRAWS, REPLICATES, Replicates
+from hardpan.bayes.sampling import MAX_DRAWS, REPLICATES, Outcome, Replicates
 
 _SHARE = 0.5  # of a region that the next one should hold
 _SIMULATED = 512  # draws of a region in the subset simulation
@@ -48,17 +48,15 @@ class _Regions:
         return np.asarray(noise @ self.normals.transpose(0, 2, 1))
 
 
-def run(
-    problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS
-) -> tuple[float, Replicates, float]:
-    """Log of the union bound W, replicates of E / W, and the bound on the regions left out, in units of W.
+def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+    """The error in units of the union bound W.
 
     ``problem.coordinates`` may hold unreduced means: the result is the same, the cost is not.
     """
     proposal = PairProposal(problem)
     if proposal.log_union == -np.inf:
-        return -np.inf, Replicates(np.ones((2, 1)), 0, reached=True), 0.0
-    often, k, j, dropped = _choose(proposal, rtol)
+        return Outcome(-np.inf)
+    often, k, j, left_out = _choose(proposal, rtol)
     walks: list[_Walk] = []
     for first, second in ((often, often), (k, j)):
         for part in _blocks(len(first), problem):
@@ -70,9 +68,9 @@ def run(
         draws = sum(walk.draws for walk in walks)
         result = Replicates(np.asarray(shares)[:, None], draws, reached=False)
         if result.stderr[0] <= rtol * result.value[0]:
-            return proposal.log_union, Replicates(result.means, draws, reached=True), dropped
+            return Outcome(proposal.log_union, replace(result, reached=True), left_out)
         if 2 * draws > max_draws:
-            return proposal.log_union, result, dropped
+            return Outcome(proposal.log_union, result, left_out)
         steps = walks[0].steps  # as many again: the work doubles
 
 
@@ -88,9 +86,9 @@ def _choose(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, f
     relative[often] = 0.0
     order = np.argsort(-relative, axis=None)
     tails = np.append(np.cumsum(relative.ravel()[order][::-1])[::-1], 0.0)
-    left_out = int(np.argmax(tails <= 1e-3 * rtol))
-    k, j = np.divmod(order[:left_out], len(proposal.log_priors))
-    return often, k, j, float(tails[left_out])
+    kept = int(np.argmax(tails <= 1e-3 * rtol))
+    k, j = np.divmod(order[:kept], len(proposal.log_priors))
+    return often, k, j, float(tails[kept])
 
 
 def _blocks(n_regions: int, problem: SharedProblem) -> Iterator[slice]:

@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from hardpan.bayes.problem import Float, Index, SharedProblem
-from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Points, Replicates, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Outcome, Points, replicate
 
 _PILOT_DRAWS = 4096
 _EQUAL = 1e-9  # means this close, in standard deviations, count as equal: it moves the error by no larger share
@@ -101,11 +101,11 @@ class PairProposal:
         return relative, ranked, density
 
 
-def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> tuple[float, Replicates]:
-    """Log of the union bound W, and replicates of the mean weight in units of W."""
+def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+    """The error in units of the union bound W."""
     proposal = PairProposal(problem)
     if proposal.log_union == -np.inf:
-        return -np.inf, Replicates(np.ones((2, 1)), 0, reached=True)
+        return Outcome(-np.inf)
     slope = control_slope(proposal, seed)
 
     def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
@@ -121,7 +121,7 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
         rtol=rtol,
         max_draws=max_draws,
     )
-    return proposal.log_union, result
+    return Outcome(proposal.log_union, result, ceiling=1.0)
 
 
 def control_slope(proposal: PairProposal, seed: int) -> float:

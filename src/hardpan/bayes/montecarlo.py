@@ -9,17 +9,15 @@ from scipy.special import softmax
 
 from hardpan.bayes.importance import PairProposal
 from hardpan.bayes.problem import Float, Index, SharedProblem
-from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Replicates, replicate
+from hardpan.bayes.sampling import MAX_DRAWS, NO_OTHERS, Outcome, replicate
 from hardpan.bayes.unequal import UnequalClasses
 
 # From class numbers (n,), uniforms (n, u) and normals (n, m) to log joints (n, K) at draws from those classes.
 LogJoints = Callable[[Index, Float, Float], Float]
 
 
-def run(
-    problem: SharedProblem | UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS
-) -> tuple[float, Replicates]:
-    """0 (the log of the unit), and replicates of the error."""
+def run(problem: SharedProblem | UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX_DRAWS) -> Outcome:
+    """The error itself."""
     if isinstance(problem, SharedProblem):
         n_uniform, n_normal, at_draws = 0, problem.coordinates.shape[1], _shared(PairProposal(problem))
     else:
@@ -44,7 +42,7 @@ def run(
         max_draws=max_draws,
         net=False,
     )
-    return 0.0, result
+    return Outcome(0.0, result, ceiling=1.0)
 
 
 _NOWHERE = np.zeros(1)  # a draw without condition goes in no direction

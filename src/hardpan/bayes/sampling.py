@@ -143,38 +143,56 @@ def replicate(
         wanted = 2 * made
 
 
-def estimate_from_log(
-    log_scale: float,
-    relative: Replicates | None,
-    *,
-    method: str,
-    seed: int | None,
-    rtol: float,
-    ceiling: float = math.inf,
-) -> Estimate:
-    """Estimate of exp(log_scale) × (mean of the first integrand), kept in logarithms until the last step.
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a method found: the error is exp(log_scale) × (mean of the first integrand).
 
-    ``relative`` is None for a closed form. ``ceiling`` is a known upper bound on that mean, which the upper end of
-    the interval respects.
+    Attributes:
+        log_scale: kept as a logarithm, because errors get smaller than floats do.
+        replicates: None for a closed form, whose mean is 1.
+        left_out: bound on what the mean leaves out; it is added to the upper end of the interval.
+        ceiling: known upper bound on the mean, which the upper end respects.
     """
-    notes: list[str] = []
-    if relative is None:
+
+    log_scale: float
+    replicates: Replicates | None = None
+    left_out: float = 0.0
+    ceiling: float = math.inf
+
+    def estimate(self, *, method: str, seed: int, rtol: float) -> Estimate:
+        """The error as an estimate, with notes on what a reader has to know."""
+        notes: list[str] = []
         mean, error, low, high, draws = 1.0, 0.0, 1.0, 1.0, 0
-    else:
-        mean, error, draws = float(relative.value[0]), float(relative.stderr[0]), relative.draws
-        reach = float(stdtrit(len(relative.means) - 1, (1 + CONFIDENCE) / 2)) * error
-        low, high = max(mean - reach, 0.0), max(min(mean + reach, ceiling), mean)
-        if not relative.reached:
-            share = error / mean if mean > 0 else math.inf
-            notes.append(
-                f"stopped at the cap of {draws} draws: relative standard error {share:.2g} > rtol {rtol:g}"
-            )
-    log10 = (log_scale + math.log(mean)) / math.log(10) if mean > 0 and log_scale > -math.inf else -math.inf
-    scale = math.exp(log_scale)
-    if scale * mean == 0.0 and log10 > -math.inf:
-        notes.append(
-            f"value underflows to 0; the error is 10^{log10:.6f}, relative standard error {error / mean:.2g}"
+        if self.replicates is not None:
+            mean, error = float(self.replicates.value[0]), float(self.replicates.stderr[0])
+            draws = self.replicates.draws
+            reach = interval_factor(len(self.replicates.means)) * error
+            low, high = max(mean - reach, 0.0), max(min(mean + reach, self.ceiling), mean)
+            if not self.replicates.reached:
+                share = error / mean if mean > 0 else math.inf
+                notes.append(
+                    f"stopped at the cap of {draws} draws: relative standard error {share:.2g} > rtol {rtol:g}"
+                )
+        scale = math.exp(self.log_scale)
+        log10 = (self.log_scale + math.log(mean)) / math.log(10) if mean > 0 else -math.inf
+        if scale * mean == 0.0 and log10 > -math.inf:
+            notes.append(f"value underflows to 0; the error is 10^{log10:.6f} ± {100 * error / mean:.2g} %")
+        if self.left_out > 0:
+            notes.append(f"pairs that can add at most {scale * self.left_out:.2g} were left out")
+        return Estimate(
+            scale * mean,
+            scale * error,
+            scale * low,
+            scale * (high + self.left_out),
+            CONFIDENCE,
+            method,
+            draws,
+            seed if draws else None,
+            tuple(notes),
+            log10,
         )
-    return Estimate(
-        scale * mean, scale * error, scale * low, scale * high, CONFIDENCE, method, draws, seed, tuple(notes), log10
-    )
+
+
+def interval_factor(n_replicates: int) -> float:
+    """How many standard errors the interval reaches to each side: a quantile of Student's t."""
+    return float(stdtrit(n_replicates - 1, (1 + CONFIDENCE) / 2))

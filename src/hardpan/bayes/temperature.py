@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, isotonic_regression
 
-from hardpan.bayes.gaussian import check_options, gaussian, solve, solve_unequal
+from hardpan.bayes.gaussian import check_options, gaussian, solve
 from hardpan.bayes.problem import SharedProblem, check_temperature, shared_problem
 from hardpan.bayes.sampling import MAX_DRAWS
 from hardpan.bayes.unequal import unequal_classes
@@ -21,6 +21,7 @@ TEMPERATURES = tuple(float(t) for t in np.geomspace(0.1, 10.0, 21))
 
 _FINE = 2e-4  # relative standard error of the evaluations that decide the temperature
 _COARSE = 5e-3  # and of those that only find the neighbourhood
+_COARSE_DRAWS = 2**14
 _SCAN = np.geomspace(1e-3, 1e3, 61)
 
 
@@ -107,7 +108,7 @@ def _isotonic(estimates: list[Estimate]) -> list[Estimate]:
     fitted[usable] = isotonic_regression(logs[usable], weights=np.maximum(relative[usable], 1e-8) ** -2.0).x
     moved = []
     for estimate, before, after in zip(estimates, logs, fitted, strict=True):
-        factor = 10 ** (after - before) if np.isfinite(before) else 1.0
+        factor = float(10 ** (after - before)) if np.isfinite(before) else 1.0
         moved.append(
             replace(
                 estimate,
@@ -174,8 +175,9 @@ def temperatures_for(
     wanted = _check_error(error, 0.0, 1.0)
 
     def log_error(log_tau: float, rtol: float) -> float:
-        classes, _ = unequal_classes(means, covs, priors, math.exp(log_tau))
-        found = solve_unequal(classes, rtol=rtol, seed=seed).log10
+        classes = unequal_classes(means, covs, priors, math.exp(log_tau))
+        draws = MAX_DRAWS if rtol == _FINE else _COARSE_DRAWS
+        found = solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws).log10
         return -math.inf if found is None else max(found, -1e300)
 
     grid = np.log(_SCAN)

@@ -217,8 +217,8 @@ def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
 
 def unequal_classes(
     means: ArrayLike, covs: ArrayLike, priors: ArrayLike | None, temperature: float
-) -> tuple[UnequalClasses, Index]:
-    """Check the arguments of a problem with one covariance a class; give it with the numbers of its classes."""
+) -> UnequalClasses:
+    """Check the arguments of a problem with one covariance a class, and reduce it where that can be done."""
     rows = real_array("means", check_means(means))
     array = check_covs(covs, *rows.shape)
     weights = check_priors(priors, len(rows))
@@ -229,14 +229,14 @@ def unequal_classes(
         factors = [cholesky(f"covs[{k}]", cov) for k, cov in zip(kept, array, strict=True)]
         common = _common_basis(rows, array, factors)
         if common is None:
-            return FullClasses(rows, factors, log_priors), kept
+            return FullClasses(rows, factors, log_priors)
         rows, array = common
     variances = positive("covs", array)
     if variances.ndim == 1:
-        return _grouped(log_priors, [(rows, variances)]), kept
+        return _grouped(log_priors, [(rows, variances)])
     profiles, group = np.unique(variances, axis=1, return_inverse=True)
     parts = [(rows[:, group.ravel() == g], profiles[:, g]) for g in range(profiles.shape[1])]
-    return _grouped(log_priors, parts), kept
+    return _grouped(log_priors, parts)
 
 
 def _grouped(log_priors: Float, parts: list[tuple[Float, Float]]) -> DiagonalClasses:
