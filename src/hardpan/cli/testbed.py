@@ -16,12 +16,14 @@ from hardpan.cli import testbed_views as views
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
 
-app = typer.Typer(help="Will the score hold? Many models on two test sets.", no_args_is_help=True)
+app = typer.Typer(
+    help="Will the score hold? Many models on two test sets.", no_args_is_help=True, rich_markup_mode="rich"
+)
 
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        metavar="TABLE...",
+        metavar="TABLE",
         help="One file with both test sets, or two: the original, then the new. Counts, accuracies or predictions.",
     ),
 ]
@@ -36,7 +38,7 @@ Unchecked = Annotated[
 Classes = Annotated[int | None, typer.Option("--classes", min=2, help="Number of classes, if labels miss some.")]
 Scale = Annotated[str, typer.Option("--scale", help="Scale of the line: linear, probit or logit.")]
 Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", help="Models that stay out of the line, such as 'fv_*'; repeat it.")
+    list[str] | None, typer.Option("--exclude", help="Models that stay out of the line, such as 'fv_*,alexnet'.")
 ]
 Groups = Annotated[str | None, typer.Option("--groups", help="Only these groups enter the line, with commas.")]
 Bootstrap = Annotated[int, typer.Option("--bootstrap", min=2, help="Resamples for the line's intervals.")]
@@ -79,7 +81,7 @@ def compare(
     source = _read(table, metric, original, new, original_total, new_total, unchecked_classes, classes)
     config = testbed.CompareConfig(
         scale=scale,
-        exclude=tuple(exclude or ()),
+        exclude=_patterns(exclude),
         groups=_listed(groups),
         metric=metric,
         bootstrap=bootstrap,
@@ -125,7 +127,7 @@ def fit(
     report = testbed.compare(
         source,
         scale=scale,
-        exclude=tuple(exclude or ()),
+        exclude=_patterns(exclude),
         groups=_listed(groups),
         metric=metric,
         bootstrap=bootstrap,
@@ -183,7 +185,7 @@ def pairs(
 def strategies(
     tables: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=TABLE...", help="A new test set by name; NAME=ORIGINAL,NEW for pairs."),
+        typer.Argument(metavar="NAME=TABLE", help="A new test set by name; NAME=ORIGINAL,NEW for pairs."),
     ],
     frequency: Annotated[
         list[str] | None, typer.Option("--frequency", help="NAME=0.73: average selection frequency; repeat it.")
@@ -239,7 +241,7 @@ def decompose(
     result = testbed.decompose(
         source,
         confidence=confidence,
-        exclude=tuple(exclude or ()),
+        exclude=_patterns(exclude),
         groups=_listed(groups),
         metric=metric,
         bootstrap=bootstrap,
@@ -252,7 +254,7 @@ def decompose(
 def humans(
     responses: Annotated[
         list[Path],
-        typer.Argument(metavar="RESPONSES...", help="Files with participant, set, and response or correct."),
+        typer.Argument(metavar="RESPONSES", help="Files with participant, set, and response or correct."),
     ],
     predictions: Annotated[
         Path | None, typer.Option("--predictions", help="Count only the examples that its models find hardest.")
@@ -336,6 +338,10 @@ def _read(
 
 def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(piece.strip() for piece in text.split(",") if piece.strip()) if text else ()
+
+
+def _patterns(items: list[str] | None) -> tuple[str, ...]:
+    return tuple(pattern for item in items or () for pattern in _listed(item))
 
 
 def _named(item: str, form: str) -> tuple[str, str]:
