@@ -13,7 +13,8 @@ from scipy.stats import norm
 from hardpan import records
 from hardpan.errors import InputError
 from hardpan.testbed import items
-from hardpan.testbed.items.likelihood import Parameters, Patterns, score_products, value_and_gradient
+from hardpan.testbed.items import likelihood
+from hardpan.testbed.items.likelihood import Parameters, Patterns, posterior, score_products, value_and_gradient
 
 
 def simulate(
@@ -245,6 +246,45 @@ def test_small_matrices_are_fitted_or_refused(models: int, examples: int, seed: 
 def test_bad_matrices_are_refused(right: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         items.fit_items(right)
+
+
+def test_two_parameter_fit_needs_more_examples_than_models() -> None:
+    with pytest.raises(InputError, match="at least as many examples as models"):
+        items.fit_items(simulate(20, 10, 0)[0], "two-parameter")
+
+
+DEGENERATE = {
+    "a perfect order": np.arange(10)[:, None] > np.arange(300) % 10,
+    "models that are all the same": np.repeat(np.random.default_rng(0).random((1, 100)) < 0.6, 5, axis=0),
+    "a model without fault": np.vstack([np.ones((1, 200)), np.random.default_rng(1).random((3, 200)) < 0.7]),
+    "a model without merit": np.vstack([np.zeros((1, 200)), np.random.default_rng(2).random((3, 200)) < 0.7]),
+    "hardly anything right": np.random.default_rng(3).random((5, 500)) < 0.01,
+    "coins": np.random.default_rng(4).random((12, 200)) < 0.5,
+}
+
+
+@pytest.mark.parametrize("model", ["rasch", "two-parameter"])
+@pytest.mark.parametrize("name", list(DEGENERATE))
+def test_degenerate_matrices_give_finite_numbers(name: str, model: str) -> None:
+    fit = items.fit_items(DEGENERATE[name], model)  # type: ignore[arg-type]
+    for values in (fit.skills, fit.skill_stderr, fit.difficulty, fit.difficulty_stderr, fit.discrimination):
+        assert np.isfinite(values).all()
+    assert fit.difficulty_spread.low <= fit.difficulty_spread.value <= fit.difficulty_spread.high
+
+
+def test_single_precision_with_skipped_nodes_agrees_with_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, skills, _, _ = simulate(60, 6000, 12, sloped=True)
+    patterns = Patterns.of(right.T.astype(np.uint8))
+    parameters = Parameters(skills, 1.3, 0.4, 0.1)
+    nodes = parameters.nodes(1.6)
+    exact = value_and_gradient(patterns, parameters, nodes)
+    spread = posterior(patterns, parameters, nodes)
+    monkeypatch.setattr(likelihood, "_DOUBLE_CELLS", 0)
+    quick = value_and_gradient(patterns, parameters, nodes)
+    assert quick[0] == pytest.approx(exact[0], rel=1e-6)
+    np.testing.assert_allclose(quick[1], exact[1], atol=0.5)  # a standard error is about 40 of these
+    for a, b in zip(posterior(patterns, parameters, nodes), spread, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3)
 
 
 # What the scale tells

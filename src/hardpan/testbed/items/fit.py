@@ -14,8 +14,10 @@ from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.testbed.items.likelihood import (
     MISSING,
+    SLOPE_LIMITS,
     Parameters,
     Patterns,
+    expected_information,
     posterior,
     precision,
     score_products,
@@ -25,7 +27,7 @@ from hardpan.testbed.items.quadrature import FloatArray, Nodes
 
 ItemModel = Literal["rasch", "two-parameter"]
 _FIRST_PATTERNS = 5000
-_HESSIAN_WORK = 5e10
+_HESSIAN_WORK = 2e10
 _FIRST_CELLS = 1_000_000
 
 
@@ -100,7 +102,12 @@ def fit_items(right: ArrayLike, model: ItemModel = "rasch", *, seed: int = 0) ->
     models, examples = answers.shape
     if model not in ("rasch", "two-parameter"):
         raise InputError(f"model must be 'rasch' or 'two-parameter'; got {model!r}")
-    if models > examples and model == "rasch":
+    if models > examples and model == "two-parameter":
+        raise InputError(
+            f"right has {models} models and {examples} examples; two-parameter needs at least as many examples as "
+            "models; fit model 'rasch', or fewer models"
+        )
+    if models > examples:
         flipped = np.where(answers == MISSING, MISSING, 1 - np.minimum(answers, 1)).astype(np.uint8)
         return _models_integrated(Patterns.of(flipped), seed)
     return _examples_integrated(Patterns.of(answers.T), model, seed)
@@ -143,6 +150,8 @@ def _examples_integrated(patterns: Patterns, model: str, seed: int) -> ItemFit:
     value = value_and_gradient(patterns, found, nodes)[0]
     zero = Estimate(0.0, 0.0, 0.0, 0.0, method="fixed")
     warnings = [] if converged else ["the fit did not converge; its standard errors may be wrong"]
+    if found.sloped and found.slope_spread <= 1.01 * SLOPE_LIMITS[0]:
+        warnings.append("discriminations do not differ measurably; the Rasch model says as much")
     never = np.flatnonzero(np.abs(found.skills - shift) > 8)
     if never.size:
         warnings.append(f"{never.size} models are right or wrong nearly everywhere; their skills are only bounded")
@@ -212,6 +221,9 @@ def _optimise(patterns: Patterns, sloped: bool, seed: int) -> tuple[Parameters, 
     if exact and 8.0 * size * patterns.answers.size * len(nodes) <= _HESSIAN_WORK:
         nodes = parameters.nodes(step)
         covariance, how = _inverse(_hessian(patterns, parameters, nodes)), "the observed information"
+    elif examples <= 2 * size:
+        covariance = np.diag(1.0 / expected_information(patterns, parameters, nodes))
+        how = "the expected information, as if the examples were known"
     else:
         # The inverse of a sum of n outer products in p dimensions is too large by n / (n − p − 1) on average.
         products = score_products(patterns, parameters, nodes)
@@ -242,11 +254,13 @@ def _climb(
     values, vectors = np.linalg.eigh(curvature)
     unwhiten = vectors / np.sqrt(np.maximum(values, float(values[-1]) * 1e-10))
     origin = start.vector()
-    limit = np.where(np.arange(len(origin)) < len(start.skills), 60.0, 5.0)
+    low, high = start.limits()
 
     def negative(offset: FloatArray) -> tuple[float, FloatArray]:
-        vector = np.clip(origin + unwhiten @ offset, -limit, limit)
+        wanted = origin + unwhiten @ offset
+        vector = np.clip(wanted, low, high)
         value, gradient = value_and_gradient(patterns, start.replaced(vector), nodes)
+        gradient[wanted != vector] = 0.0  # beyond a limit the function is flat
         return -value, -(unwhiten.T @ gradient)
 
     found = minimize(
@@ -256,7 +270,7 @@ def _climb(
         method="L-BFGS-B",
         options={"maxiter": 100, "maxcor": 20, "ftol": 1e-15, "gtol": tolerance},
     )
-    vector = np.clip(origin + unwhiten @ np.asarray(found.x), -limit, limit)
+    vector = np.clip(origin + unwhiten @ np.asarray(found.x), low, high)
     # In single precision the last digits of the gradient are noise, a small part of a standard error.
     return start.replaced(vector), bool(np.abs(found.jac).max() < max(3 * tolerance, 0.01))
 
@@ -288,5 +302,6 @@ def _normal(value: float, stderr: float, n: int) -> Estimate:
 
 
 def _log_normal(value: float, stderr: float, n: int) -> Estimate:
-    low, high = value * np.exp(-1.96 * stderr), value * np.exp(1.96 * stderr)
+    reach = np.exp(min(1.96 * stderr, 50.0))  # a spread without information has no upper end
+    low, high = value / reach, value * reach
     return Estimate(value, value * stderr, float(low), float(high), method="marginal maximum likelihood", n=n)

@@ -16,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from hardpan.testbed.items.quadrature import FloatArray, Nodes, difficulty_nodes, slope_nodes
+from hardpan.testbed.items.quadrature import FloatArray, Nodes, difficulty_nodes, probit_information, slope_nodes
 
 MISSING = 2
 _BLOCK_CELLS = 4_000_000
 _DOUBLE_CELLS = 500_000_000
 _SORTED_BLOCK = 1024
+_MOST_NODES = 5000
 _NEGLIGIBLE = 20.0  # e⁻²⁰ of the largest weight
 VAGUE = 10.0
+SPREAD_LIMITS = (0.02, 30.0)
+SLOPE_LIMITS = (0.05, 1.5)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,10 +92,21 @@ class Parameters:
             return Parameters(vector[:m], float(np.exp(vector[m])))
         return Parameters(vector[:m], float(np.exp(vector[m])), float(np.exp(vector[m + 1])), float(vector[m + 2]))
 
+    def limits(self) -> tuple[FloatArray, FloatArray]:
+        """Least and largest values of :meth:`vector` that a fit may reach."""
+        ends = [(-60.0, 60.0)] * len(self.skills) + [(np.log(SPREAD_LIMITS[0]), np.log(SPREAD_LIMITS[1]))]
+        if self.sloped:
+            ends += [(np.log(SLOPE_LIMITS[0]), np.log(SLOPE_LIMITS[1])), (-20.0, 20.0)]
+        low, high = np.array(ends).T
+        return low, high
+
     def nodes(self, step: float) -> Nodes:
         """Nodes of the quadrature for these parameters."""
-        if self.sloped:
-            return slope_nodes(self.skills, self.spread, self.slope_spread, self.tilt, step=step)
+        while self.sloped:
+            found = slope_nodes(self.skills, self.spread, self.slope_spread, self.tilt, step=step)
+            if len(found) <= _MOST_NODES or step > 2.0:
+                return found
+            step *= 1.25
         return difficulty_nodes(self.skills, self.spread, step=step)
 
     def log_prior(self, nodes: Nodes) -> FloatArray:
@@ -235,6 +249,17 @@ def score_products(patterns: Patterns, parameters: Parameters, nodes: Nodes) -> 
         total += (scores * patterns.counts[block.rows, None].astype(kind)).T @ scores
     total[np.diag_indices(len(parameters.skills))] += 1 / VAGUE**2
     return total
+
+
+def expected_information(patterns: Patterns, parameters: Parameters, nodes: Nodes) -> FloatArray:
+    """Information about each skill and prior parameter if the examples were known, (P,)."""
+    mass = np.zeros(len(nodes))
+    tables = Tables(parameters, nodes, precision(patterns, nodes))
+    for block in blocks(patterns, tables):
+        mass[block.nodes] += patterns.counts[block.rows] @ block.weights.astype(np.float64)
+    x = tables.slope * (parameters.skills - nodes.difficulty[:, None])
+    by_skill = mass @ (tables.slope**2 * probit_information(x)) + 1 / VAGUE**2
+    return np.concatenate([by_skill, np.full(len(parameters.vector()) - len(by_skill), 2.0 * mass.sum())])
 
 
 def posterior(patterns: Patterns, parameters: Parameters, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
