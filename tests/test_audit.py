@@ -196,3 +196,18 @@ def test_every_part_sees_the_same_split():
 def test_a_chart_is_logarithmic_only_where_numbers_are_far_apart():
     assert floor._wide([1e-6, 0.1])
     assert not floor._wide([0.05, 0.1, 0.0])
+
+
+def test_a_table_of_models_fills_the_tile_of_fresh_data(tmp_path):
+    table = tmp_path / "counts.csv"
+    rows = [(900 + 10 * k, 1000, 800 + 12 * k, 1000) for k in range(6)]
+    lines = ["model,original_correct,original_total,new_correct,new_total"]
+    lines += [f"m{k},{a},{b},{c},{d}" for k, (a, b, c, d) in enumerate(rows)]
+    table.write_text("\n".join(lines) + "\n")
+    found = audit.run("digits", audit.AuditConfig(testbed=(str(table),)))
+    assert "Will the score hold?" in [section.title for section in found.sections]
+    tile = next(tile for tile in found.tiles if tile.title == "Drop on fresh data")
+    assert tile.value.startswith("9.5")  # the planted mean drop: 10 points less 0.2 a model
+    assert f"--testbed {table}" in found.provenance.command
+    assert "counts.csv, sha256" in found.provenance.hashes
+    assert "9.5 points" in found.to_html()

@@ -1,7 +1,8 @@
 """The audit: one dataset in, one report out.
 
 To add a part, write ``hardpan/audit/NAME.py`` with a function from :class:`Evidence` to :class:`Finding` and add
-its line to ``PARTS``. All parts see the same split and the same features.
+its line to ``PARTS``; a part that was given nothing to work on returns None. All parts see the same split and the
+same features.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import hardpan
 from hardpan import datasets, records
-from hardpan.audit import counts, floor
+from hardpan.audit import counts, floor, fresh
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.records import Dataset, Provenance, Section, Tile, record
 from hardpan.report import page
@@ -27,8 +28,9 @@ __all__ = ["PARTS", "Audit", "AuditConfig", "Evidence", "Finding", "run"]
 
 Progress = Callable[[str, float], None]
 
-PARTS: dict[str, Callable[[Evidence], Finding]] = {
+PARTS: dict[str, Callable[[Evidence], Finding | None]] = {
     "looking for the floor": floor.find,
+    "comparing models on fresh data": fresh.find,
     "counting the classes": counts.find,
 }
 
@@ -38,7 +40,11 @@ TILES = {
     "best": Tile("Best model", detail="Its error on the test set. Needs one classifier that can be scored."),
     "headroom": Tile("Headroom", detail="What is left to win. Needs the test predictions of your best model."),
     "hard": Tile("Errors in the confusing tenth", detail="Needs the predictions of several models or seeds."),
-    "fresh": Tile("Drop on fresh data", detail="Needs a second test set, collected like the first."),
+    "fresh": Tile(
+        "Drop on fresh data",
+        detail="Needs the scores of several models on this test set and on a second one, collected like the first.",
+        command="hardpan audit DATA --testbed counts.csv",
+    ),
 }
 
 
@@ -117,13 +123,15 @@ def run(
     report("reading the data", 0.0)
     command = ""
     if not isinstance(dataset, Dataset):
-        command = f"hardpan audit {shlex.quote(os.fspath(dataset))} --seed {config.seed}"
+        command = _command(os.fspath(dataset), config)
         dataset = datasets.load(dataset)
     evidence = gather(dataset, config)
     findings = []
     for number, (name, part) in enumerate(PARTS.items()):
         report(name, 0.05 + 0.9 * number / len(PARTS))
-        findings.append(part(evidence))
+        finding = part(evidence)
+        if finding is not None:
+            findings.append(finding)
     report("writing", 0.95)
     tiles = dict(TILES)
     for finding in findings:
@@ -139,6 +147,15 @@ def run(
     )
 
 
+def _command(source: str, config: AuditConfig) -> str:
+    words = ["hardpan", "audit", source, "--seed", str(config.seed)]
+    for path in config.testbed:
+        words += ["--testbed", path]
+    if config.testbed_new:
+        words += ["--testbed-new", config.testbed_new]
+    return shlex.join(words)
+
+
 def _provenance(evidence: Evidence, findings: Sequence[Finding], command: str) -> Provenance:
     dataset = evidence.dataset
     packages = ("numpy", "scipy", "scikit-learn")
@@ -152,5 +169,6 @@ def _provenance(evidence: Evidence, findings: Sequence[Finding], command: str) -
         hashes={
             "Examples, sha256": records.array_hash(dataset.x),
             "Labels, sha256": records.array_hash(evidence.labels),
-        },
+        }
+        | {name: digest for finding in findings for name, digest in finding.hashes.items()},
     )

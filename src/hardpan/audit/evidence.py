@@ -27,12 +27,16 @@ class AuditConfig:
         confidence: level of all intervals.
         rtol: relative standard error asked of the Gaussian Bayes errors.
         temperatures: where the curve of the Gaussian Bayes error is drawn.
+        testbed: one or two files with models on two test sets, as ``hardpan testbed compare`` takes them.
+        testbed_new: name of the new test set in such a file, where it holds several.
     """
 
     seed: int = 0
     confidence: float = 0.95
     rtol: float = 1e-3
     temperatures: tuple[float, ...] = tuple(float(f"{t:.4g}") for t in np.geomspace(0.25, 4, 25))
+    testbed: tuple[str, ...] = ()
+    testbed_new: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a part contributes: its section, tiles by their slot, words for the headline, method and sources."""
+    """What a part contributes: section, tiles by their slot, words for the headline, method, sources, hashes."""
 
     section: Section
     tiles: Mapping[str, Tile] = field(default_factory=dict)
@@ -64,6 +68,7 @@ class Finding:
     lede: tuple[str, ...] = ()
     method: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
 
 def gather(dataset: Dataset, config: AuditConfig) -> Evidence:

@@ -21,6 +21,16 @@ app = typer.Typer(rich_markup_mode="rich")
 @app.command()
 def audit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset by name (digits), or an npz file.")],
+    testbed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--testbed",
+            help="Models on this test set and on a fresh one (hardpan testbed compare); repeat it for two.",
+        ),
+    ] = None,
+    testbed_new: Annotated[
+        str, typer.Option("--testbed-new", help="Name of the fresh set in that file, where it holds several.")
+    ] = "",
     out: OutFolder = None,
     seed: Seed = 0,
     json: JsonFlag = False,
@@ -37,7 +47,8 @@ def audit(
     folder = out or Path("audits") / (Path(data).stem or "data")
     check_writable(folder)
     with progress_on_stderr() as progress:
-        found = audits.run(data, audits.AuditConfig(seed=seed), progress)
+        config = audits.AuditConfig(seed=seed, testbed=tuple(testbed or ()), testbed_new=testbed_new)
+        found = audits.run(data, config, progress)
         path = found.save(folder)
     emit(found, json, summary(found, path))
 

@@ -89,15 +89,11 @@ def headline(report: Comparison) -> tuple[str, str]:
 
 def line_sentence(fit: LineFit) -> str:
     """A line in words: slope and offset with their intervals; on the linear scale the offset in points."""
-    slope, offset = fit.slope, fit.offset
+    slope = fit.slope
     level = f"{100 * slope.confidence:g} %"
-    if fit.scale == "linear":
-        shown = f"{100 * offset.value:.1f} [{100 * offset.low:.1f}, {100 * offset.high:.1f}] points"
-    else:
-        shown = f"{offset.value:.3f} [{offset.low:.3f}, {offset.high:.3f}]"
     return (
         f"On the {fit.scale} scale the new accuracy is {slope.value:.2f} [{slope.low:.2f}, {slope.high:.2f}] times "
-        f"the original one plus {shown} ({level} intervals, {fit.n} models, r² = {fit.r2:.3f})."
+        f"the original one plus {_offset(fit)} ({level} intervals, {fit.n} models, r² = {fit.r2:.3f})."
     )
 
 
@@ -247,7 +243,7 @@ def _tables(report: Comparison) -> list[Table]:
                 item.left_out,
                 item.models,
                 _interval(item.fit.slope),
-                _interval(item.fit.offset),
+                _offset(item.fit),
                 round(item.fit.slope.value - report.fit.slope.value, 3),
             )
             for item in report.without_group
@@ -266,8 +262,12 @@ def _summary(report: Comparison) -> Table:
     ]
     for fit in (report.fit, report.other_fit):
         rows.append((f"slope, {fit.scale} scale", _interval(fit.slope), fit.slope.method))
-        rows.append((f"offset, {fit.scale} scale", _interval(fit.offset), fit.offset.method))
+        rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
     return Table("The numbers", ("what", f"value and {100 * gap.confidence:g} % interval", "how"), tuple(rows))
+
+
+def _offset(fit: LineFit) -> str:
+    return f"{_accuracy(fit.offset)} points" if fit.scale == "linear" else _interval(fit.offset)
 
 
 def _value(row: ModelRow, field: str) -> Estimate:
