@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
+from scipy.special import betainc
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
@@ -105,7 +105,10 @@ def discriminate(
     guesses = np.asarray(told(x[~split.judged], split.which[~split.judged], x[split.judged]))
     right, judged = int((guesses == split.which[split.judged]).sum()), int(split.judged.sum())
     low, high = (float(end) for end in clopper_pearson(right, judged, confidence=confidence))
-    p_value, p_method = float(binom.sf(right - 1, judged, 0.5)), "exact binomial, one held-out split"
+    p_value, p_method = (
+        float(betainc(right, judged - right + 1, 0.5)) if right else 1.0,
+        "exact binomial, one held-out split",
+    )
     if test == "permutation":
         p_value = _permuted(told, x, split, right, permutations, seed)
         p_method = f"permutation test, {permutations} permutations within classes"

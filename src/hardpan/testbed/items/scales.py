@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import chi2
-from scipy.stats import f as f_distribution
+from scipy.special import chdtrc, fdtri
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
@@ -107,8 +106,8 @@ def kr20(right: ArrayLike, confidence: float = 0.95) -> Estimate:
         raise InputError("right gives every model the same number right; reliability is not defined then")
     value = examples / (examples - 1) * (1 - float((share * (1 - share)).sum()) / float(total.var()))
     tail, degrees = (1 - confidence) / 2, (models - 1, (models - 1) * (examples - 1))
-    low = 1 - (1 - value) * float(f_distribution.isf(tail, *degrees))
-    high = 1 - (1 - value) * float(f_distribution.ppf(tail, *degrees))
+    low = 1 - (1 - value) * float(fdtri(*degrees, 1 - tail))
+    high = 1 - (1 - value) * float(fdtri(*degrees, tail))
     return Estimate(round(value, 15), (high - low) / 3.92, low, high, confidence, "KR-20, Feldt's interval", models)
 
 
@@ -222,9 +221,9 @@ def one_scale(original: ArrayLike, new: ArrayLike, *, seed: int = 0) -> OneScale
     return OneScale(
         statistic=statistic(1.0),
         degrees=models - 1,
-        p_value=float(chi2.sf(statistic(1.0), models - 1)),
+        p_value=float(chdtrc(models - 1, statistic(1.0))),
         stretch=stretch,
-        stretch_p_value=float(chi2.sf(best, models - 2)),
+        stretch_p_value=float(chdtrc(models - 2, best)),
         disagreement=float(np.sqrt(max(float(whole @ whole) - noise, 0.0) / (models - 1))),
         spread_original=first.difficulty_spread.value,
         spread_new=second.difficulty_spread.value,
