@@ -19,6 +19,7 @@ from hardpan import ledger
 from hardpan.cli import main
 from hardpan.errors import InputError, MissingExtra
 from hardpan.ledger import chain, ladder, sealing, vault
+from hardpan.ledger.inputs import as_classes
 
 KEY = bytes(range(32))
 LABELS = np.random.default_rng(0).integers(0, 10, 400)
@@ -458,3 +459,48 @@ def test_command_line_from_init_to_verify(tmp_path: Path, capsys: pytest.Capture
     assert code == 2
     assert not (tmp_path / "k2").exists()
     assert run(capsys, "ledger", "status", tmp_path)[0] == 2
+
+
+# The doors
+
+
+@given(content=st.binary(max_size=200), suffix=st.sampled_from([".npy", ".npz", ".csv", ".json", ".txt", ""]))
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"answers{suffix}"
+    path.write_bytes(content)
+    try:
+        answers = ledger.read_answers(path, ("prediction", "label"))
+        as_classes(answers.values, "labels")
+    except InputError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("a.csv", "label\n1\n0\n", [1, 0]),
+        ("a.csv", "\ufeffid,label\nx,cat\ny,dog\n", ["cat", "dog"]),
+        ("a.json", "[3, 1]", [3, 1]),
+        ("a.json", '{"label": [3, 1]}', [3, 1]),
+        ("a.json", '{"x": "cat", "y": "dog"}', ["cat", "dog"]),
+    ],
+)
+def test_files_are_read_as_people_write_them(tmp_path: Path, name: str, text: str, values: list[object]) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert ledger.read_answers(tmp_path / name, ("label",)).values.tolist() == values
+
+
+@pytest.mark.parametrize("damaged", [chain.HEADER, chain.LOG, chain.HEAD, chain.SEALED])
+@pytest.mark.parametrize("content", [None, b"", b"\xff\x00", b"[]", b"{}", b'{"kind":"ledger","schema":1}'])
+def test_damaged_ledgers_are_refused_not_crashed_on(book: Path, damaged: str, content: bytes | None) -> None:
+    if content is None:
+        (book / damaged).unlink()
+    else:
+        (book / damaged).write_bytes(content)
+    assert not ledger.verify(book).ok
+    with pytest.raises(InputError):
+        ledger.submit(book, guesses(0), KEY)
+    if damaged != chain.SEALED:
+        with pytest.raises(InputError):
+            ledger.status(book)

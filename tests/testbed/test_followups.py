@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import json
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from typer.testing import CliRunner
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 from hardpan.cli import testbed_items
 from hardpan.errors import InputError
 from hardpan.stats import cohen_kappa
-from hardpan.testbed import followups, shared_errors
+from hardpan.testbed import followups, items, shared_errors
 
 RIGHT = np.random.default_rng(0).random((4, 300)) < np.array([[0.9], [0.8], [0.7], [0.6]])
 NAMES = ("a", "b", "c", "d")
@@ -259,3 +260,21 @@ def test_bad_commands_are_refused_in_one_sentence(files: Path, line: str) -> Non
     words = [str(files / word) if (files / word).exists() else word for word in line.split()]
     result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, InputError)
+
+
+@given(content=st.binary(max_size=300), suffix=st.sampled_from([".npz", ".csv", ".json", ".parquet", ".x"]))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_matrix_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"matrix{suffix}"
+    path.write_bytes(content)
+    with contextlib.suppress(InputError):
+        items.read_matrix(path)
+
+
+@given(text=st.text(alphabet="model,id correct\n01a.-", max_size=80))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_table_is_read_or_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "matrix.csv"
+    path.write_text(text)
+    with contextlib.suppress(InputError):
+        items.read_matrix(path)

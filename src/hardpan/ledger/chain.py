@@ -23,6 +23,10 @@ from hardpan.records import write_bytes
 
 HEADER, LOG, HEAD, SEALED, SUBMISSIONS = "ledger.json", "log.jsonl", "head.json", "labels.sealed", "submissions"
 Entry = dict[str, Any]
+_FIELDS = {
+    *("id", "name", "examples", "ladder_examples", "holdout_examples", "classes", "step", "delta"),
+    *("commitment", "sealed_sha256", "ids_sha256", "public_key"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def read_header(folder: Path) -> tuple[dict[str, Any], str]:
         ) from error
     except ValueError as error:
         raise InputError(f"{folder / HEADER} is damaged ({error}); restore it from a copy") from error
-    if not isinstance(header, dict) or header.get("kind") != "ledger" or header.get("schema") != 1:
+    known = isinstance(header, dict) and header.get("kind") == "ledger" and header.get("schema") == 1
+    if not known or not set(header) >= _FIELDS:
         raise InputError(
             f"{folder / HEADER} is not the description of a ledger of schema 1; restore it from a copy"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+
+# What NumPy raises for files that are not what their ending says.
+UNREADABLE = (
+    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, SyntaxError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +43,7 @@ def read_answers(path: Path, names: tuple[str, ...]) -> Answers:
         raise InputError(f"{path}: ending must be one of {', '.join(readers)}; convert the file")
     try:
         return reader(path, names)
-    except (OSError, ValueError, zipfile.BadZipFile, csv.Error) as error:
+    except (*UNREADABLE, csv.Error, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: cannot be read ({error}); give a file with one class an example") from error

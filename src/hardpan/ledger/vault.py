@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import secrets
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.ledger import chain, sealing
-from hardpan.ledger.inputs import as_classes, order_by_ids, read_answers
+from hardpan.ledger.inputs import UNREADABLE, as_classes, order_by_ids, read_answers
 from hardpan.records import write_bytes
 
 IDS = "ids.json"
@@ -78,7 +77,7 @@ def read_revealed(path: Path, header: dict[str, Any]) -> Secret:
             secret = Secret(
                 stored["labels"].astype(np.int32), stored["held_out"].astype(bool), stored["salt"].tobytes()
             )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path}: cannot be read ({error}); give the file that ledger reveal wrote") from error
     if chain.digest(secret.content()) != header["commitment"]:
         raise InputError(
@@ -147,7 +146,7 @@ def read_submission(folder: Path, submission: str) -> NDArray[np.int32]:
     try:
         stored: NDArray[Any] = np.load(folder / chain.SUBMISSIONS / f"{submission}.npy", allow_pickle=False)
         return stored.astype(np.int32)
-    except (OSError, ValueError) as error:
+    except UNREADABLE as error:
         raise InputError(
             f"submission {submission[:12]} cannot be read ({error}); restore it from a copy"
         ) from error

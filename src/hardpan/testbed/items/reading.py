@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from hardpan.testbed.items.fit import check_matrix
 from hardpan.testbed.read_predictions import read_sets
 
 _RIGHT = ("right", "correct", "matrix", "responses")
+# What NumPy raises for files that are not npz, whatever their ending says.
+_UNREADABLE = (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 _IDS = ("id", "example", "image", "index", "item")
 
 
@@ -59,7 +62,7 @@ def _from_npz(path: Path) -> Matrix | None:
             right = stored[found]
             models = stored["models"].tolist() if "models" in stored else None
             ids = stored["ids"].tolist() if "ids" in stored else None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         raise InputError(f"{path}: cannot be read as npz ({error})") from error
     return _named(right, models, ids, str(path))
 
