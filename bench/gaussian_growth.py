@@ -13,6 +13,7 @@ DRAWS = 2**14
 CLASSES = (10, 30, 100, 300, 1000)
 DIMENSIONS = (100, 1000, 10_000, 100_000)
 FIXED_CLASSES, FIXED_DIMENSION = 100, 3072
+REDUCTION = "of it reduction to K − 1 dimensions"
 
 
 def prepare(classes: int, dimension: int) -> Any:
@@ -45,16 +46,15 @@ def run() -> list[dict[str, Any]]:
 def growth(axis: str, sizes: Sequence[tuple[int, int]], bound: float) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for classes, dimension in sizes:
-        repeats = 1 if classes * dimension > 10**7 or classes > 300 else 3
-        m = harness.isolated(prepare, whole, repeats=repeats, classes=classes, dimension=dimension)
-        r = harness.isolated(prepare, reduction, repeats=repeats, classes=classes, dimension=dimension)
+        m = harness.isolated(prepare, whole, repeats=3, classes=classes, dimension=dimension)
+        r = harness.isolated(prepare, reduction, repeats=3, classes=classes, dimension=dimension)
         rows.append(
             {
                 "K": classes,
                 "d": dimension,
                 "draws": m.output["draws"],
                 "seconds": m.median,
-                "of it reduction to K − 1 dimensions": r.median,
+                REDUCTION: r.median,
                 "extra MB": max(m.extra_megabytes or 0.0, 0.004),
             }
         )
@@ -63,15 +63,16 @@ def growth(axis: str, sizes: Sequence[tuple[int, int]], bound: float) -> dict[st
     for name, part in ((f"exponent in {axis}", slice(None)), (f"exponent in {axis}, last step", slice(-2, None))):
         slopes = {
             column: harness.exponent(along[part], [row[column] for row in rows][part])
-            for column in ("seconds", "of it reduction to K − 1 dimensions", "extra MB")
+            for column in ("seconds", REDUCTION, "extra MB")
         }
-        largest = max(slopes["seconds"], slopes["extra MB"])
-        row = {"fit": name, **slopes}
-        fitted.append(row | harness.against(largest, at_most=bound) if part == slice(None) else row)
+        # Only the reduction looks at all d dimensions; the draws after it would hide how it grows.
+        largest = max(slopes.values()) if axis == "d" else max(slopes["seconds"], slopes["extra MB"])
+        fitted.append({"fit": name, **slopes, **harness.against(largest, at_most=bound)})
     what = "the number of classes" if axis == "K" else "the dimension"
     notes = [
-        f"{DRAWS:,} draws, τ = 0.3, random unit means; median of three calls (one where they are long)",
+        f"{DRAWS:,} draws, τ = 0.3, random unit means; median of three calls",
         "small sizes are mostly fixed cost, which flattens the fit: the last step shows the slope at the largest",
+        "in d the requirement is for the largest of the three exponents, in K for the whole call",
         "memory is beyond the input",
     ]
     columns = ["fit", "K", "d", "draws", *slopes, "must", "met"]
