@@ -27,7 +27,7 @@ from hardpan import bayes, records
 
 ROOT = Path(__file__).resolve().parent.parent
 DIMENSION = 784
-TEMPERATURES = (0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.55, 0.75, 1.0, 1.4, 2.0, 3.0)
+TEMPERATURES = (0.12, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0, 1.4, 2.0, 3.0)
 METHODS = ("hdr", "importance")
 RTOL = 0.05
 COLOURS = {"hdr": "#D55E00", "importance": "#0072B2"}
@@ -158,7 +158,7 @@ def deviation_panel(result: BayesFigure1) -> alt.LayerChart:
 
 def _temperature(field: str = "temperature") -> alt.X:
     scale = alt.Scale(type="log", domain=[min(TEMPERATURES), max(TEMPERATURES)], nice=False)
-    axis = alt.Axis(values=[0.1, 0.2, 0.5, 1, 2, 3], grid=False)
+    axis = alt.Axis(values=[0.12, 0.2, 0.5, 1, 2, 3], grid=False)
     return alt.X(f"{field}:Q", scale=scale, axis=axis, title="temperature τ (log scale)")
 
 
