@@ -47,7 +47,7 @@ def test_every_command_has_help_with_an_example(capsys):
         (("audit", "digits", "--seed", "x"), "hardpan: Invalid value for"),
         (
             ("audit", "absent.npz"),
-            "hardpan: dataset 'absent.npz' is neither a name (digits) nor a file that exists",
+            "hardpan: dataset 'absent.npz' is neither a name (digits, mnist, ",
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_an_absurd_header_takes_no_memory(tmp_path, shape):
 
 def test_a_set_larger_than_memory_is_refused_before_loading(tmp_path, monkeypatch):
     path = saved(tmp_path, good())
-    monkeypatch.setattr("hardpan.datasets.npz._free_memory", lambda: 100)
+    monkeypatch.setattr("hardpan.datasets.memory.free_memory", lambda: 100)
     with pytest.raises(InputError, match=r"needs about .* GB of memory"):
         datasets.load(path)
 

@@ -9,8 +9,8 @@ from hardpan.datasets import registry
 from hardpan.errors import InputError
 
 
-@pytest.mark.parametrize("name", datasets.names())
-def test_every_named_dataset_keeps_the_contract(name):
+@pytest.mark.parametrize("name", registry.NAMED)
+def test_every_bundled_dataset_keeps_the_contract(name):
     dataset = datasets.load(name)
     n = len(dataset)
     assert dataset.name == name

@@ -6,7 +6,6 @@ Keys: ``x_train, y_train, x_test, y_test`` (an official split), or ``x`` with an
 
 from __future__ import annotations
 
-import os
 import tokenize
 import zipfile
 import zlib
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from hardpan.datasets.checks import checked_class_names, checked_ids, checked_labels, checked_x
 from hardpan.datasets.ids import content_ids
+from hardpan.datasets.memory import check_memory
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
@@ -83,7 +83,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
             known = {*SPLIT_KEYS, *PLAIN_KEYS, *OPTIONAL_KEYS}
             members = {item.filename.removesuffix(".npy"): item for item in archive.infolist()}
             wanted = {key: item for key, item in members.items() if key in known}
-            _check_memory(path, sum(_claimed_bytes(path, archive, item) for item in wanted.values()))
+            check_memory(path, sum(_claimed_bytes(path, archive, item) for item in wanted.values()))
             return {key: _load(path, archive, item) for key, item in wanted.items()}
     except zipfile.BadZipFile as error:
         raise InputError(f"{path}: is not an npz file ({_brief(error)}); write it with numpy.savez") from error
@@ -137,28 +137,3 @@ def _claimed_bytes(path: Path, archive: zipfile.ZipFile, item: zipfile.ZipInfo) 
             "the file is damaged: write it again with numpy.savez"
         )
     return int(claimed)
-
-
-def _check_memory(path: Path, needed: int) -> None:
-    free = _free_memory()
-    # Checks, ids and the joined train and test rows hold the data about twice.
-    if free is not None and 2 * needed > free:
-        raise InputError(
-            f"{path}: needs about {2 * needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB are free; "
-            "give fewer examples or a smaller dtype"
-        )
-
-
-def _free_memory() -> int | None:
-    """Bytes of memory that can be had now, or None where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        return None

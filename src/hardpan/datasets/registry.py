@@ -2,7 +2,9 @@
 
 To add a bundled dataset, write a module with ``read() -> Dataset`` and add its line to ``NAMED``. To add a file
 format, write a module with ``matches(path) -> bool`` (cheap: a name, a few bytes) and ``read(path) -> Dataset``,
-and add its line to ``FORMATS``. A module is imported only when its dataset is asked for.
+and add its line to ``FORMATS`` (the first that matches reads) and to the list in tests/datasets/test_contract.py.
+To add a published dataset, add its line to ``DOWNLOADED`` and its files with their sums to ``downloads.SOURCES``.
+A module is imported only when its dataset is asked for.
 """
 
 from __future__ import annotations
@@ -19,14 +21,20 @@ NAMED = {
     "digits": "hardpan.datasets.digits",
 }
 
+DOWNLOADED = ("mnist", "fashion-mnist", "cifar10", "cifar100")
+
 FORMATS = {
     "npz": "hardpan.datasets.npz",
+    "idx": "hardpan.datasets.idx",
+    "cifar": "hardpan.datasets.cifar",
+    "parquet": "hardpan.datasets.parquet",
+    "image folder": "hardpan.datasets.folder",
 }
 
 
 def names() -> tuple[str, ...]:
-    """Datasets that :func:`load` knows by name."""
-    return tuple(NAMED)
+    """Datasets that :func:`load` knows by name: those that come along, and those it downloads."""
+    return (*NAMED, *DOWNLOADED)
 
 
 def formats() -> tuple[str, ...]:
@@ -34,13 +42,22 @@ def formats() -> tuple[str, ...]:
     return tuple(FORMATS)
 
 
-def load(name_or_path: str | os.PathLike[str]) -> Dataset:
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    mirror: str | None = None,
+    cache: str | os.PathLike[str] | None = None,
+) -> Dataset:
     """Load a dataset by name, or from a file or folder.
 
     A name wins over a file of the same name in the working folder; write ``./digits`` for the file.
 
     Args:
-        name_or_path: one of :func:`names`, or the path of a file in one of :func:`formats`.
+        name_or_path: one of :func:`names`, or the path of a file or folder in one of :func:`formats`.
+        mirror: for names that download, an address with ``NAME/FILE`` under it; else ``HARDPAN_MIRROR``, else the
+            publisher's address.
+        cache: for names that download, the folder that keeps ``NAME/FILE``; else ``HARDPAN_CACHE``, else the
+            user's cache folder.
 
     Returns:
         The dataset, with an id for every example.
@@ -48,18 +65,21 @@ def load(name_or_path: str | os.PathLike[str]) -> Dataset:
     Example:
         >>> load("digits").class_names
         ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
-        >>> load("digit")
+        >>> load("digit")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        hardpan.errors.InputError: dataset 'digit' is neither a name (digits) nor a file that exists (npz)
+        hardpan.errors.InputError: dataset 'digit' is neither a name (digits, ...) nor a file that exists (npz, ...)
     """
     given = os.fspath(name_or_path)
     if given in NAMED:
         dataset: Dataset = _module(NAMED[given]).read()
         return dataset
+    if given in DOWNLOADED:
+        fetched: Dataset = _module("hardpan.datasets.downloads").read(given, mirror, cache)
+        return fetched
     path = Path(given)
     if not given or not _exists(path):
-        known, readable = ", ".join(NAMED), ", ".join(FORMATS)
+        known, readable = ", ".join(names()), ", ".join(FORMATS)
         raise InputError(f"dataset {given!r} is neither a name ({known}) nor a file that exists ({readable})")
     for module in map(_module, FORMATS.values()):
         if module.matches(path):

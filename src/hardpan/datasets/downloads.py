@@ -1,0 +1,284 @@
+"""Published datasets that are fetched by name, checked by sha256 and kept.
+
+| name | published by | at |
+|---|---|---|
+| mnist | LeCun, Cortes and Burges (1998) | http://yann.lecun.com/exdb/mnist/ |
+| fashion-mnist | Xiao, Rasul and Vollgraf (2017) | https://github.com/zalandoresearch/fashion-mnist |
+| cifar10, cifar100 (binary version) | Krizhevsky (2009) | https://www.cs.toronto.edu/~kriz/cifar.html |
+
+The sums of IDX files are those of their unpacked content, so that a copy gzipped by someone else passes and
+another content never does. Those of the CIFAR archives belong to the files whose md5 sums Krizhevsky's page states
+(c32a1d4ab5d03f1284b67883e8d87530 and 03b5dce01913d631647c71ecec9e9cb8).
+
+Settings: ``HARDPAN_MIRROR`` replaces the publishers' addresses (``MIRROR/NAME/FILE``), ``HARDPAN_CACHE`` the folder
+where files are kept (``CACHE/NAME/FILE``). Files put there by hand are used without any network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from hardpan.datasets import cifar, idx
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+MIRROR_VARIABLE = "HARDPAN_MIRROR"
+CACHE_VARIABLE = "HARDPAN_CACHE"
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One published file: its name, the sha256 of its content, and how long that is.
+
+    ``unpacked`` says that the sum is over what gzip unpacks to; ``size`` is the length of what is summed.
+    """
+
+    name: str
+    sha256: str
+    size: int
+    unpacked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A published dataset: the address of its files, the files, and what its classes are called."""
+
+    address: str
+    files: tuple[File, ...]
+    citation: str
+    class_names: tuple[str, ...] = ()
+
+
+def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
+    """The four files of MNIST and of what was made in its image: 60,000 and 10,000 of 28 × 28."""
+    return (
+        File("train-images-idx3-ubyte.gz", train_images, 16 + 60_000 * 784),
+        File("train-labels-idx1-ubyte.gz", train_labels, 8 + 60_000),
+        File("t10k-images-idx3-ubyte.gz", test_images, 16 + 10_000 * 784),
+        File("t10k-labels-idx1-ubyte.gz", test_labels, 8 + 10_000),
+    )
+
+
+SOURCES: Mapping[str, Source] = {
+    "mnist": Source(
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        _idx_files(
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+        "MNIST: LeCun, Cortes and Burges 1998",
+    ),
+    "fashion-mnist": Source(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        _idx_files(
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ),
+        "Fashion-MNIST: Xiao, Rasul and Vollgraf 2017",
+        (
+            "T-shirt/top",
+            "Trouser",
+            "Pullover",
+            "Dress",
+            "Coat",
+            "Sandal",
+            "Shirt",
+            "Sneaker",
+            "Bag",
+            "Ankle boot",
+        ),
+    ),
+    "cifar10": Source(
+        "https://www.cs.toronto.edu/~kriz",
+        (
+            File(
+                "cifar-10-binary.tar.gz",
+                "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+                170_052_171,
+                unpacked=False,
+            ),
+        ),
+        "CIFAR-10: Krizhevsky 2009",
+    ),
+    "cifar100": Source(
+        "https://www.cs.toronto.edu/~kriz",
+        (
+            File(
+                "cifar-100-binary.tar.gz",
+                "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+                168_513_733,
+                unpacked=False,
+            ),
+        ),
+        "CIFAR-100: Krizhevsky 2009",
+    ),
+}
+
+
+def read(name: str, mirror: str | None = None, cache: str | os.PathLike[str] | None = None) -> Dataset:
+    """Give a published dataset, fetching what is not in the cache.
+
+    Args:
+        name: one of ``SOURCES``.
+        mirror: an http(s) address with ``NAME/FILE`` under it; else ``HARDPAN_MIRROR``, else the publisher's.
+        cache: the folder that keeps ``NAME/FILE``; else ``HARDPAN_CACHE``, else the user's cache folder.
+    """
+    source = SOURCES[name]
+    folder = cache_folder(cache) / name
+    address = _address(name, mirror)
+    absent = [file for file in source.files if not _kept(folder / file.name, file)]
+    for file in absent:
+        _fetch(name, f"{address}/{file.name}", folder, file)
+    dataset = _read_kept(folder, [file.name for file in source.files])
+    class_names = source.class_names or dataset.class_names
+    return replace(dataset, name=name, class_names=class_names, source=source.citation)
+
+
+def _read_kept(folder: Path, names: list[str]) -> Dataset:
+    """Read the files whose sums were compared, and no others that may lie beside them."""
+    return idx.read_files(folder, names) if len(names) > 1 else cifar.read(folder / names[0])
+
+
+def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+    """Where downloads are kept: the argument, else ``HARDPAN_CACHE``, else the user's cache folder."""
+    given = os.fspath(cache) if cache is not None else os.environ.get(CACHE_VARIABLE, "")
+    if given:
+        return Path(given).expanduser()
+    import pooch  # here, because only downloads need it
+
+    return Path(pooch.os_cache("hardpan"))
+
+
+def _address(name: str, mirror: str | None) -> str:
+    given = mirror if mirror is not None else os.environ.get(MIRROR_VARIABLE, "")
+    if not given:
+        return SOURCES[name].address
+    if urlsplit(given).scheme not in ("http", "https"):
+        raise InputError(f"mirror must be an http or https address with {name}/ under it; got {given!r}")
+    return f"{given.rstrip('/')}/{name}"
+
+
+def _kept(path: Path, file: File) -> bool:
+    """Whether the cache has the file; a file with another content is refused rather than replaced."""
+    try:
+        if not path.exists():
+            return False
+        got = _sum(path, file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}); check the cache folder") from error
+    if got != file.sha256:
+        raise InputError(f"{path}: has sha256 {got} instead of {file.sha256}; remove it to fetch it again")
+    return True
+
+
+def _sum(path: Path, file: File) -> str:
+    """Sha256 of a file, or of what it unpacks to; no more than its known length is unpacked."""
+    with path.open("rb") as raw:
+        packed = file.unpacked and raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        digest, left = hashlib.sha256(), file.size
+        try:
+            while left > 0 and (piece := stream.read(min(_PIECE, left))):
+                digest.update(piece)
+                left -= len(piece)
+            if stream.read(1):
+                return "of a longer file"
+        except (OSError, EOFError, zlib.error):
+            return "of a damaged file"
+    return digest.hexdigest()
+
+
+def _fetch(name: str, url: str, folder: Path, file: File) -> None:
+    """Download one file by pooch, which keeps it only if our downloader, and so the sum, was content."""
+    import pooch
+    import requests
+
+    def downloader(url: str, output: str, _: Any) -> None:
+        pooch.HTTPDownloader(progressbar=_Progress(file), timeout=30)(url, output, None)
+        got = _sum(Path(output), file)
+        if got != file.sha256:
+            raise InputError(f"{url}: has sha256 {got} instead of {file.sha256}; try another mirror")
+
+    try:
+        with _quiet(pooch.get_logger()):
+            pooch.retrieve(url, known_hash=None, fname=file.name, path=folder, downloader=downloader)
+    except (requests.exceptions.RequestException, OSError) as error:
+        reason = _reason(error)
+        files = ", ".join(item.name for item in SOURCES[name].files)
+        raise InputError(
+            f"{name}: {url} cannot be fetched ({reason}); put {files} into {folder}, or set {MIRROR_VARIABLE} to "
+            f"an address that has {name}/{file.name}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """A few words of an error that may hold a whole chain of others."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"HTTP status {response.status_code}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return {"ConnectionError": "no connection", "ConnectTimeout": "no answer", "ReadTimeout": "no answer"}.get(
+        type(error).__name__, type(error).__name__
+    )
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Keep pooch from advising to note a sum that we have already compared."""
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+class _Progress:
+    """What pooch tells of a download: a line on stderr for a person, and an end to an answer that does not end."""
+
+    def __init__(self, file: File) -> None:
+        self.total = 0
+        self._file, self._got, self._shown = file, 0, -1
+        # gzip makes nothing that matters longer; a tenth more is room for any way of packing.
+        self._most = int(1.1 * file.size) + (1 << 16)
+
+    def update(self, count: int) -> None:
+        """Count bytes that came, and show each per cent once."""
+        self._got += count
+        if self._got > self._most:
+            raise InputError(
+                f"{self._file.name}: the server sends more than {self._most:,} bytes; try another mirror"
+            )
+        share = min(100, 100 * self._got // self.total) if self.total else 0
+        if share > self._shown and sys.stderr.isatty():
+            self._shown = share
+            print(f"\r{self._file.name} {share:3d} %", end="", file=sys.stderr, flush=True)
+
+    def reset(self) -> None:
+        """Begin to count again: pooch counts whole pieces, and sets the sum right at the end."""
+        self._got = 0
+
+    def close(self) -> None:
+        """End the line."""
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+        else:
+            print(f"fetched {self._file.name}, {self._got:,} bytes", file=sys.stderr)
