@@ -46,7 +46,7 @@ def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
 
 def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str, Any]:
     """Estimate within the time limit; memory is measured also where the limit came first."""
-    from hardpan.bayes.gaussian import solve
+    from hardpan.bayes.methods import solve
     from hardpan.bayes.problem import shared_problem
 
     def stop(*_: object) -> None:

@@ -5,9 +5,9 @@ Shared covariance: ``gaussian`` (any method), ``gaussian_curve`` and ``temperatu
 Covariances that differ: ``gaussian(..., covs=...)`` and ``temperatures_for``.
 """
 
+from hardpan.bayes.classifier import decide, posterior
 from hardpan.bayes.detail import GaussianDetail, gaussian_detail
-from hardpan.bayes.gaussian import METHODS, gaussian
-from hardpan.bayes.posterior import decide, posterior
+from hardpan.bayes.methods import METHODS, gaussian
 from hardpan.bayes.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
 
 __all__ = [

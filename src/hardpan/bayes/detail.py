@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
-from hardpan.bayes.gaussian import check_options
 from hardpan.bayes.importance import PairProposal, control_slope
+from hardpan.bayes.methods import check_options
 from hardpan.bayes.problem import Float, Index, SharedProblem, check_temperature, shared_problem
 from hardpan.bayes.sampling import MAX_DRAWS, Outcome, Replicates, interval_factor, replicate
 from hardpan.errors import InputError

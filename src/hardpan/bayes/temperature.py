@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, isotonic_regression
 
-from hardpan.bayes.gaussian import check_options, gaussian, solve
+from hardpan.bayes.methods import check_options, gaussian, solve
 from hardpan.bayes.problem import SharedProblem, check_temperature, shared_problem
 from hardpan.bayes.sampling import MAX_DRAWS
 from hardpan.bayes.unequal import unequal_classes
