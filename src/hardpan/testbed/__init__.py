@@ -1,5 +1,8 @@
 """Many models on two test sets: accuracies, lines, ranks, gaps, and what explains a drop."""
 
+import importlib
+from types import ModuleType
+
 from hardpan.testbed.compare import CompareConfig, Comparison, FitReport, GroupFit, compare
 from hardpan.testbed.crossval import CrossValidated, CrossValidation, cross_validation
 from hardpan.testbed.dates import gap_by_date
@@ -68,3 +71,12 @@ __all__ = [
     "simulate_counts",
     "strategies",
 ]
+
+_ON_FIRST_USE = ("discriminate", "followups", "items", "shared_errors")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import what needs optimisers and classifiers only when it is used."""
+    if name in _ON_FIRST_USE:
+        return importlib.import_module(f"hardpan.testbed.{name}")
+    raise AttributeError(f"module 'hardpan.testbed' has no attribute {name!r}")
