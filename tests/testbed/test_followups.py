@@ -6,6 +6,8 @@ import contextlib
 import csv
 import itertools
 import json
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from typer.testing import CliRunner
 from hardpan.cli import testbed_items
 from hardpan.errors import InputError
 from hardpan.stats import cohen_kappa
-from hardpan.testbed import followups, items, shared_errors
+from hardpan.testbed import followups, gallery, items, shared_errors
 
 RIGHT = np.random.default_rng(0).random((4, 300)) < np.array([[0.9], [0.8], [0.7], [0.6]])
 NAMES = ("a", "b", "c", "d")
@@ -165,6 +167,30 @@ def test_bad_right_is_refused(right: np.ndarray) -> None:
         followups.by_part(NAMES, right, ["x"] * right.shape[-1])
 
 
+def test_sheet_holds_every_image_and_the_png_its_pixels() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 3)).astype(np.uint8)
+    sheet = gallery.contact_sheet(images, columns=2)
+    for i, image in enumerate(images):
+        top, left = 2 + i // 2 * 5, 2 + i % 2 * 6
+        np.testing.assert_array_equal(sheet[top : top + 3, left : left + 4], image)
+    content = gallery.png(sheet)
+    at, found = 8, {}
+    while at < len(content):
+        size, name = struct.unpack(">I4s", content[at : at + 8])
+        body = content[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", content[at + 8 + size : at + 12 + size])[0] == zlib.crc32(name + body)
+        found[name], at = body, at + 12 + size
+    assert struct.unpack(">II", found[b"IHDR"][:8]) == (sheet.shape[1], sheet.shape[0])
+    lines = np.frombuffer(zlib.decompress(found[b"IDAT"]), np.uint8).reshape(sheet.shape[0], -1)
+    np.testing.assert_array_equal(lines[:, 1:].reshape(sheet.shape), sheet)
+    grey = gallery.contact_sheet(np.full((1, 2, 2), 0.5), scale=3)
+    assert grey.shape == (10, 10, 3)
+    assert grey[2, 2].tolist() == [128, 128, 128]
+    for bad in (np.zeros(3), np.full((1, 2, 2), 2.0), np.zeros((0, 2, 2))):
+        with pytest.raises(InputError, match="images must"):
+            gallery.contact_sheet(bad)
+
+
 # The commands
 
 
@@ -240,6 +266,8 @@ def test_other_commands_answer(files: Path) -> None:
     assert len(run(files, "breakdown original.csv --examples examples.csv --by frequency")) == 30  # type: ignore[arg-type]
     assert len(run(files, "breakdown original.csv --images images.npz --by contrast")) == 30  # type: ignore[arg-type]
     assert run(files, "shared-errors original.csv")["kind"] == "Section"  # type: ignore[index]
+    run(files, f"shared-errors original.csv --images images.npz --gallery {files / 'hard.png'}")
+    assert (files / "hard.png").read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize(
@@ -249,6 +277,7 @@ def test_other_commands_answer(files: Path) -> None:
         "items images.npz",
         "items original.npz --model 3pl",
         "breakdown original.csv",
+        "shared-errors original.csv --gallery hard.png",
         "breakdown original.csv --images images.npz --by smell",
         "duplicates original.csv --examples examples.csv --column none",
         "discriminate images.npz others.npz --classifier tree",

@@ -23,7 +23,7 @@ from hardpan.records import Estimate, Section, Table
 from hardpan.report.files import check_writable, write_together
 from hardpan.testbed import columns as tables
 from hardpan.testbed import discriminate as discrimination
-from hardpan.testbed import followups, items, shared_errors
+from hardpan.testbed import followups, gallery, items, shared_errors
 
 MatrixFile = Annotated[
     Path,
@@ -235,6 +235,10 @@ def common_errors(
     matrix: MatrixFile,
     which: Which = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Pairs to show, most alike first.")] = 20,
+    images: Annotated[str | None, typer.Option("--images", help="The set's images, for --gallery.")] = None,
+    sheet: Annotated[
+        Path | None, typer.Option("--gallery", metavar="PNG", help="Write the images that no model gets right.")
+    ] = None,
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
@@ -245,6 +249,8 @@ def common_errors(
         key=lambda pair: -np.nan_to_num(pair.kappa.value, nan=-2.0),
     )
     never = shared_errors.never_right(data.right)
+    if sheet is not None:
+        _write_gallery(sheet, images, never, len(data.ids))
     head = ("first", "second", "both wrong", "if independent", "κ")
     rows = tuple(
         (
@@ -262,6 +268,23 @@ def common_errors(
     estimates = {f"{pair.first} | {pair.second}": pair.kappa for pair in found}
     section = Section("Shared errors", (sentence,), estimates, tables=(Table("Pairs", head, rows), listed))
     emit(section, as_json, Group(_rich(section.tables[0]), Text(sentence)))
+
+
+def _write_gallery(path: Path, images: str | None, rows: NDArray[np.int64], examples: int) -> None:
+    if images is None:
+        raise InputError("--gallery needs --images, the images of the same test set in the same order")
+    pixels = _examples(images)[0]
+    if len(pixels) != examples:
+        raise InputError(
+            f"--images {images} has {len(pixels)} images for {examples} examples; give the same test set"
+        )
+    if len(rows) == 0:
+        raise InputError("some model is right on every example; there is no image for --gallery")
+    scale = max(1, 64 // max(pixels.shape[1:3]))
+    try:
+        records.write_bytes(path, gallery.png(gallery.contact_sheet(pixels[rows[:100]], scale=scale)))
+    except OSError as error:
+        raise InputError(f"--gallery {path}: cannot be written ({error.strerror}); give another place") from error
 
 
 def _by_column(
