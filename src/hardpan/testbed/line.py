@@ -110,10 +110,10 @@ class LineFit:
 def fit_line(
     original: ArrayLike,
     new: ArrayLike,
-    *,
     scale: str = "linear",
     bootstrap: int = 100_000,
     seed: int = 0,
+    *,
     confidence: float = 0.95,
     interval: IntervalKind = "percentile",
     resample: str = "models",
