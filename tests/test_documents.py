@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ["README.md", "docs/commands/audit.md", "docs/commands/bayes-gaussian.md", "docs/commands/testbed.md"]
+DOCUMENTS = [
+    "README.md",
+    "docs/datasets.md",
+    "docs/commands/audit.md",
+    "docs/commands/bayes-gaussian.md",
+    "docs/commands/testbed.md",
+]
 BLOCK = re.compile(r"^```(pycon|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

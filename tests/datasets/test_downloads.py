@@ -179,3 +179,16 @@ def test_names_and_sources_are_the_same_and_sums_are_sums():
         assert source.address.startswith("http")
         for file in source.files:
             assert len(bytes.fromhex(file.sha256)) == 32
+
+
+def test_a_person_sees_how_far_it_is(monkeypatch, capsys):
+    file = downloads.File("some.gz", "0" * 64, 1000)
+    progress = downloads._Progress(file)
+    progress.total = 1000
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    for _ in range(4):
+        progress.update(250)
+    progress.reset()
+    progress.update(1000)
+    progress.close()
+    assert capsys.readouterr().err == "".join(f"\rsome.gz {share:3d} %" for share in (25, 50, 75, 100)) + "\n"

@@ -20,7 +20,9 @@ app = typer.Typer(rich_markup_mode="rich")
 
 @app.command()
 def audit(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset by name (digits), or an npz file.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A dataset by name (digits, mnist, ...), file or folder.")
+    ],
     testbed: Annotated[
         list[str] | None,
         typer.Option(
