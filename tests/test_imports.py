@@ -1,14 +1,19 @@
 """What an import may bring along, seen from a fresh interpreter; and contracts that can fail."""
 
 import configparser
+import importlib
 import importlib.util
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+
+import hardpan
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"torch", "sklearn", "scipy", "numpy", "altair", "vl_convert", "jinja2", "typer", "rich"}
@@ -93,3 +98,16 @@ def test_a_planted_forbidden_import_breaks_a_contract(tmp_path, module, line):
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "broken" in done.stdout.lower()
+
+
+def test_no_public_name_hides_a_module_of_its_package() -> None:
+    # `hardpan.stats.ranks` would be the function or the module, whichever was imported last, and have no page.
+    clashes = []
+    for info in pkgutil.walk_packages(hardpan.__path__, "hardpan."):
+        if info.ispkg:
+            package = importlib.import_module(info.name)
+            modules = {item.name for item in pkgutil.iter_modules(package.__path__)}
+            for name in modules.intersection(getattr(package, "__all__", ())):
+                if not isinstance(getattr(package, name), types.ModuleType):
+                    clashes.append(f"{info.name}.{name}")
+    assert clashes == []

@@ -111,7 +111,7 @@ def test_result_tables_need_totals_and_notice_wrong_ones(tmp_path: Path) -> None
 
 def test_accuracies_in_one_table() -> None:
     rows = [{"model": "a", "original_accuracy": 0.9, "new_accuracy": 80.5, "original_total": 10, "new_total": 200}]
-    from hardpan.testbed.read import as_table
+    from hardpan.testbed.reading import as_table
 
     table = as_table(rows)
     assert isinstance(table, testbed.Counts)

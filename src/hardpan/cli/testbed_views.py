@@ -11,7 +11,7 @@ from rich.text import Text
 
 from hardpan import testbed
 from hardpan.records import Estimate
-from hardpan.testbed.section import headline, line_sentence
+from hardpan.testbed.shown import headline, line_sentence
 
 
 def comparison(report: testbed.Comparison, page: Path | None) -> RenderableType:

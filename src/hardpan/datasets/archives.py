@@ -64,15 +64,17 @@ def read_members(path: Path, wanted: Collection[str]) -> Members:
 
 
 class _Measured(io.BufferedIOBase):
-    """A stream that refuses to be read in absurdly large pieces."""
+    """A stream that refuses to be read in absurdly large pieces, and remembers the last one."""
 
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self._path, self._stream = path, stream
+        self.last = b""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0 or size > _LARGEST_READ:
             raise InputError(f"{self._path}: a header in the archive claims {size:,} bytes; fetch it again")
-        return self._stream.read(size)
+        self.last = self._stream.read(size)
+        return self.last
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         return self._stream.seek(offset, whence)
@@ -95,8 +97,12 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
             gzipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[assignment]
-            with tarfile.open(fileobj=_Measured(path, stream), mode="r:") as archive:
+            measured = _Measured(path, stream)
+            with tarfile.open(fileobj=measured, mode="r:") as archive:
                 yield archive
+            # tarfile takes a cut or a damaged header for the end; the true end is a block of zeros.
+            if measured.last != bytes(tarfile.BLOCKSIZE):
+                raise InputError(f"{path}: ends in the middle of the archive, or is damaged there; fetch it again")
             _drain(path, stream)
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):

@@ -7,6 +7,7 @@ their names), ``split`` ("train" or "test" in every row: the official split) and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hardpan.datasets.memory import check_memory
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
+ROWS_AT_ONCE = 65536
 VECTOR = "features"
 MEANINGS = ("label", "split", "id")
 
@@ -31,7 +33,7 @@ def matches(path: Path) -> bool:
 def read(path: Path) -> Dataset:
     """Read one Parquet file into a dataset of feature vectors (N, d), or refuse it in one sentence.
 
-    The numbers that the footer counts are compared with free memory before any of them are loaded.
+    The rows that the footer counts, and then what the rows hold, are compared with free memory.
     """
     table = _table(path)
     if table.num_rows == 0:
@@ -56,17 +58,32 @@ def _table(path: Path) -> Any:
     try:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
             footer, schema = file.metadata, file.schema_arrow
-            groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
-            values = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
-            if values < 0 or footer.num_rows < 0 or len(set(schema.names)) < len(schema.names):
+            if footer.num_rows < 0 or len(set(schema.names)) < len(schema.names):
                 raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
-            check_memory(path, 8 * max(values, footer.num_rows))
-            table = file.read(use_threads=False)
+            check_memory(path, 8 * footer.num_rows * len(schema.names))
+            table = pyarrow.Table.from_batches(_batches(path, file), schema)
             table.validate(full=True)
+            if table.num_rows != footer.num_rows:
+                raise InputError(
+                    f"{path}: claims {footer.num_rows:,} rows, but holds {table.num_rows:,}; write it again"
+                )
     except (pyarrow.ArrowException, OSError, MemoryError, OverflowError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).partition("\n")[0][:160]
         raise InputError(f"{path}: cannot be read ({reason}); write it again as Parquet") from error
     return table
+
+
+def _batches(path: Path, file: Any) -> Iterator[Any]:
+    """Read some rows after another, and stop where they grow over free memory.
+
+    How long the lists are is known only from the metadata of single columns, and pyarrow ends the whole process
+    where those are damaged; so it is seen in reading.
+    """
+    taken = 0
+    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False):
+        taken += batch.nbytes
+        check_memory(path, taken)
+        yield batch
 
 
 def _vectors(path: Path, column: Any) -> NDArray[Any]:

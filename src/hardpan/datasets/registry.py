@@ -81,6 +81,8 @@ def load(
     if not given or not _exists(path):
         known, readable = ", ".join(names()), ", ".join(FORMATS)
         raise InputError(f"dataset {given!r} is neither a name ({known}) nor a file that exists ({readable})")
+    if not (path.is_dir() or path.is_file()):
+        raise InputError(f"{path}: is neither a file nor a folder, but a pipe or a device; give a file or folder")
     for module in map(_module, FORMATS.values()):
         if module.matches(path):
             read: Dataset = module.read(path)

@@ -11,7 +11,7 @@ from hardpan.ledger.inputs import Answers, read_answers
 from hardpan.ledger.ladder import climb, leaderboard_bound, parse_step, published_bound, suggested_step
 from hardpan.ledger.sealing import new_key, read_key, write_key
 from hardpan.ledger.vault import read_predictions
-from hardpan.ledger.verify import Check, verify
+from hardpan.ledger.verification import Check, verify
 
 __all__ = [
     "Answer",

@@ -3,7 +3,7 @@
 from hardpan.stats.agreement import cohen_kappa, holm, mcnemar, paired_bootstrap
 from hardpan.stats.intervals import clopper_pearson
 from hardpan.stats.lines import bootstrap_lines, fit_lines, from_scale, to_scale
-from hardpan.stats.ranks import kendall_tau, rank_intervals, ranks
+from hardpan.stats.ranking import kendall_tau, rank_intervals, ranks
 from hardpan.stats.resampling import (
     bca_interval,
     bootstrap,

@@ -3,11 +3,10 @@
 import importlib
 from types import ModuleType
 
-from hardpan.testbed.compare import CompareConfig, Comparison, FitReport, GroupFit, compare
+from hardpan.testbed.comparison import CompareConfig, Comparison, FitReport, GroupFit, compare
 from hardpan.testbed.crossval import CrossValidated, CrossValidation, cross_validation
 from hardpan.testbed.dates import gap_by_date
-from hardpan.testbed.decompose import Decomposition, decompose
-from hardpan.testbed.difficulty import (
+from hardpan.testbed.difficulties import (
     Difficulty,
     difficulty,
     difficulty_from_line,
@@ -16,15 +15,16 @@ from hardpan.testbed.difficulty import (
     simulate,
     simulate_counts,
 )
+from hardpan.testbed.gaps import Decomposition, decompose
 from hardpan.testbed.humans import Hardest, Humans, hardest, hardest_of, human_table
 from hardpan.testbed.line import LineFit, fit_line
-from hardpan.testbed.pairs import Pair, Pairs, pairs
+from hardpan.testbed.paired import Pair, Pairs, pairs
 from hardpan.testbed.predictions import SetPredictions, outcomes, set_predictions
-from hardpan.testbed.read import read
+from hardpan.testbed.reading import read
 from hardpan.testbed.redraw import Sampling, sampling_of
 from hardpan.testbed.rows import ModelRow
-from hardpan.testbed.section import provenance, section
-from hardpan.testbed.strategies import Strategies, strategies
+from hardpan.testbed.shown import provenance, section
+from hardpan.testbed.strategy_table import Strategies, strategies
 from hardpan.testbed.tables import Counts, Outcomes, counts_table
 
 __all__ = [

@@ -15,8 +15,8 @@ from hardpan.records import Estimate, record
 from hardpan.stats.agreement import right_or_wrong
 from hardpan.stats.intervals import clopper_pearson
 from hardpan.testbed.columns import Columns, columns_of, numbers, read_columns
-from hardpan.testbed.compare import mean_over_models
-from hardpan.testbed.read import as_table
+from hardpan.testbed.comparison import mean_over_models
+from hardpan.testbed.reading import as_table
 from hardpan.testbed.tables import Outcomes
 
 

@@ -9,7 +9,7 @@ from scipy import special
 
 from hardpan.records import Estimate, record
 from hardpan.stats.intervals import clopper_pearson
-from hardpan.stats.ranks import rank_intervals, ranks
+from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.redraw import Sampling

@@ -12,7 +12,7 @@ from hardpan.testbed.items.scales import (
     kr20,
     one_scale,
 )
-from hardpan.testbed.items.section import ItemSummary, analyse, section
+from hardpan.testbed.items.shown import ItemSummary, analyse, section
 
 __all__ = [
     "Cohort",

@@ -10,8 +10,8 @@ import numpy as np
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.testbed.compare import mean_over_models
-from hardpan.testbed.read import as_table
+from hardpan.testbed.comparison import mean_over_models
+from hardpan.testbed.reading import as_table
 from hardpan.testbed.tables import Counts, Outcomes
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from hardpan.records import Estimate, Interval, record
 from hardpan.stats.intervals import check_confidence, clopper_pearson
-from hardpan.testbed.compare import CompareConfig, compare
+from hardpan.testbed.comparison import CompareConfig, compare
 from hardpan.testbed.line import LineFit
-from hardpan.testbed.read import as_table
+from hardpan.testbed.reading import as_table
 from hardpan.testbed.tables import Counts, Outcomes
 
 

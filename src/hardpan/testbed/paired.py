@@ -10,7 +10,7 @@ import numpy as np
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
-from hardpan.testbed.read import as_table
+from hardpan.testbed.reading import as_table
 from hardpan.testbed.tables import Booleans, Outcomes
 
 MOST_PAIRS = 20_000

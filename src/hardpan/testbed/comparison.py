@@ -10,12 +10,12 @@ import numpy as np
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats.intervals import check_confidence
-from hardpan.stats.ranks import kendall_tau
+from hardpan.stats.ranking import kendall_tau
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
 from hardpan.testbed.dates import gap_by_date, has_dates
-from hardpan.testbed.difficulty import Difficulty
+from hardpan.testbed.difficulties import Difficulty
 from hardpan.testbed.line import LineFit, fit_scales
-from hardpan.testbed.read import as_table
+from hardpan.testbed.reading import as_table
 from hardpan.testbed.redraw import Sampling, sampling_of
 from hardpan.testbed.rows import ModelRow, model_rows
 from hardpan.testbed.tables import Booleans, Counts, Outcomes, excluded_rows

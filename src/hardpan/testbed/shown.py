@@ -12,7 +12,7 @@ import numpy as np
 
 import hardpan
 from hardpan.records import Chart, Estimate, Provenance, Section, Table
-from hardpan.testbed.compare import Comparison
+from hardpan.testbed.comparison import Comparison
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.rows import ModelRow
 
