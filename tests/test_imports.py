@@ -107,7 +107,6 @@ def test_no_public_name_hides_a_module_of_its_package() -> None:
         if info.ispkg:
             package = importlib.import_module(info.name)
             modules = {item.name for item in pkgutil.iter_modules(package.__path__)}
-            for name in modules.intersection(getattr(package, "__all__", ())):
-                if not isinstance(getattr(package, name), types.ModuleType):
-                    clashes.append(f"{info.name}.{name}")
+            names = modules.intersection(getattr(package, "__all__", ()))
+            clashes += [f"{info.name}.{n}" for n in names if not isinstance(getattr(package, n), types.ModuleType)]
     assert clashes == []
