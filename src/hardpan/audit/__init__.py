@@ -1,8 +1,7 @@
 """The audit: one dataset in, one report out.
 
 To add a part, write ``hardpan/audit/NAME.py`` with a function from :class:`Evidence` to :class:`Finding` and add
-its line to ``PARTS``; a part that was given nothing to work on returns None. All parts see the same split and the
-same features.
+its line to ``PARTS``. All parts see the same split and the same features.
 """
 
 from __future__ import annotations
@@ -24,15 +23,25 @@ from hardpan.records import Dataset, Provenance, Section, Tile, record
 from hardpan.report import page
 from hardpan.report.files import write_together
 
-__all__ = ["PARTS", "Audit", "AuditConfig", "Evidence", "Finding", "run"]
+__all__ = ["PARTS", "Audit", "AuditConfig", "Evidence", "Finding", "Part", "run"]
 
 Progress = Callable[[str, float], None]
 
-PARTS: dict[str, Callable[[Evidence], Finding | None]] = {
-    "looking for the floor": floor.find,
-    "comparing models on fresh data": fresh.find,
-    "counting the classes": counts.find,
-}
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an audit: what it is doing, how, and whether it was given what it needs."""
+
+    step: str
+    find: Callable[[Evidence], Finding]
+    wanted: Callable[[AuditConfig], bool] = lambda config: True
+
+
+PARTS = (
+    Part("looking for the floor", floor.find),
+    Part("comparing models on fresh data", fresh.find, lambda config: bool(config.testbed)),
+    Part("counting the classes", counts.find),
+)
 
 # The five numbers of every report, in order; what stands here is shown until a part finds the number.
 TILES = {
@@ -127,11 +136,10 @@ def run(
         dataset = datasets.load(dataset)
     evidence = gather(dataset, config)
     findings = []
-    for number, (name, part) in enumerate(PARTS.items()):
-        report(name, 0.05 + 0.9 * number / len(PARTS))
-        finding = part(evidence)
-        if finding is not None:
-            findings.append(finding)
+    parts = [part for part in PARTS if part.wanted(config)]
+    for number, part in enumerate(parts):
+        report(part.step, 0.05 + 0.9 * number / len(parts))
+        findings.append(part.find(evidence))
     report("writing", 0.95)
     tiles = dict(TILES)
     for finding in findings:

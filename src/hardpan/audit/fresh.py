@@ -10,11 +10,9 @@ from hardpan.records import Tile
 from hardpan.report import numbers
 
 
-def find(evidence: Evidence) -> Finding | None:
-    """Compare the models of the table that ``config.testbed`` names; nothing where it names none."""
+def find(evidence: Evidence) -> Finding:
+    """Compare the models of the table that ``config.testbed`` names."""
     config = evidence.config
-    if not config.testbed:
-        return None
     table = testbed.read(*config.testbed, new=config.testbed_new or None)
     report = testbed.compare(table, seed=config.seed, confidence=config.confidence)
     made = testbed.provenance(report, [Path(path) for path in config.testbed])
