@@ -133,6 +133,12 @@ def write_cifar_archive(folder: Path) -> tuple[Path, Truth]:
     return path, cifar_truth(10)
 
 
+def write_cifar_tar(folder: Path) -> tuple[Path, Truth]:
+    path = folder / "cifar-100-binary.tar"
+    path.write_bytes(tar_bytes(cifar_files(100), "cifar-100-binary"))
+    return path, cifar_truth(100)
+
+
 def write_folder(folder: Path) -> tuple[Path, Truth]:
     names = ("cat", "dog")
     x = np.random.default_rng(3).integers(0, 256, (7, 6, 5, 3), dtype=np.uint8)
@@ -194,6 +200,8 @@ SAMPLES = [
     Sample("cifar10", write_cifar10, header=0),
     Sample("cifar100", write_cifar100, header=0),
     Sample("cifar10 archive", write_cifar_archive, header=512),
+    # What a tar has after its first block of zeros says nothing.
+    Sample("cifar100 tar", write_cifar_tar, header=512, sees_cuts=False),
     # Pillow does not miss the last four bytes of a PNG, the checksum of its empty last chunk.
     Sample("image folder", write_folder, header=33, sees_cuts=False),
     Sample("flat image folder", write_flat_folder, header=33, sees_cuts=False),

@@ -55,6 +55,14 @@ def test_ids_splits_and_dictionaries(tmp_path):
     assert datasets.split(dataset).test.tolist() == [0]
 
 
+def test_other_columns_beside_vectors_become_metadata(tmp_path):
+    columns = {"features": VECTORS, "url": ["x", "y", "z"], "votes": [1, 2, 3], "weight": [0.5, 1.0, 2.0]}
+    metadata = datasets.load(saved(tmp_path, columns)).metadata
+    assert {name: column.tolist() for name, column in metadata.items()} == {
+        name: columns[name] for name in ("url", "votes", "weight")
+    }
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -65,6 +73,7 @@ def test_ids_splits_and_dictionaries(tmp_path):
         ({"features": [1.0, 2.0]}, "must hold lists of numbers; got double"),
         ({"features": [[], []]}, "must hold lists of numbers|must not be empty"),
         ({"features": [[np.nan], [1.0]]}, "row 0 holds NaN"),
+        ({"features": [[1.0], [2.0]], "image": [b"x", b"y"]}, "image must hold text or integers; got binary"),
         ({"a": [1.0, None]}, "a has no value in row 1"),
         ({"a": [1.0, 2.0], "town": ["x", "y"]}, "column 'town' holds string, not numbers"),
         ({"label": [0, 1]}, "holds no features"),

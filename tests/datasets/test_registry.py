@@ -1,5 +1,6 @@
 import importlib
 import inspect
+import os
 
 import numpy as np
 import pytest
@@ -50,3 +51,10 @@ def test_a_file_of_unknown_format_lists_the_formats(tmp_path):
     (tmp_path / "data.xyz").write_text("x")
     with pytest.raises(InputError, match="no reader knows this file or folder; formats: npz"):
         datasets.load(tmp_path / "data.xyz")
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
+    path = tmp_path / "train-images-idx3-ubyte"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        datasets.load(path)

@@ -2,7 +2,8 @@
 
 Features are one column ``features`` of lists, all of one length, or every column of numbers that has no other
 meaning, in the order of the file. Optional columns: ``label`` (class numbers, or text: classes in the order of
-their names), ``split`` ("train" or "test" in every row: the official split) and ``id``.
+their names), ``split`` ("train" or "test" in every row: the official split) and ``id``. What else stands beside
+``features`` becomes metadata.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def read(path: Path) -> Dataset:
     ids = content_ids(x)
     if "id" in table.column_names:
         ids = checked_ids(f"{path}: id", _plain(path, table, "id"), len(x))
-    return Dataset(path.stem, x, ids, labels, class_names, _split(path, table), source=path.name)
+    others = [name for name in table.column_names if listed and name not in (VECTOR, *MEANINGS)]
+    metadata = {name: _plain(path, table, name) for name in others}
+    return Dataset(path.stem, x, ids, labels, class_names, _split(path, table), metadata, source=path.name)
 
 
 def _table(path: Path) -> Any:
@@ -156,18 +159,18 @@ def _split(path: Path, table: Any) -> NDArray[np.str_] | None:
 
 
 def _plain(path: Path, table: Any, name: str) -> NDArray[Any]:
-    """A column of integers or text as NumPy has it, dictionaries undone."""
+    """A column of numbers or text as NumPy has it, dictionaries undone."""
     import pyarrow
 
     column = table.column(name)
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
-    if pyarrow.types.is_integer(kind):
+    if pyarrow.types.is_integer(kind) or (name not in MEANINGS and _is_number(kind)):
         return np.asarray(column.to_numpy())
     if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
         return np.array(column.to_pylist(), dtype=np.str_)
-    raise InputError(f"{path}: {name} must hold text or integers; got {kind}")
+    raise InputError(f"{path}: {name} must hold text or integers; got {kind}: change it or drop the column")
 
 
 def _is_number(kind: Any) -> bool:
