@@ -193,9 +193,9 @@ def page(result: BayesFigure1) -> str:
         f"(seeds 0 to {result.runs - 1}, relative tolerance {result.rtol:g}).",
         "",
         f"- `hdr`, the paper's method, follows the curve over its whole length, to {worst['hdr']:.2g} relative in "
-        "the worst of all runs. The band is as wide as the tolerance allows, and narrows with the square root of the "
-        "draws. It holds for rare errors, too, because the regions of wrong decisions are integrated themselves; a "
-        "probability of right decisions subtracted from 1 would not show them.",
+        "the worst of all runs. The band is as wide as the tolerance allows, and narrows with the root of the "
+        "number of draws. It holds for rare errors, too, because the regions of wrong decisions are integrated "
+        "themselves; a probability of right decisions subtracted from 1 would not show them.",
         f"- `importance` is at most {worst['importance']:.1g} off: for two classes its weights are all equal, so "
         "that only rounding is left, and every run gives the same number.",
         "",
