@@ -41,7 +41,7 @@ def test_the_audit_of_digits(digits):
         "Drop on fresh data",
     ]
     assert all(tile.detail for tile in digits.tiles)
-    assert digits.headline.startswith("On digits the lowest possible error lies at")
+    assert digits.headline.startswith("On digits the lowest possible error is at most")
 
 
 def test_the_report_is_read_back_and_is_the_same_every_time(digits):

@@ -30,6 +30,10 @@ INTEGRAL_ALONE = (
     "The interval of the Gaussian model is that of its integral alone; it says nothing of how well the model fits "
     "these data."
 )
+OWN_FEATURES = (
+    "Both estimates of the floor look at the features as they are; of images, at single pixels. A classifier that "
+    "learns features of its own may err far less, and then they are wrong."
+)
 METHOD = (
     "The floor, or Bayes error, is the error of the best classifier that can exist: E = 1 − ∫ maxₖ πₖ pₖ(x) "
     "dx, with πₖ the share of class k and pₖ its density. No amount of training gets below it on data of this "
@@ -90,17 +94,19 @@ def find(evidence: Evidence) -> Finding:
         tables=(_table(weighed),),
         warnings=measured.warnings,
     )
-    left = numbers.percent_range(weighed.low, weighed.high)
+    most = numbers.percent(weighed.high, weighed.high / 20)
     made = numbers.estimate(classifiers[best])
     tiles = {
         "floor": Tile(
-            "Floor", left, "The lowest possible error lies here, as far as the evidence on this page goes."
+            "Floor",
+            f"at most {most}",
+            f"The lowest possible error; the limit of {weighed.high_from}. Only an assumption gives a lower end.",
         ),
         "best": Tile("Best classifier here", made.partition(" (")[0], f"{best} on the test part: {made}."),
     }
     headline = (
-        f"On {evidence.dataset.name} the lowest possible error lies at {left}, as far as simple evidence tells; "
-        f"the best simple classifier here gets {made} wrong."
+        f"On {evidence.dataset.name} the lowest possible error is at most {most}, as far as simple classifiers "
+        f"show; the best of them gets {made} wrong."
     )
     return Finding(section, tiles, headline, (weighed.sentence,), METHOD, CITATIONS)
 
@@ -117,7 +123,10 @@ def measure(evidence: Evidence) -> Measured:
         confidence=evidence.config.confidence,
     )
     floors, classifiers = {NEIGHBOUR_BOUND: bracket.lower}, {NEIGHBOUR: bracket.error}
-    warnings = [f"The lower end of the nearest-neighbour bracket assumes {bracket.lower_assumption}."]
+    warnings = [
+        OWN_FEATURES,
+        f"The nearest-neighbour bound assumes {bracket.lower_assumption}.",
+    ]
     if len(split.test) < SMALL_TEST:
         warnings.append(f"The test part has only {len(split.test):,} examples, so all intervals here are wide.")
     try:
@@ -210,17 +219,17 @@ def intervals(weighed: verdict.Verdict, classifiers: dict[str, Estimate]) -> Cha
     wide = _wide(
         [item.estimate.value for item in weighed.weighings] + [item.value for item in classifiers.values()]
     )
-    left = numbers.percent_range(weighed.low, weighed.high)
     told = "; ".join(f"{row['name']} {numbers.percent(float(str(row['value'])))}" for row in rows)
     return Chart(
         "intervals",
         "Estimates of the floor, and the errors that classifiers make",
         tuple(rows),
-        f"{told}. What is left for the floor: {left}. {weighed.sentence}",
+        f"{told}. The floor is at most {numbers.percent(weighed.high, weighed.high / 20)}. {weighed.sentence}",
         {
             "x_title": "error",
             "log": wide,
-            "bracket": (weighed.low, weighed.high),
+            # From 0: no evidence bounds the floor from below, only assumptions do.
+            "bracket": (0.0, weighed.high),
         },
     )
 
@@ -232,19 +241,17 @@ def _wide(values: list[float]) -> bool:
 
 
 def _sentences(weighed: verdict.Verdict, best: str, error: Estimate) -> tuple[str, ...]:
-    left = numbers.percent_range(weighed.low, weighed.high)
     level = f"{100 * weighed.confidence:g} %"
-    lower = (
-        f"Its lower end comes from: {weighed.low_from}."
-        if weighed.low_from
-        else "No estimate bounds it from below."
-    )
+    lower = "No evidence bounds the floor from below; that takes an assumption."
+    if weighed.low_from:
+        left = numbers.percent_range(weighed.low, weighed.high)
+        lower += f" With that of the estimate “{weighed.low_from}” it lies at {left}."
     share = math.floor(1 / max(weighed.high, 1e-12))
     return (
         f"{best} gets {numbers.estimate(error)} of the test part wrong. The best classifier that can exist "
         f"gets at most {numbers.percent(weighed.high, weighed.high / 20)} wrong (confidence {level}): one in "
         f"{share:,} examples or fewer.",
-        f"What is left for the floor is {left}. {lower} Its upper end is the limit of: {weighed.high_from}.",
+        lower,
         *(item.sentence for item in weighed.weighings),
     )
 

@@ -181,7 +181,10 @@ def _summary(weighings: tuple[Weighing, ...], best: str) -> str:
     if not weighings:
         return f"There is no estimate of the floor; {best} gives the ceiling."
     if not refuted:
-        return "Nothing is refuted: no classifier here makes surely fewer errors than the floor allows."
+        return (
+            "Nothing is refuted: no classifier here is surely better than the estimates of the floor allow. "
+            "A better one still may be."
+        )
     left = f"Standing: {_joined(standing)}." if standing else "No estimate of the floor is left."
     return f"Refuted: {_joined(refuted)}, by the held-out error of {best}. {left}"
 

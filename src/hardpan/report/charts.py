@@ -184,7 +184,7 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("floor", "estimate of the floor"),
         ("ceiling", "error that a classifier makes: a ceiling"),
         ("refuted", "refuted"),
-        ("shade", "what is left"),
+        ("shade", "not refuted"),
     ),
 }
 """What the colours of a drawing mean: a field of the palette, and words."""
