@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "audits" / "digits" / "index.html"
 PICTURE = ROOT / "docs" / "images" / "audit-digits.png"
-WIDTH, HEIGHT = 1100, 1640
+WIDTH, HEIGHT = 1100, 1820
 
 
 def take(page_path: Path, picture: Path) -> None:
