@@ -211,6 +211,19 @@ def test_rare_errors_are_the_union_of_pairs() -> None:
     assert estimate.value == pytest.approx(expected, rel=1e-6)
 
 
+def test_what_the_draws_cannot_show_is_in_the_interval() -> None:
+    # Three classes meet so rarely (once in some 10⁸ draws) that all weights are equal; the truth is a little lower.
+    lengths, priors = (11.0, 12.0), (0.7, 0.9)
+    means, weights = truth.lattice_problem(lengths, priors)
+    errors = [float(truth.two_classes(d, p)) for d, p in zip(lengths, priors, strict=True)]
+    expected = errors[0] + errors[1] - errors[0] * errors[1]
+    for seed in range(5):
+        estimate = bayes.gaussian(means, priors=weights, seed=seed)
+        assert estimate.stderr < 1e-9 * estimate.value
+        assert estimate.low <= expected <= estimate.high * (1 + 1e-12)
+        assert estimate.high - estimate.low < 1e-3 * estimate.value
+
+
 def test_the_cap_is_said() -> None:
     estimate = bayes.gaussian(3 * np.eye(10), rtol=1e-6, max_draws=10_000)
     assert estimate.n <= 10_000

@@ -94,7 +94,7 @@ def run(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX
         rtol=rtol,
         max_draws=max_draws,
     )
-    return Outcome(proposal.log_total, result, left_out=float(tails[kept - 1]))
+    return Outcome(proposal.log_total, result, left_out=float(tails[kept - 1]), bounds=(0.0, 1.0))
 
 
 def chernoff_points(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:

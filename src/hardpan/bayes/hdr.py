@@ -62,7 +62,8 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
         for part in _blocks(len(first), problem):
             regions = _regions(problem, proposal, first[part], second[part])
             walks.append(_Walk(regions, np.random.default_rng([seed, len(walks)]), right=first is second))
-    steps = _STEPS
+    in_one_step = sum(walk.chains for walk in walks)
+    steps = max(1, min(_STEPS, max_draws // in_one_step))
     while True:
         shares = sum(walk.go_on(steps, proposal.log_union) for walk in walks)
         draws = sum(walk.draws for walk in walks)
@@ -113,6 +114,7 @@ class _Walk:
         else:
             self._shifts, self._values = _subset_simulation(regions, generator)
         self._hits = np.zeros((len(self._values), len(regions.offsets), REPLICATES))
+        self.chains = sum(values.shape[0] * values.shape[1] for values in self._values)
 
     def go_on(self, steps: int, log_union: float) -> Float:
         """Make more steps in every chain; the share of E / W that these regions have by now, per replicate."""

@@ -48,6 +48,11 @@ class PairProposal:
         self._class_cdf = _cdf(np.exp(self.log_priors))
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Between which the mean weight lies, in units of W."""
+        return 2 / len(self.log_priors), 1.0
+
+    @property
     def n_normal(self) -> int:
         """Normals that one draw needs; it needs two uniforms besides."""
         return int(self.coordinates.shape[1])
@@ -121,7 +126,7 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
         rtol=rtol,
         max_draws=max_draws,
     )
-    return Outcome(proposal.log_union, result, ceiling=1.0)
+    return Outcome(proposal.log_union, result, bounds=proposal.bounds)
 
 
 def control_slope(proposal: PairProposal, seed: int) -> float:

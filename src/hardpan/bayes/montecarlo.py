@@ -42,7 +42,7 @@ def run(problem: SharedProblem | UnequalClasses, *, seed: int, rtol: float, max_
         max_draws=max_draws,
         net=False,
     )
-    return Outcome(0.0, result, ceiling=1.0)
+    return Outcome(0.0, result, bounds=(0.0, 1.0))
 
 
 _NOWHERE = np.zeros(1)  # a draw without condition goes in no direction

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -29,6 +29,7 @@ _BLOCK_NUMBERS = 2**19  # numbers in one (draws, width) array: 4 MB, which stays
 
 _CARRIERS = 300  # draws that must carry the spread before its estimate is believed ...
 _CARRIER_DRAWS = 2**16  # ... but no more draws than this are made for that reason alone
+_UNSEEN = 3.0  # the rule of three: an event not seen in n draws has probability below 3/n at 95 %
 
 # From uniforms (n, u) and normals (n, m) of n draws to the first integrand at each (n,), and sums of others (q,).
 Integrands = Callable[[Float, Float], tuple[Float, Float]]
@@ -61,11 +62,12 @@ class Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replicates:
-    """Means of each replicate (R, q), how many draws were made in all, and whether rtol was reached."""
+    """Means of each replicate (R, q), all draws, whether rtol was reached, and whether the spread is believable."""
 
     means: Float
     draws: int
     reached: bool
+    resolved: bool = True
 
     @property
     def value(self) -> Float:
@@ -97,10 +99,12 @@ class _Spread:
         self._absolute += float(gap.sum())
         self._squared += float(gap @ gap)
 
-    def believable(self, draws: int) -> bool:
+    def is_rounding(self, draws: int) -> bool:
         assert self._centre is not None
-        rounding = draws * (1e-14 * self._centre) ** 2
-        return self._squared <= rounding or self._absolute**2 >= _CARRIERS * self._squared
+        return self._squared <= draws * (1e-14 * self._centre) ** 2
+
+    def is_carried(self, draws: int) -> bool:
+        return not self.is_rounding(draws) and self._absolute**2 >= _CARRIERS * self._squared
 
 
 def replicate(
@@ -134,10 +138,11 @@ def replicate(
                 spread.add(first)
         made = wanted
         assert totals is not None
-        result = Replicates(totals / made, made * REPLICATES, reached=False)
-        enough = result.draws >= _CARRIER_DRAWS or spread.believable(result.draws)
+        draws = made * REPLICATES
+        result = Replicates(totals / made, draws, reached=False, resolved=spread.is_carried(draws))
+        enough = result.resolved or spread.is_rounding(draws) or draws >= _CARRIER_DRAWS
         if enough and result.stderr[0] <= rtol * abs(result.value[0]):
-            return Replicates(result.means, result.draws, reached=True)
+            return replace(result, reached=True)
         if 2 * made * REPLICATES > max_draws:
             return result
         wanted = 2 * made
@@ -151,13 +156,13 @@ class Outcome:
         log_scale: kept as a logarithm, because errors get smaller than floats do.
         replicates: None for a closed form, whose mean is 1.
         left_out: bound on what the mean leaves out; it is added to the upper end of the interval.
-        ceiling: known upper bound on the mean, which the upper end respects.
+        bounds: between which the first integrand lies at every draw; the mean, too.
     """
 
     log_scale: float
     replicates: Replicates | None = None
     left_out: float = 0.0
-    ceiling: float = math.inf
+    bounds: tuple[float, float] = (0.0, math.inf)
 
     def estimate(self, *, method: str, seed: int, rtol: float) -> Estimate:
         """The error as an estimate, with notes on what a reader has to know."""
@@ -166,8 +171,7 @@ class Outcome:
         if self.replicates is not None:
             mean, error = float(self.replicates.value[0]), float(self.replicates.stderr[0])
             draws = self.replicates.draws
-            reach = interval_factor(len(self.replicates.means)) * error
-            low, high = max(mean - reach, 0.0), max(min(mean + reach, self.ceiling), mean)
+            low, high = self._interval(self.replicates, mean, error)
             if not self.replicates.reached:
                 share = error / mean if mean > 0 else math.inf
                 notes.append(
@@ -191,6 +195,16 @@ class Outcome:
             tuple(notes),
             log10,
         )
+
+    def _interval(self, replicates: Replicates, mean: float, error: float) -> tuple[float, float]:
+        reach = interval_factor(len(replicates.means)) * error
+        low, high = mean - reach, mean + reach
+        if not replicates.resolved:
+            # What differs from the rest is rarer than the draws can show: at most 3/n of them, at 95 %.
+            unseen = _UNSEEN / replicates.draws
+            low -= unseen * (mean - self.bounds[0])
+            high += unseen * (self.bounds[1] - mean) if math.isfinite(self.bounds[1]) else 0.0
+        return min(max(low, self.bounds[0]), mean), max(min(high, self.bounds[1]), mean)
 
 
 def interval_factor(n_replicates: int) -> float:
