@@ -136,7 +136,7 @@ def different_table() -> dict[str, Any]:
         "gx2: norm_err with the boundary from norm_class_opt_bd, default method, covariances as matrices; hardpan: "
         "method='chernoff' with the diagonals",
         "relative deviation from the closed form for concentric classes, else (gx2) from hardpan's estimate",
-        "gx2 is built for two classes, and the quicker one where all variances differ, the more so the smaller rtol is",
+        "gx2 is built for two classes, and quicker where all variances differ, the more so the smaller rtol is",
     ]
     return harness.table("Two classes, different covariances", rows, seed=SEED, notes=notes)
 
