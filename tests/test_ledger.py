@@ -7,6 +7,8 @@ import json
 import math
 import multiprocessing
 import os
+import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -330,6 +332,18 @@ def test_any_change_of_one_byte_of_the_log_is_seen(used_book: Path, place: float
     finally:
         path.write_bytes(content)
     assert ledger.verify(used_book).ok
+
+
+@pytest.mark.parametrize("spelling", [str.upper, lambda text: f"{text[:2]} {text[2:]}"])
+def test_a_signature_spelled_otherwise_is_seen(used_book: Path, spelling: Callable[[str], str]) -> None:
+    path = used_book / chain.LOG
+    content = path.read_text()
+    signature = next(text for text in re.findall(r'"signature":"([0-9a-f]+)"', content) if spelling(text) != text)
+    try:
+        path.write_text(content.replace(signature, spelling(signature)))
+        assert not ledger.verify(used_book).ok
+    finally:
+        path.write_text(content)
 
 
 @pytest.mark.parametrize("name", [chain.HEADER, chain.HEAD, chain.SEALED])
