@@ -42,8 +42,8 @@ def run() -> dict[str, Any]:
         "bias in sd: mean of the estimates less the truth, in standard errors of that mean",
         "chernoff on equidistant means has equal covariances, where the truth is known",
         "in the box at 2e-8 three classes meet once in some 10⁸ draws, and most runs see none of it: there the "
-        "interval is widened by the rule of three; before that rule it was too narrow by 7e-9 of the value, and held "
-        "the truth in 1.6 % of the runs",
+        "interval is widened by the rule of three; before that rule it was too narrow by 7e-9 of the value, and "
+        "held the truth in 1.6 % of the runs",
     ]
     return harness.table("Coverage of 95 % intervals", rows, seed=0, notes=notes)
 
