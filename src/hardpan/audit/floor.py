@@ -1,4 +1,4 @@
-"""The second part of an audit: how low can the error go?"""
+"""How low can the error go: estimates of the floor, weighed against the errors that classifiers make."""
 
 from __future__ import annotations
 
