@@ -1,4 +1,4 @@
-"""The first part of an audit: what is in the dataset."""
+"""What is in the dataset: how many examples each class has, and in which part of the split."""
 
 from __future__ import annotations
 
