@@ -49,7 +49,7 @@ clean:  ## remove everything that these commands made, the environment too
 
 # A stamp is newer than the files that decide what is installed, so a second run installs nothing.
 $(STAMPS)/base: pyproject.toml constraints.txt scripts/environment
-	@sh scripts/environment $(VENV)
+	@sh scripts/environment $(VENV) torch
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/test $(STAMPS)/check $(STAMPS)/docs $(STAMPS)/bench: pyproject.toml constraints.txt scripts/environment
