@@ -9,6 +9,8 @@
 Anything else that escapes is a bug (exit code 1). Ctrl-C gives exit code 130.
 """
 
+from __future__ import annotations
+
 
 class HardpanError(Exception):
     """Base of every exception that hardpan raises on purpose."""
@@ -23,3 +25,8 @@ class MissingExtra(HardpanError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed; run: pip install 'hardpan[{extra}]'")
+        self._given = (package, extra)
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        # Workers send their exceptions back pickled; without this it would be made again from its message alone.
+        return type(self), self._given
