@@ -1,0 +1,136 @@
+"""Checkpoints: tensors as safetensors, the rest as JSON that holds the hash of the tensors and comes last.
+
+A folder keeps two generations. What a killed run left half done has no JSON that names it and does not exist; a
+file that was damaged later is found by its hash, and the generation before it is used. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as tensors_to_bytes
+from torch import Tensor
+
+from hardpan.errors import InputError
+from hardpan.records import write_bytes, write_text
+
+LATEST, BEFORE = "checkpoint.json", "checkpoint-before.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a run needs to go on: named tensors on the CPU, and a state of plain JSON values."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save_checkpoint(
+    folder: str | os.PathLike[str], *, tensors: Mapping[str, Tensor], state: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint; the one before it stays until the next.
+
+    Args:
+        folder: made where it is missing; belongs to one run.
+        tensors: names and tensors of any device.
+        state: plain JSON values (numbers may be NaN: they come back as NaN).
+
+    Example:
+        >>> import tempfile, torch
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     save_checkpoint(place, tensors={"w": torch.ones(2)}, state={"epoch": 3})
+        ...     load_checkpoint(place)
+        Checkpoint(tensors={'w': tensor([1., 1.])}, state={'epoch': 3})
+    """
+    folder = Path(folder)
+    # Copies: safetensors refuses tensors that share memory, and tied weights do.
+    whole = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+    content = tensors_to_bytes(whole)
+    digest = hashlib.sha256(content).hexdigest()
+    body = json.dumps(dict(state), sort_keys=True)
+    marker = {
+        "kind": "checkpoint",
+        "schema": 1,
+        "tensors": f"{digest[:32]}.safetensors",
+        "sha256": digest,
+        "state_sha256": hashlib.sha256(body.encode()).hexdigest(),
+        "state": json.loads(body),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(folder / f"{digest[:32]}.safetensors", content)
+        latest = folder / LATEST
+        if _names_tensors(latest):
+            write_bytes(folder / BEFORE, latest.read_bytes())
+        write_text(latest, json.dumps(marker, indent=1) + "\n")
+        _remove_unnamed(folder)
+    except OSError as error:
+        raise InputError(
+            f"{folder}: checkpoint cannot be written ({error.strerror or error}); the one before it is whole: "
+            "make room or give another folder, and run the same command again"
+        ) from error
+
+
+def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
+    """Read the newest whole checkpoint of a folder, or None where there is none yet.
+
+    Raises:
+        InputError: there are checkpoints, and none of them is whole.
+    """
+    folder = Path(folder)
+    markers = [path for path in (folder / LATEST, folder / BEFORE) if path.exists()]
+    for path in markers:
+        found = _read(path)
+        if found is not None:
+            return found
+    if markers:
+        raise InputError(f"{folder}: its checkpoints are damaged; remove the folder to begin again")
+    return None
+
+
+def _read(path: Path) -> Checkpoint | None:
+    """Read what a marker names, or None where marker or tensors are not what was written."""
+    try:
+        marker = json.loads(path.read_text(encoding="utf-8"))
+        state, name = marker["state"], str(marker["tensors"])
+        body = json.dumps(state, sort_keys=True)
+        if hashlib.sha256(body.encode()).hexdigest() != marker["state_sha256"] or Path(name).name != name:
+            return None
+        content = (path.parent / name).read_bytes()
+        if hashlib.sha256(content).hexdigest() != marker["sha256"]:
+            return None
+        return Checkpoint(dict(tensors_from_bytes(content)), state)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError):
+        return None
+
+
+def _names_tensors(marker: Path) -> bool:
+    """Whether a marker can be kept as the generation before: it is read, and the file it names is there."""
+    try:
+        name = str(json.loads(marker.read_text(encoding="utf-8"))["tensors"])
+        return (marker.parent / name).is_file()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _remove_unnamed(folder: Path) -> None:
+    """Remove tensors that no marker names, and what killed writers left."""
+    named = set()
+    for marker in (folder / LATEST, folder / BEFORE):
+        if marker.exists():
+            try:
+                named.add(json.loads(marker.read_text(encoding="utf-8"))["tensors"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    for path in folder.iterdir():
+        left_behind = path.name.startswith(".") and (".safetensors." in path.name or ".json." in path.name)
+        if (path.suffix == ".safetensors" and path.name not in named) or left_behind:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,104 @@
+"""Several processes that train one model: started by torchrun, gradients averaged by all-reduce.
+
+Gloo on CPUs, NCCL on GPUs. Each process works on its share of every batch; means over equal shares are the means of
+the whole batch, so the model is that of one process up to rounding. Several GPUs are unmeasured so far.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def rank() -> int:
+    """The number of this process among those of the run; 0 where there is one."""
+    return dist.get_rank() if _running() else 0
+
+
+def world_size() -> int:
+    """How many processes the run has."""
+    return dist.get_world_size() if _running() else 1
+
+
+def is_main() -> bool:
+    """Whether this is the process that writes files and shows progress."""
+    return rank() == 0
+
+
+def launched() -> bool:
+    """Whether torchrun started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+@contextmanager
+def process_group(device: torch.device) -> Iterator[None]:
+    """Join the processes that torchrun started, for the length of the block; does nothing in a single process."""
+    if not launched() or _running():
+        yield
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def all_reduce_mean(tensors: Iterable[Tensor]) -> None:
+    """Replace tensors of one dtype by their means over all processes, in one message."""
+    items = list(tensors)
+    if world_size() == 1 or not items:
+        return
+    joined = torch.cat([item.detach().reshape(-1) for item in items])
+    dist.all_reduce(joined)
+    joined /= world_size()
+    _spread(joined, items)
+
+
+def mean_values(values: Mapping[str, float]) -> dict[str, float]:
+    """Give the means over all processes of named numbers; every process names the same."""
+    if world_size() == 1:
+        return dict(values)
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    joined = torch.tensor(list(values.values()), dtype=torch.float64, device=device)
+    all_reduce_mean([joined])
+    return dict(zip(values, joined.tolist(), strict=True))
+
+
+def broadcast(tensors: Iterable[Tensor]) -> None:
+    """Give every process the tensors of the main one."""
+    if world_size() > 1:
+        for item in tensors:
+            dist.broadcast(item.detach(), src=0)
+
+
+def average_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
+    """Replace the gradients of trained parameters by their means over all processes."""
+    all_reduce_mean([item.grad for item in parameters if item.grad is not None])
+
+
+def average_buffers(model: torch.nn.Module) -> None:
+    """Replace a model's float buffers (batch statistics) by their means over all processes."""
+    all_reduce_mean([item for item in model.buffers() if item.is_floating_point()])
+
+
+def barrier() -> None:
+    """Wait for every process."""
+    if world_size() > 1:
+        dist.barrier()
+
+
+def _spread(joined: Tensor, items: Sequence[Tensor]) -> None:
+    place = 0
+    with torch.no_grad():
+        for item in items:
+            item.copy_(joined[place : place + item.numel()].view_as(item))
+            place += item.numel()
+
+
+def _running() -> bool:
+    return dist.is_available() and dist.is_initialized()

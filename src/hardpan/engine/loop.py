@@ -1,0 +1,237 @@
+"""The loop of every training run: epochs, exact resume, early stop, a stop at NaN, and progress."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from hardpan.engine.checkpoints import load_checkpoint, save_checkpoint
+from hardpan.engine.distributed import barrier, is_main, mean_values
+from hardpan.errors import InputError
+
+Progress = Callable[[str, float], None]
+
+BEST = "best/"
+SECONDS_BETWEEN_REPORTS = 1.0
+
+
+class Diverged(InputError):
+    """The loss is no longer a number; the message says what was kept and what to change."""
+
+
+class Task(Protocol):
+    """What the loop trains. Only :meth:`means` and :meth:`end_epoch` may wait for the device."""
+
+    steps: int
+    """Steps an epoch."""
+    examples_per_step: int
+    """Examples that one step uses, over all processes: the speed counts them."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Prepare epoch 0, 1, ...; what is random in it depends on seed and epoch alone, or is in the tensors."""
+
+    def step(self, index: int) -> None:
+        """Start step 0, 1, ... of the epoch."""
+
+    def means(self) -> dict[str, float]:
+        """Give this process's means of this epoch so far (``loss`` is one of them), without asking the others."""
+
+    def end_epoch(self, epoch: int) -> dict[str, float]:
+        """Evaluate and record after an epoch; what it gives goes into the history beside the means."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Give everything that an exact resume needs: weights, optimiser, schedule, average."""
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Go on where :meth:`tensors` was taken."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """Give what is kept of the best epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
+    """How long a run goes on, and what it keeps.
+
+    Attributes:
+        epochs: how many epochs at most.
+        checkpoint_every: a checkpoint after every so many epochs, and always after the last.
+        monitor: the value of the history that says which epoch is best (smaller is better); empty: none is.
+        patience: stop when so many epochs in a row were not better than the best; 0: never.
+    """
+
+    epochs: int
+    checkpoint_every: int = 1
+    monitor: str = ""
+    patience: int = 0
+
+
+@dataclass(slots=True)
+class History:
+    """What a run did.
+
+    Attributes:
+        epochs: the values of every epoch, in order.
+        best_epoch: the number of the best one (-1: none was asked for).
+        best_weights: what the task kept of it.
+        stopped: why it ended: ``epochs`` (all were run) or ``patience``.
+        resumed_at: the first epoch that this call ran itself.
+    """
+
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int = -1
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    stopped: str = ""
+    resumed_at: int = 0
+
+
+def run_epochs(
+    task: Task,
+    config: LoopConfig,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    label: str = "",
+) -> History:
+    """Train a task to its end, from its last checkpoint where there is one.
+
+    An epoch is evaluated and recorded before its checkpoint is written: a run that is killed between the two trains
+    that epoch again, to the same numbers.
+
+    Args:
+        task: what is trained.
+        config: how long.
+        folder: where checkpoints go; None keeps none.
+        settings: plain JSON values that decide the numbers; a checkpoint made with others is refused.
+        progress: called about once a second with a line (speed, means, time left) and the fraction done.
+        label: what the line begins with.
+
+    Returns:
+        The history of the whole run, epochs before a resume included.
+
+    Raises:
+        Diverged: a mean is NaN or infinite; the last checkpoint is from before.
+    """
+    if config.epochs < 1 or config.checkpoint_every < 1 or config.patience < 0:
+        raise InputError(
+            f"epochs and checkpoint_every must be at least 1 and patience at least 0; got {config.epochs}, "
+            f"{config.checkpoint_every} and {config.patience}"
+        )
+    history = _resume(task, folder, settings)
+    clock = _Clock(task, config.epochs, history.resumed_at, progress if is_main() else None, label)
+    for epoch in range(len(history.epochs), config.epochs):
+        if history.stopped:
+            break
+        task.begin_epoch(epoch)
+        for index in range(task.steps):
+            task.step(index)
+            if clock.due():
+                clock.report(epoch, index + 1, _finite(task.means(), epoch, folder))
+        values = _finite(mean_values(task.means()), epoch, folder)
+        values |= _finite(task.end_epoch(epoch), epoch, folder)
+        history.epochs.append(values)
+        _judge(task, config, history, values)
+        clock.report(epoch, task.steps, values)
+        last = epoch + 1 == config.epochs or bool(history.stopped)
+        if folder is not None and (last or (epoch + 1) % config.checkpoint_every == 0):
+            _save(task, folder, settings, history)
+    history.stopped = history.stopped or "epochs"
+    return history
+
+
+def _judge(task: Task, config: LoopConfig, history: History, values: Mapping[str, float]) -> None:
+    """Keep the weights of an epoch that is the best so far; stop where none has been better for long enough."""
+    if not config.monitor:
+        return
+    if config.monitor not in values:
+        raise InputError(f"monitor must be one of {', '.join(values)}; got {config.monitor!r}")
+    epoch = len(history.epochs) - 1
+    if history.best_epoch < 0 or values[config.monitor] < history.epochs[history.best_epoch][config.monitor]:
+        history.best_epoch = epoch
+        history.best_weights = {name: item.detach().cpu().clone() for name, item in task.weights().items()}
+    elif config.patience and epoch - history.best_epoch >= config.patience:
+        history.stopped = "patience"
+
+
+def _save(task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any] | None, history: History) -> None:
+    if is_main():
+        tensors = task.tensors() | {BEST + name: item for name, item in history.best_weights.items()}
+        state = {
+            "history": history.epochs,
+            "best_epoch": history.best_epoch,
+            "stopped": history.stopped,
+            "settings": dict(settings or {}),
+        }
+        save_checkpoint(folder, tensors=tensors, state=state)
+    barrier()
+
+
+def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> History:
+    found = None if folder is None else load_checkpoint(folder)
+    if found is None:
+        return History()
+    kept, wanted = found.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
+    for name in sorted({*kept, *wanted}):
+        if kept.get(name) != wanted.get(name):
+            raise InputError(
+                f"{os.fspath(folder or '')}: holds a run with {name} = {kept.get(name)!r}, and "
+                f"{wanted.get(name)!r} was asked for; give the same settings to go on with it, or another folder"
+            )
+    task.load_tensors({name: item for name, item in found.tensors.items() if not name.startswith(BEST)})
+    best = {name.removeprefix(BEST): item for name, item in found.tensors.items() if name.startswith(BEST)}
+    epochs = [dict(values) for values in found.state["history"]]
+    return History(epochs, found.state["best_epoch"], best, found.state["stopped"], len(epochs))
+
+
+def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None) -> dict[str, float]:
+    for name, value in values.items():
+        if not math.isfinite(value):
+            kept = (
+                "no checkpoint is kept" if folder is None else f"{os.fspath(folder)} has the checkpoint before it"
+            )
+            raise Diverged(f"{name} became {value} in epoch {epoch}; {kept}: try a smaller learning rate")
+    return values
+
+
+class _Clock:
+    """Measures speed and says how far a run is."""
+
+    def __init__(self, task: Task, epochs: int, first: int, progress: Progress | None, label: str) -> None:
+        self._task, self._epochs, self._progress, self._label = task, epochs, progress, label
+        self._first = first
+        self._start = self._last = time.monotonic()
+
+    def due(self) -> bool:
+        return self._progress is not None and time.monotonic() - self._last >= SECONDS_BETWEEN_REPORTS
+
+    def report(self, epoch: int, steps: int, values: Mapping[str, float]) -> None:
+        if self._progress is None:
+            return
+        self._last = time.monotonic()
+        passed = max(self._last - self._start, 1e-9)
+        done = (epoch - self._first) * self._task.steps + steps
+        total = (self._epochs - self._first) * self._task.steps
+        speed = done * self._task.examples_per_step / passed
+        left = passed / done * (total - done)
+        told = ", ".join(_told(name, value) for name, value in values.items())
+        line = f"{self._label}epoch {epoch + 1}/{self._epochs}, {speed:,.0f} examples/s, {told}, {_time(left)} left"
+        self._progress(line, (epoch * self._task.steps + steps) / (self._epochs * self._task.steps))
+
+
+def _told(name: str, value: float) -> str:
+    words = name.replace("_", " ")
+    return f"{words} {100 * value:.1f} %" if "accuracy" in name else f"{words} {value:.4g}"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

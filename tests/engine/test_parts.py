@@ -1,0 +1,141 @@
+"""Devices, precision, schedules, averages, optimisers and random states: closed forms and round trips."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from hardpan import engine
+from hardpan.errors import InputError
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:1", "auto:0", ""])
+def test_unknown_devices_are_refused(name):
+    with pytest.raises(InputError, match="device must be auto, cpu, cuda or cuda:N"):
+        engine.pick_device(name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_said():
+    assert engine.pick_device("auto") == CPU
+    with pytest.raises(InputError, match="torch sees no GPU here; give cpu or auto"):
+        engine.pick_device("cuda")
+
+
+def test_precisions():
+    assert engine.choose_precision("bf16", CPU) == "bf16"
+    with pytest.raises(InputError, match="precision must be auto, float32, tf32, bf16; got 'fp8'"):
+        engine.choose_precision("fp8", CPU)
+    with pytest.raises(InputError, match="needs a GPU"):
+        engine.choose_precision("tf32", CPU)
+    with engine.autocast("float32", CPU):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_schedules_follow_their_formulas():
+    cosine = engine.rate_table("cosine", rate=0.2, steps=100, final=0.01)
+    for step in (0, 1, 50, 99):
+        expected = 0.01 + 0.19 * (1 + math.cos(math.pi * step / 100)) / 2
+        assert cosine[step].item() == pytest.approx(expected, rel=1e-6)
+    drops = engine.rate_table("step", rate=1.0, steps=8, drops=(0.5, 0.75), factor=0.1)
+    assert drops.tolist() == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01])
+    rising = engine.rate_table("constant", rate=1.0, steps=6, warmup=3)
+    assert rising.tolist() == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
+    assert engine.rate_table("cosine", rate=1.0, steps=1, warmup=5).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"kind": "linear"}, {"rate": 0.0}, {"rate": math.nan}, {"steps": 0}, {"warmup": -1}]
+)
+def test_impossible_schedules_are_refused(bad):
+    given = {"kind": "cosine", "rate": 0.1, "steps": 10} | bad
+    with pytest.raises(InputError):
+        engine.rate_table(given.pop("kind"), **given)
+
+
+def test_a_schedule_moves_along_its_table_and_stays_at_its_end():
+    table = engine.rate_table("step", rate=1.0, steps=3, drops=(0.5,))
+    schedule = engine.RateSchedule(table, CPU)
+    seen = []
+    for _ in range(5):
+        schedule.advance()
+        seen.append(schedule.rate.item())
+    assert seen == pytest.approx([*table.tolist(), table[-1].item(), table[-1].item()])
+
+
+def test_the_average_of_constant_weights_is_the_constant_and_the_exchange_is_exact():
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    average = engine.WeightAverage(model, decay=0.99)
+    start = {name: item.clone() for name, item in model.state_dict().items()}
+    for _ in range(5):
+        average.update()
+    assert all(torch.equal(average.values[name], start[name]) for name in start)
+    with torch.no_grad():
+        for item in model.parameters():
+            item.add_(1.0)
+    model[1].num_batches_tracked += 7
+    average.update()
+    # Update t = 5 has decay 6/15, so 9/15 of the way is gone.
+    moved = average.values["0.weight"] - start["0.weight"]
+    assert torch.allclose(moved, torch.full_like(moved, 0.6), atol=1e-6)
+    assert average.values["1.num_batches_tracked"] == 7
+    own, mean = model[0].weight.clone(), average.values["0.weight"].clone()
+    address = model[0].weight.data_ptr()
+    with average.applied():
+        assert torch.equal(model[0].weight, mean)
+    assert torch.equal(model[0].weight, own)
+    assert model[0].weight.data_ptr() == address
+    with pytest.raises(InputError, match="decay must lie between 0 and 1"):
+        engine.WeightAverage(model, decay=1.0)
+
+
+@pytest.mark.parametrize("name", engine.OPTIMIZERS)
+def test_an_optimiser_equals_torch_with_a_plain_rate(name):
+    """The fused one with a tensor as rate is the textbook one, decay on matrices only."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    twin = nn.Linear(4, 3)
+    twin.load_state_dict(model.state_dict())
+    rate = torch.tensor(0.1)
+    ours = engine.build_optimizer(name, model.parameters(), rate=rate, weight_decay=0.1)
+    kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[name]
+    more = {"momentum": 0.9, "nesterov": True} if name == "sgd" else {}
+    groups = [{"params": [twin.weight], "weight_decay": 0.1}, {"params": [twin.bias], "weight_decay": 0.0}]
+    theirs = kind(groups, lr=0.1, fused=False, foreach=False, **more)
+    x = torch.randn(8, 4)
+    for step in range(6):
+        rate.fill_(0.1 / (step + 1))
+        for group in theirs.param_groups:
+            group["lr"] = 0.1 / (step + 1)
+        for one, optimizer in ((model, ours), (twin, theirs)):
+            optimizer.zero_grad()
+            one(x).square().sum().backward()
+            optimizer.step()
+    assert torch.allclose(model.weight, twin.weight, atol=1e-6)
+    assert torch.allclose(model.bias, twin.bias, atol=1e-6)
+
+
+def test_nothing_to_train_and_unknown_optimisers_are_refused():
+    with pytest.raises(InputError, match="nothing to train"):
+        engine.build_optimizer("sgd", [], rate=torch.tensor(0.1))
+    with pytest.raises(InputError, match="optimizer must be one of sgd, adamw, adam; got 'lion'"):
+        engine.build_optimizer("lion", nn.Linear(1, 1).parameters(), rate=torch.tensor(0.1))
+
+
+def test_random_states_come_back():
+    state = engine.rng_state(CPU)
+    first = torch.rand(5)
+    engine.set_rng_state(state, CPU)
+    assert torch.equal(torch.rand(5), first)
+
+
+def test_orders_depend_on_their_parts_alone():
+    torch.manual_seed(3)
+    one = engine.permutation(100, 0, "epoch", 1)
+    torch.rand(7)
+    assert torch.equal(engine.permutation(100, 0, "epoch", 1), one)
+    assert not torch.equal(engine.permutation(100, 0, "epoch", 2), one)
+    assert engine.derived_seed(1, 23) != engine.derived_seed(12, 3)
