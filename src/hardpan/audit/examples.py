@@ -1,0 +1,149 @@
+"""The table of all examples: what every part of an audit found of each one, joined by id, in one Parquet file.
+
+Columns that every table has: ``id``, ``part`` ("train", "validation" or "test") and ``label``. The others are there
+when a part of the audit found them:
+
+- ``confusion``, ``confusion_stderr``: confusion score in bits, and its standard error;
+- ``predicted``, ``p_label``: what the ensemble says, and the probability that it gives the label;
+- ``floor_posterior``: probability that the flow gives the label; ``floor_difficulty``: 1 − its largest posterior;
+- ``selection_frequency``: share of annotators that selected the image for its class;
+- ``duplicate``, ``duplicate_distance``, ``duplicate_part``: the nearest other example;
+- ``correct: MODEL``: whether a model is right; ``share_correct``: the share of models that are.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+TABLE = "examples.parquet"
+THUMBNAILS = "thumbnails.npy"
+LARGEST_SIDE = 64
+MOST_THUMBNAIL_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """The joined table, and a small picture of every row where the examples are images.
+
+    Attributes:
+        table: one row an example.
+        thumbnails: (N, h, w) or (N, h, w, 3) bytes, or None.
+    """
+
+    table: pa.Table
+    thumbnails: NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+    """Join what is known of every example into one table.
+
+    Args:
+        dataset: N labelled examples.
+        parts: row numbers by the name of a part of the split.
+        columns: further columns of length N; NaN in a column of numbers means that nothing is known.
+
+    Example:
+        >>> from hardpan import datasets
+        >>> digits = datasets.load("digits")
+        >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
+        >>> join(digits, rows, {"confusion": np.zeros(1797)}).column_names
+        ['id', 'part', 'label', 'confusion']
+    """
+    n = len(dataset)
+    part = np.full(n, "", dtype=object)
+    for name, rows in parts.items():
+        part[rows] = name
+    found: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "part": _category(part)}
+    if dataset.labels is not None:
+        names = np.array(dataset.class_names, dtype=object)
+        found["label"] = _category(names[dataset.labels])
+    for name, values in columns.items():
+        if len(values) != n:
+            raise InputError(f"column {name!r} must have one value an example, {n:,}; got {len(values):,}")
+        found[name] = _column(np.asarray(values))
+    return pa.table(found)
+
+
+def write(folder: Path, table: pa.Table, dataset: Dataset) -> None:
+    """Write the table and, for images, their thumbnails into a folder, each file in one step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".examples.") as place:
+        pq.write_table(table, Path(place) / TABLE, compression="zstd")
+        pictures = thumbnails(dataset)
+        if pictures is not None:
+            np.save(Path(place) / THUMBNAILS, pictures)
+            os.replace(Path(place) / THUMBNAILS, folder / THUMBNAILS)
+        else:
+            (folder / THUMBNAILS).unlink(missing_ok=True)
+        os.replace(Path(place) / TABLE, folder / TABLE)
+
+
+def read(folder: str | os.PathLike[str]) -> Examples:
+    """Read the table of an audit's folder; the thumbnails stay on the disk until they are looked at."""
+    place = Path(folder)
+    path = place / TABLE
+    if not path.is_file():
+        raise InputError(f"{place}: holds no {TABLE}; make it with: hardpan audit DATA --out {place}")
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"{path}: is not a Parquet file that can be read ({error}); run the audit again"
+        ) from error
+    if "id" not in table.column_names:
+        raise InputError(f"{path}: has no column id; run the audit again")
+    pictures = None
+    if (place / THUMBNAILS).is_file():
+        try:
+            pictures = np.load(place / THUMBNAILS, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            raise InputError(f"{place / THUMBNAILS}: cannot be read ({error}); run the audit again") from error
+        if pictures.dtype != np.uint8 or pictures.ndim not in (3, 4) or len(pictures) != table.num_rows:
+            raise InputError(f"{place / THUMBNAILS}: does not belong to {TABLE}; run the audit again")
+    return Examples(table, pictures)
+
+
+def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
+    """Images as bytes of at most 64 pixels a side; None for feature vectors, or where they would fill the disk."""
+    x = dataset.x
+    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
+        return None
+    step = max(1, -(-max(x.shape[1:3]) // LARGEST_SIDE))
+    small = x[:, ::step, ::step]
+    if small.size > MOST_THUMBNAIL_BYTES:
+        return None
+    if small.ndim == 4 and small.shape[3] == 1:
+        small = small[..., 0]
+    if small.dtype == np.uint8 and int(small.max(initial=0)) > 64:
+        return np.ascontiguousarray(small)
+    low, high = float(small.min()), float(small.max())
+    scaled = (small.astype(np.float32) - min(low, 0.0)) * (255.0 / max(high - min(low, 0.0), 1e-12))
+    return np.asarray(np.rint(scaled), dtype=np.uint8)
+
+
+def _category(values: NDArray[Any]) -> pa.Array:
+    return pa.array(values).dictionary_encode()
+
+
+def _column(values: NDArray[Any]) -> pa.Array:
+    if values.dtype.kind == "f":
+        return pa.array(values.astype(np.float32), from_pandas=True)
+    if values.dtype.kind in "US":
+        return pa.array(values.astype(object)).dictionary_encode()
+    return pa.array(values.tolist() if values.dtype == object else values)

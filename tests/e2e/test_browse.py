@@ -1,0 +1,113 @@
+"""The explorer in a real browser, served by the real command."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from hardpan import datasets
+from hardpan.audit import examples
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """``hardpan browse`` over digits with made scores: an example's confusion is its row number over 1,000."""
+    dataset = datasets.load("digits")
+    parts = datasets.split(dataset)
+    names = {"train": parts.train, "validation": parts.validation, "test": parts.test}
+    table = examples.join(dataset, names, {"confusion": np.arange(len(dataset)) / 1000})
+    folder = tmp_path_factory.mktemp("audit") / "digits"
+    examples.write(folder, table, dataset)
+    command = [sys.executable, "-m", "hardpan", "browse", str(folder), "--no-open", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        yield re.search(r"http://\S+", server.stdout.readline()).group()
+        server.terminate()
+
+
+@pytest.fixture
+def page(browser, served):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened = context.new_page()
+    opened.complaints = []
+    opened.on("console", lambda message: opened.complaints.append(message.text))
+    opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    opened.goto(served)
+    opened.wait_for_selector("body[data-ready]")
+    yield opened
+    assert opened.complaints == []
+    context.close()
+
+
+def names(page):
+    return page.locator(".gallery .more").all_inner_texts()
+
+
+def test_the_most_confusing_come_first_and_pages_turn(page):
+    assert names(page)[:2] == ["confusion 1.80", "confusion 1.79"]
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#where")).to_contain_text("121–240")
+    assert names(page)[0] == "confusion 1.68"
+    page.reload()
+    expect(page.locator("#where")).to_contain_text("121–240")
+
+
+def test_filters_narrow_and_the_subset_is_what_is_shown(page, tmp_path):
+    dataset = datasets.load("digits")
+    page.get_by_label("confusion: at least").fill("1.5")
+    page.get_by_role("group", name="label").get_by_label("7", exact=True).check()
+    wanted = {str(dataset.ids[row]) for row in range(1500, 1797) if dataset.labels[row] == 7}
+    expect(page.locator("#count")).to_contain_text(f"{len(wanted)} of")
+    with page.expect_download() as download:
+        page.get_by_role("button", name=re.compile("Export all")).click()
+    download.value.save_as(tmp_path / "subset.json")
+    assert set(json.loads((tmp_path / "subset.json").read_text())["ids"]) == wanted
+    page.get_by_role("button", name="Clear all").click()
+    expect(page.locator("#count")).to_contain_text("1,797 of")
+
+
+def test_selected_by_keyboard_and_exported(page, tmp_path):
+    dataset = datasets.load("digits")
+    box = page.get_by_label(f"Select {dataset.ids[1796]}")
+    box.focus()
+    page.keyboard.press("Space")
+    assert page.locator("#chosen").inner_text() == "1 selected"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export the selected").press("Enter")
+    download.value.save_as(tmp_path / "subset.json")
+    assert json.loads((tmp_path / "subset.json").read_text())["ids"] == [str(dataset.ids[1796])]
+
+
+def test_the_story_of_an_example_and_the_table(page):
+    dataset = datasets.load("digits")
+    page.locator(".gallery .open").first.click()
+    story = page.get_by_role("dialog")
+    assert str(dataset.ids[1796]) in story.inner_text()
+    assert "1.80" in story.inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="As a table").click()
+    page.wait_for_selector("table")
+    assert page.locator("tbody tr").count() == 120
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_narrow_screen(browser, served):
+    context = browser.new_context(viewport={"width": 320, "height": 700}, color_scheme="dark")
+    page = context.new_page()
+    page.goto(served)
+    page.wait_for_selector("body[data-ready]")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+
+
+def test_a_folder_without_an_audit_ends_with_a_sentence(tmp_path):
+    command = [sys.executable, "-m", "hardpan", "browse", str(tmp_path), "--no-open"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "holds no examples.parquet" in done.stderr
+    assert "Traceback" not in done.stderr

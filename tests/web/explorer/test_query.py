@@ -1,0 +1,114 @@
+"""Answers of the explorer against plain Python over the same rows."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardpan.audit.examples import Examples
+from hardpan.errors import InputError
+from hardpan.web.explorer.query import Explorer, Filter, read_filters
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "confusion": st.one_of(st.none(), st.floats(0, 4, width=16)),
+            "label": st.one_of(st.none(), st.sampled_from(["cat", "dog", "10", "9"])),
+            "correct": st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def explorer(rows):
+    table = pa.table(
+        {
+            "id": [f"{number:04d}" for number in range(len(rows))],
+            "confusion": pa.array([row["confusion"] for row in rows], pa.float32()),
+            "label": pa.array([row["label"] for row in rows], pa.string()).dictionary_encode(),
+            "correct": pa.array([row["correct"] for row in rows], pa.bool_()),
+        }
+    )
+    return Explorer(Examples(table))
+
+
+def in_order(rows, sort, descending):
+    """Known values in order, ties as they stand, unknown ones last."""
+    natural = {"9": 0, "10": 1, "cat": 2, "dog": 3}
+    keys = [natural.get(row[sort]) if sort == "label" else row[sort] for row in rows]
+    known = [number for number, key in enumerate(keys) if key is not None]
+    known.sort(key=lambda number: -keys[number] if descending else keys[number])
+    return known + [number for number, key in enumerate(keys) if key is None]
+
+
+@given(ROWS, st.floats(0, 4), st.booleans(), st.sampled_from(["confusion", "label", "correct"]), st.booleans())
+def test_filters_and_order_are_those_of_a_plain_loop(rows, least, right, sort, descending):
+    least = float(np.float32(least))
+    filters = (Filter("confusion", "at_least", least), Filter("correct", "is", right))
+    found = explorer(rows).order(filters, sort, descending=descending).tolist()
+    passing = {
+        number
+        for number, row in enumerate(rows)
+        if row["confusion"] is not None and row["confusion"] >= least and row["correct"] == right
+    }
+    assert found == [number for number in in_order(rows, sort, descending) if number in passing]
+
+
+@given(ROWS, st.sets(st.sampled_from(["cat", "dog", "10", "9", "no such"])))
+def test_choices(rows, wanted):
+    found = explorer(rows).order((Filter("label", "any_of", sorted(wanted)),)) if has_labels(rows) else []
+    assert list(found) == [number for number, row in enumerate(rows) if has_labels(rows) and row["label"] in wanted]
+
+
+def has_labels(rows):
+    return any(row["label"] is not None for row in rows)
+
+
+@given(ROWS)
+def test_histograms_count_every_known_value_once(rows):
+    asked = explorer(rows)
+    counts = asked.histogram("confusion", asked.order(()))["counts"]
+    assert sum(counts) == sum(row["confusion"] is not None for row in rows)
+    by_choice = asked.histogram("correct", asked.order(()))
+    assert dict(zip(by_choice["choices"], by_choice["counts"], strict=True)) == {
+        name: count
+        for name, value in (("true", True), ("false", False))
+        if (count := sum(row["correct"] is value for row in rows))
+    }
+
+
+def test_known_unknown_and_text():
+    asked = explorer([{"confusion": c, "label": "cat", "correct": True} for c in (0.5, None, math.nan)])
+    assert asked.order((Filter("confusion", "unknown"),)).tolist() == [1, 2]
+    assert asked.order((Filter("confusion", "known"),)).tolist() == [0]
+    assert asked.order((Filter("id", "contains", "0002"),)).tolist() == [2]
+    assert asked.rows(np.array([2]))[0]["row"] == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "operation", "value", "words"),
+    [
+        ("nothing", "is", True, "there is no 'nothing'"),
+        ("confusion", "any_of", ["1"], "is a number and takes at_least, at_most"),
+        ("confusion", "at_least", "much", "is compared with a number; got 'much'"),
+        ("confusion", "at_most", math.nan, "is compared with a number"),
+        ("correct", "is", 1, "is true or false; got 1"),
+        ("label", "any_of", "cat", "is compared with a list of its values"),
+        ("id", "contains", 3, "is searched for a text"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(column, operation, value, words):
+    asked = explorer([{"confusion": 1.0, "label": "cat", "correct": True}])
+    with pytest.raises(InputError, match=words):
+        asked.order((Filter(column, operation, value),))
+
+
+def test_filters_are_a_list_of_objects():
+    assert read_filters([{"column": "a", "operation": "is", "value": True}]) == (Filter("a", "is", True),)
+    with pytest.raises(InputError, match="JSON list"):
+        read_filters({"column": "a"})
