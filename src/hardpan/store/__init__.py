@@ -1,0 +1,14 @@
+"""Predictions on disk: probabilities of seeds × epochs × examples × classes, recorded once, scored forever.
+
+A store is a Zarr v3 group. Each shard holds the rows of one block of examples for one seed and epoch, and is
+committed by a small marker with its hash, written last: what has no marker does not exist. So a killed run loses
+nothing that was committed, many processes record different seeds at once, and a store can grow later.
+
+:func:`create` and :func:`open` give :class:`Predictions`; :func:`in_memory` gives an array the same form.
+"""
+
+from hardpan.store.making import create, open
+from hardpan.store.memory import in_memory
+from hardpan.store.predictions import Predictions
+
+__all__ = ["Predictions", "create", "in_memory", "open"]

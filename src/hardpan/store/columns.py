@@ -1,0 +1,72 @@
+"""What is known of the examples beside their predictions: ids, labels, split, class names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.datasets.checks import checked_ids, checked_labels
+from hardpan.datasets.ids import row_ids
+from hardpan.errors import InputError
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Described:
+    """Checked columns of N examples, and the names of C classes."""
+
+    ids: NDArray[np.str_]
+    labels: NDArray[np.int64] | None
+    split: NDArray[np.str_] | None
+    class_names: tuple[str, ...]
+
+
+def described(
+    where: str, n: int, classes: int, *, ids: Any, labels: Any, class_names: Sequence[str], split: Any
+) -> Described:
+    """Check all columns of n examples at the door."""
+    given = row_ids(n) if ids is None else checked_ids(f"{where}: ids", _text(ids), n)
+    numbered = None
+    if labels is not None:
+        numbered = checked_labels(f"{where}: labels", np.asarray(labels), n)
+        if numbered.max() >= classes:
+            raise InputError(f"{where}: labels must be within 0..{classes - 1}; got {int(numbered.max())}")
+    names = tuple(str(name) for name in class_names)
+    if names and (len(names) != classes or len(set(names)) != classes):
+        raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
+    return Described(given, numbered, checked_split(f"{where}: split", split, n), names)
+
+
+def checked_split(what: str, split: Any, n: int) -> NDArray[np.str_] | None:
+    """Give the split as text, or refuse it."""
+    if split is None:
+        return None
+    text = np.asarray(split)
+    if text.shape != (n,) or not set(np.unique(text).tolist()) <= set(SPLITS):
+        raise InputError(f"{what} must be one of {', '.join(SPLITS)} for each of {n} examples")
+    return text.astype(np.str_)
+
+
+def numbers(what: str, given: Sequence[int] | None, n: int) -> tuple[int, ...]:
+    """Numbers of n seeds or epochs: those given, each once, or 0, 1, ....
+
+    Example:
+        >>> numbers("seeds", None, 3), numbers("seeds", [7, 8], 2)
+        ((0, 1, 2), (7, 8))
+    """
+    if given is None:
+        return tuple(range(n))
+    found = tuple(int(number) for number in given)
+    if len(found) != n or len(set(found)) != n or min(found) < 0:
+        raise InputError(f"{what} must be {n} different numbers of at least 0; got {list(found)}")
+    return found
+
+
+def _text(ids: Any) -> NDArray[Any]:
+    array = np.asarray(ids)
+    return array.astype(np.str_) if array.dtype.kind in "OT" else array

@@ -1,0 +1,160 @@
+"""How a store lies on disk: names of its parts, and the header that describes it.
+
+::
+
+    STORE/zarr.json                                    header in its attributes; written last when a store is made
+    STORE/ids  labels  split                           one value an example (labels and split only where known)
+    STORE/probabilities/SEED/EPOCH/zarr.json           a Zarr v3 array (examples, classes)
+    STORE/probabilities/SEED/EPOCH/c/BLOCK/0           a shard: the rows of one block
+    STORE/probabilities/SEED/EPOCH/commit/BLOCK.json   its marker, written last: bytes and sha256 of the shard
+
+A shard without its marker does not exist. Whoever records other seeds, epochs or blocks touches other files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+
+SCHEMA = 1
+ROOT = "probabilities"
+DTYPES = ("float16", "float32")
+SHARD_BYTES = 16 * 2**20
+_MARKER = re.compile(rf"{ROOT}/(\d+)/(\d+)/commit/(\d+)\.json")
+_SHARD = re.compile(rf"{ROOT}/(\d+)/(\d+)/c/(\d+)/0")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a store says of itself.
+
+    Attributes:
+        examples: how many there are.
+        classes: how many there are.
+        dtype: "float16" or "float32".
+        block: rows in a shard.
+        hashes: sha256 of ids, labels and split, where they are.
+        class_names: the names, or nothing.
+        config: what made the predictions.
+        versions: of what made the store.
+        kind: "predictions", or "scores" where only sums of entropies are kept.
+    """
+
+    examples: int
+    classes: int
+    dtype: str
+    block: int
+    hashes: Mapping[str, str]
+    class_names: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "predictions"
+
+    @property
+    def identity(self) -> str:
+        """Names the examples, classes and layout: shards of stores with one identity fit together."""
+        parts = [self.kind, self.examples, self.classes, self.dtype, self.block]
+        text = json.dumps([*parts, sorted(self.hashes.items()), list(self.class_names)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def blocks(self) -> int:
+        """How many shards a seed and epoch have."""
+        return -(-self.examples // self.block)
+
+    def attributes(self) -> dict[str, Any]:
+        """The header as attributes of the group."""
+        plain = {name: getattr(self, name) for name in ("examples", "classes", "dtype", "block")}
+        plain |= {"hashes": dict(self.hashes), "class_names": list(self.class_names)}
+        plain |= {"config": dict(self.config), "versions": dict(self.versions)}
+        return {"hardpan": {"kind": self.kind, "schema": SCHEMA, **plain}}
+
+
+def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
+    """Read the header, or refuse what is not one of ours."""
+    given = attributes.get("hardpan")
+    if not isinstance(given, Mapping) or given.get("kind") not in ("predictions", "scores"):
+        raise InputError(f"{where}: is a Zarr group, but not a store of predictions; give one that hardpan wrote")
+    if given.get("schema") != SCHEMA:
+        raise InputError(f"{where}: has schema {given.get('schema')}; this version of hardpan reads {SCHEMA}")
+    try:
+        header = Header(
+            int(given["examples"]),
+            int(given["classes"]),
+            str(given["dtype"]),
+            int(given["block"]),
+            {str(name): str(value) for name, value in given["hashes"].items()},
+            tuple(str(name) for name in given["class_names"]),
+            dict(given["config"]),
+            {str(name): str(value) for name, value in given["versions"].items()},
+            str(given["kind"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: the header is damaged ({error}); restore its zarr.json") from error
+    if min(header.examples, header.classes, header.block) < 1 or header.dtype not in DTYPES:
+        raise InputError(f"{where}: the header is damaged (impossible sizes or type); restore its zarr.json")
+    return header
+
+
+def default_block(examples: int, classes: int, itemsize: int) -> int:
+    """Rows in a shard of about 16 MiB.
+
+    Example:
+        >>> default_block(50_000, 1000, 2), default_block(1797, 10, 2)
+        (8388, 1797)
+    """
+    return max(1, min(examples, SHARD_BYTES // (classes * itemsize)))
+
+
+def text_hash(values: NDArray[Any]) -> str:
+    """Names the content of a column whatever the width of its text or its byte order."""
+    digest = hashlib.sha256()
+    if values.dtype.kind == "U":
+        for start in range(0, len(values), 65536):
+            digest.update(
+                "\0".join(values[start : start + 65536].tolist()).encode("utf-8", "surrogatepass") + b"\0"
+            )
+    else:
+        digest.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def array_path(seed: int, epoch: int) -> str:
+    """Where the array of a seed and epoch lies."""
+    return f"{ROOT}/{seed}/{epoch}"
+
+
+def shard_key(seed: int, epoch: int, block: int) -> str:
+    """Where a shard lies.
+
+    Example:
+        >>> shard_key(0, 12, 3)
+        'probabilities/0/12/c/3/0'
+    """
+    return f"{array_path(seed, epoch)}/c/{block}/0"
+
+
+def marker_key(seed: int, epoch: int, block: int) -> str:
+    """Where the marker of a shard lies."""
+    return f"{array_path(seed, epoch)}/commit/{block}.json"
+
+
+def parse_marker(key: str) -> tuple[int, int, int] | None:
+    """The seed, epoch and block that a marker's place names; None for any other file."""
+    found = _MARKER.fullmatch(key)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def parse_shard(key: str) -> tuple[int, int, int] | None:
+    """The seed, epoch and block that a shard's place names; None for any other file."""
+    found = _SHARD.fullmatch(key)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None

@@ -1,0 +1,144 @@
+"""Where a store lies: a folder, or what an fsspec address names. The one module that talks to Zarr's stores."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from zarr.abc.store import Store
+from zarr.core.buffer import Buffer, default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import LocalStore, WrapperStore
+
+from hardpan.errors import InputError, MissingExtra
+
+PathLike = str | os.PathLike[str]
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class HashingStore(WrapperStore[Store]):
+    """A Zarr store that remembers size and sha256 of what was written, and writes folders durably."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.written: dict[str, tuple[int, str]] = {}
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write one object: in a folder it is there whole or not at all, also after a power cut."""
+        data = memoryview(value.as_numpy_array()).cast("B")  # type: ignore[arg-type]
+        digest = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
+        if isinstance(self._store, LocalStore):
+            await asyncio.to_thread(_write_durably, self._store.root / key, data)
+        else:
+            await self._store.set(key, value)
+        self.written[key] = (len(data), digest)
+
+
+class Place:
+    """The objects of one store, by key: read, written, listed, removed."""
+
+    def __init__(self, path: PathLike | Store) -> None:
+        self.where = str(path)
+        self.store = HashingStore(path if isinstance(path, Store) else _zarr_store(os.fspath(path)))
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes under a key, or None."""
+        with self._told(f"{key} was read"):
+            found = sync(self.store.get(key, default_buffer_prototype()))
+        return None if found is None else found.to_bytes()
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write bytes under a key, whole or not at all."""
+        with self._told(f"{key} was written"):
+            sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
+        self.store.written.pop(key, None)
+
+    def put_json(self, key: str, content: Any) -> None:
+        """Write a small JSON object under a key."""
+        self.put(key, (json.dumps(content, ensure_ascii=False) + "\n").encode("utf-8"))
+
+    def get_json(self, key: str) -> Any:
+        """A JSON object; None where there is none or where it is damaged."""
+        data = self.get(key)
+        try:
+            return None if data is None else json.loads(data)
+        except ValueError:
+            return None
+
+    def keys(self, prefix: str) -> list[str]:
+        """All keys that begin with a folder's name, in order."""
+
+        async def listed() -> list[str]:
+            return [key async for key in self.store.list_prefix(prefix)]
+
+        with self._told("it was listed"):
+            return sorted(sync(listed()))
+
+    def remove(self, key: str) -> None:
+        """Remove one object; it need not be there."""
+        with self._told(f"{key} was removed"):
+            sync(self.store.delete(key))
+
+    def size(self, key: str) -> int | None:
+        """Bytes under a key, or None."""
+        try:
+            return int(sync(self.store.getsize(key)))
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """Turn a full disk into one sentence."""
+        with self._told(f"{what} was written"):
+            yield
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _FULL:
+                raise InputError(
+                    f"{self.where}: the disk is full ({error.strerror}) while {doing}; what was committed before "
+                    "is safe: free some space and run the same again"
+                ) from error
+            reason = error.strerror or str(error)
+            raise InputError(f"{self.where}: failed while {doing} ({reason}); check path and rights") from error
+
+
+def _write_durably(path: Path, data: memoryview) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _zarr_store(path: str) -> Store:
+    if path.startswith("file://"):
+        path = path.removeprefix("file://")
+    if "://" not in path:
+        return LocalStore(Path(path))
+    from zarr.storage import FsspecStore
+
+    try:
+        return FsspecStore.from_url(path)
+    except ImportError as error:
+        package = getattr(error, "name", None) or str(error)
+        raise MissingExtra(f"the fsspec package for {path.partition(':')[0]}:// ({package})", "remote") from error
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; give a folder or an address that fsspec knows") from error

@@ -1,0 +1,300 @@
+"""Predictions in a store on disk: owned shards, each committed by a marker that is written last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from hardpan.errors import InputError
+from hardpan.store import layout
+from hardpan.store.layout import Header
+from hardpan.store.places import Place
+from hardpan.store.predictions import Predictions
+from hardpan.store.rows import check_rows
+
+_LARGEST = 2**31 - 1
+_COLUMN_ROWS = 65536
+
+
+class RecordedPredictions(Predictions):
+    """A store on disk or at an fsspec address; :func:`hardpan.store.create` and ``open`` give one.
+
+    What is committed is listed at opening; :meth:`refresh` sees what others have committed since.
+    """
+
+    def __init__(self, place: Place, header: Header) -> None:
+        self._place, self._header = place, header
+        self._arrays: dict[tuple[int, int], Any] = {}
+        self._lock = threading.Lock()
+        self._markers: dict[tuple[int, int], set[int]] = {}
+        self.refresh()
+
+    @property
+    def where(self) -> str:
+        """Where it lies."""
+        return self._place.where
+
+    @property
+    def place(self) -> Place:
+        """The objects of the store, for those who check them."""
+        return self._place
+
+    @property
+    def header(self) -> Header:
+        """What the store says of itself."""
+        return self._header
+
+    @cached_property
+    def ids(self) -> NDArray[np.str_]:
+        """Ids of the examples, shape (N,)."""
+        ids = self._column("ids")
+        assert ids is not None
+        return ids.astype(np.str_)
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class numbers, shape (N,), or None."""
+        labels = self._column("labels")
+        return None if labels is None else labels.astype(np.int64)
+
+    @cached_property
+    def split(self) -> NDArray[np.str_] | None:
+        """ "train", "validation" or "test" of each example, shape (N,), or None."""
+        split = self._column("split")
+        return None if split is None else split.astype(np.str_)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The C names, or nothing."""
+        return self._header.class_names
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return self._header.classes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers that are stored."""
+        return np.dtype(self._header.dtype)
+
+    @property
+    def block(self) -> int:
+        """Rows in a shard."""
+        return self._header.block
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration that made the predictions."""
+        return self._header.config
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of what made the store."""
+        return self._header.versions
+
+    def __len__(self) -> int:
+        return self._header.examples
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds with at least one whole epoch, in order."""
+        return tuple(sorted({seed for seed, _ in self._whole()}))
+
+    def epochs_of(self, seed: int) -> tuple[int, ...]:
+        """The epochs that are there whole for one seed, in order."""
+        return tuple(sorted(epoch for other, epoch in self._whole() if other == seed))
+
+    def committed(self, seed: int, epoch: int) -> bool:
+        """Whether the predictions of this seed and epoch are there for every example."""
+        return len(self._markers.get((seed, epoch), ())) == self._header.blocks
+
+    def committed_blocks(self, seed: int, epoch: int) -> frozenset[int]:
+        """The blocks of this seed and epoch that are committed."""
+        return frozenset(self._markers.get((seed, epoch), ()))
+
+    def partial(self) -> dict[tuple[int, int], int]:
+        """Seeds and epochs of which some blocks are committed, but not all: how many are."""
+        return {pair: len(held) for pair, held in sorted(self._markers.items()) if len(held) < self._header.blocks}
+
+    def refresh(self) -> None:
+        """List what is committed anew: other processes may have written since."""
+        markers: dict[tuple[int, int], set[int]] = {}
+        for key in self._place.keys(layout.ROOT + "/"):
+            found = layout.parse_marker(key)
+            if found is not None and found[2] < self._header.blocks:
+                markers.setdefault(found[:2], set()).add(found[2])
+        self._markers = markers
+
+    def write(self, seed: int, epoch: int, probs: Any, start: int = 0) -> None:
+        """Record rows start.. of one seed and epoch, and commit the shards that they fill.
+
+        Args:
+            seed: number of the training run, 0 or more.
+            epoch: number of the epoch, 0 or more.
+            probs: probabilities, shape (n, C); rounded to the type of the store.
+            start: the first row: a multiple of ``block``, and the rows end at another or at the last example.
+
+        What is committed already is not written again: the same numbers pass, others are refused.
+        """
+        rows = self._checked(seed, epoch, probs, start)
+        check_rows(f"{self.where}: seed {seed} epoch {epoch}", rows, lambda row: str(self.ids[start + row]))
+        for first in range(0, len(rows), self.block):
+            self.write_block(seed, epoch, (start + first) // self.block, rows[first : first + self.block])
+
+    def write_block(self, seed: int, epoch: int, block: int, rows: NDArray[Any]) -> None:
+        """Write and commit the checked rows of one block, in the type of the store."""
+        if block in self._markers.get((seed, epoch), ()):
+            begin = block * self.block
+            if not np.array_equal(self._array(seed, epoch)[begin : begin + len(rows)], rows):
+                raise InputError(
+                    f"{self.where}: seed {seed} epoch {epoch} is recorded already, with other numbers; "
+                    "record under another seed, or into another store"
+                )
+            return
+        key = layout.shard_key(seed, epoch, block)
+        with self._place.writing(key):
+            array = self._array(seed, epoch, make=True)
+            array[block * self.block : block * self.block + len(rows)] = rows
+        size, digest = self._place.store.written.pop(key)
+        marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
+        marker |= {"rows": len(rows), "bytes": size, "sha256": digest}
+        self._place.put_json(layout.marker_key(seed, epoch, block), marker)
+        with self._lock:
+            self._markers.setdefault((seed, epoch), set()).add(block)
+
+    def uncommit(self, seed: int, epoch: int, block: int) -> None:
+        """Take back the commitment of one block: it is as if it had never been written."""
+        self._place.remove(layout.marker_key(seed, epoch, block))
+        with self._lock:
+            self._markers.get((seed, epoch), set()).discard(block)
+
+    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        try:
+            rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
+        except (ValueError, RuntimeError, OSError, KeyError) as error:
+            raise InputError(
+                f"{self.where}: seed {seed} epoch {epoch} is damaged ({str(error)[:120]}); "
+                f"run: hardpan predictions verify {self.where}"
+            ) from error
+        return rows
+
+    def _whole(self) -> list[tuple[int, int]]:
+        return [pair for pair, held in self._markers.items() if len(held) == self._header.blocks]
+
+    def _checked(self, seed: int, epoch: int, probs: Any, start: int) -> NDArray[Any]:
+        for name, number in (("seed", seed), ("epoch", epoch)):
+            if not 0 <= number <= _LARGEST:
+                raise InputError(f"{name} must be within 0..{_LARGEST}; got {number}")
+        rows = np.asarray(probs)
+        if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
+            raise InputError(
+                f"probs must be real numbers of shape (n, {self.n_classes}); got {rows.dtype} of shape {rows.shape}"
+            )
+        end = start + len(rows)
+        if start % self.block or start < 0 or end > len(self) or (end % self.block and end != len(self)):
+            raise InputError(
+                f"rows {start}..{end} do not fill whole shards of {self.block} rows out of {len(self)}; "
+                "give whole blocks, or use hardpan.Recorder, which takes rows in any order"
+            )
+        return rows.astype(self.dtype, copy=False)
+
+    def _array(self, seed: int, epoch: int, make: bool = False) -> Any:
+        with self._lock:
+            array = self._arrays.get((seed, epoch))
+            if array is None:
+                array = self._make_array(seed, epoch) if make else self._open_array(layout.array_path(seed, epoch))
+                if len(self._arrays) > 64:
+                    self._arrays.clear()
+                self._arrays[seed, epoch] = array
+        return array
+
+    def _open_array(self, path: str) -> Any:
+        return zarr.open_array(self._place.store, path=path, mode="r+", zarr_format=3, config=_WRITE_ALL)
+
+    def _make_array(self, seed: int, epoch: int) -> Any:
+        """The array of a seed and epoch, made where it is not there; whoever makes it writes the same bytes."""
+        path = layout.array_path(seed, epoch)
+        try:
+            return self._open_array(path)
+        except (FileNotFoundError, ValueError):
+            pass
+        zarr.open_group(self._place.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
+        return zarr.create_array(
+            self._place.store,
+            name=path,
+            shape=(len(self), self.n_classes),
+            chunks=(self.block, self.n_classes),
+            dtype=self.dtype,
+            compressors=[BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"), Crc32cCodec()],
+            filters=[],
+            fill_value=0,
+            dimension_names=("example", "class"),
+            attributes={"seed": seed, "epoch": epoch},
+            config=_WRITE_ALL,
+            overwrite=False,
+        )
+
+    def _column(self, name: str) -> NDArray[Any] | None:
+        wanted = self._header.hashes.get(name)
+        if wanted is None:
+            return None
+        try:
+            values: NDArray[Any] = np.asarray(zarr.open_array(self._place.store, path=name, mode="r")[:])
+            values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
+        except (ValueError, RuntimeError, OSError, KeyError, TypeError) as error:
+            raise InputError(f"{self.where}: {name} cannot be read ({str(error)[:120]}); restore them") from error
+        if len(values) != len(self) or layout.text_hash(values) != wanted:
+            raise InputError(f"{self.where}: {name} are not those that the store was made with; restore them")
+        return values
+
+
+# A shard of nothing but the fill value would not be written, and its marker would have nothing to commit.
+_WRITE_ALL: Any = {"write_empty_chunks": True}
+
+
+def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> dict[str, str]:
+    """Write ids, labels and split, and give their hashes."""
+    hashes = {}
+    for name, values in columns.items():
+        if values is None:
+            continue
+        hashes[name] = layout.text_hash(values)
+        kind: Any = np.int64 if name == "labels" else str
+        with place.writing(name):
+            array = zarr.create_array(
+                place.store,
+                name=name,
+                shape=values.shape,
+                chunks=(min(len(values), _COLUMN_ROWS),),
+                dtype=kind,
+                overwrite=True,
+                config=_WRITE_ALL,
+            )
+            array[:] = values
+    return hashes
+
+
+def write_header(place: Place, header: Header) -> None:
+    """Write the root of the store, last: with it the store begins to be."""
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    place.put_json(f"{layout.ROOT}/zarr.json", document)
+    place.put_json("zarr.json", document | {"attributes": header.attributes()})
+
+
+def read_header(place: Place) -> Header | None:
+    """The header of the store at a place; None where there is no store."""
+    data = place.get("zarr.json")
+    if data is None:
+        return None
+    content = place.get_json("zarr.json")
+    if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), Mapping):
+        raise InputError(f"{place.where}: zarr.json is damaged; restore it")
+    return layout.header_of(place.where, content["attributes"])

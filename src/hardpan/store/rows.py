@@ -1,0 +1,116 @@
+"""Rows of class probabilities: which rows are some, what float16 does to their sum, and logits made into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+
+Outputs = Literal["probabilities", "logits"]
+OUTPUTS = ("auto", "probabilities", "logits")
+_NAMED = 5
+_ROWS_AT_ONCE = 8192
+
+
+def sum_tolerance(n_classes: int) -> float:
+    """How far the sum of a row of C probabilities may be from 1: what rounding to float16 explains, twice.
+
+    Rounding to float16 moves a number by at most 2⁻¹¹ of itself, or by 2⁻²⁵ where it is below 2⁻¹⁴; C of them
+    together by 2⁻¹¹ + C·2⁻²⁵. It is taken twice, since the sum may have been off by as much before it was rounded.
+
+    Example:
+        >>> round(sum_tolerance(10), 6), round(sum_tolerance(1000), 6)
+        (0.000977, 0.001036)
+    """
+    return 2.0**-10 + n_classes * 2.0**-24
+
+
+def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say of each row (n, C) whether it is a probability: finite, not negative, its sum 1 within float16.
+
+    Example:
+        >>> are_probabilities(np.array([[0.25, 0.75], [0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0]])).tolist()
+        [True, False, False, False]
+    """
+    good = np.empty(len(rows), dtype=bool)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows[start : start + _ROWS_AT_ONCE]
+        with np.errstate(invalid="ignore", over="ignore"):
+            # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
+            total = part.sum(axis=1, dtype=np.float32 if part.dtype.itemsize <= 4 else np.float64)
+            near = np.abs(total - 1.0) <= sum_tolerance(part.shape[1])
+            good[start : start + len(part)] = near & (part.min(axis=1) >= 0)
+    return good
+
+
+def check_rows(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> None:
+    """Refuse rows (n, C) that are not probabilities, and give their ids: ``name(i)`` is the id of row i."""
+    good = are_probabilities(rows)
+    if good.all():
+        return
+    bad = np.flatnonzero(~good)
+    first = np.asarray(rows[bad[0]], dtype=np.float64)
+    if np.isnan(first).any():
+        reason = "holds NaN"
+    elif first.min() < 0:
+        reason = f"holds {first.min():.4g}"
+    else:
+        reason = f"sums to {first.sum():.6g}"
+    named = ", ".join(name(int(row)) for row in bad[:_NAMED])
+    more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    raise InputError(
+        f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): {named}{more}; "
+        "leave them out, or say that they are logits"
+    )
+
+
+def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
+    """Probabilities of logits along the last axis, p_c = exp(z_c) / Σ exp(z), in float32.
+
+    Example:
+        >>> softmax(np.array([[0.0, np.log(3.0)], [1000.0, 1000.0]])).round(6).tolist()
+        [[0.25, 0.75], [0.5, 0.5]]
+    """
+    # The largest is taken away before the numbers are made shorter: two logits near 1e5 differ in float64 only.
+    wide = np.asarray(logits)
+    shifted = (wide - wide.max(axis=-1, keepdims=True)).astype(np.float32)
+    powers = np.exp(shifted)
+    result: NDArray[np.float32] = powers / powers.sum(axis=-1, keepdims=True)
+    return result
+
+
+def check_logits(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> None:
+    """Refuse logits (n, C) that are not finite, and give the ids of their rows."""
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(bad):
+        named = ", ".join(name(int(row)) for row in bad[:_NAMED])
+        more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+        raise InputError(f"{what}: logits of {named}{more} are NaN or infinite; leave those examples out")
+
+
+def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
+    """Say whether rows (n, C) are probabilities or logits: what was said, or what most of the rows look like.
+
+    A few rows that are not probabilities do not make the others logits; they are refused later, by id.
+
+    Example:
+        >>> detect("p", np.array([[0.5, 0.5], [0.1, 0.9]])), detect("z", np.array([[2.0, -1.0]]))
+        ('probabilities', 'logits')
+    """
+    if said == "probabilities" or said == "logits":
+        return "probabilities" if said == "probabilities" else "logits"
+    if said != "auto":
+        raise InputError(f"outputs must be one of {', '.join(OUTPUTS)}; got {said!r}")
+    if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):
+        return "probabilities"
+    finite = rows[np.isfinite(rows).all(axis=1)]
+    if len(finite) and (finite.min() < 0 or finite.max() > 1):
+        return "logits"
+    raise InputError(
+        f"{what}: rows are within 0..1 but do not sum to 1, so they may be probabilities of independent classes or "
+        "logits; say which (outputs='logits' or outputs='probabilities')"
+    )
