@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hardpan import datasets
 from hardpan.datasets.checks import checked_labels, checked_x
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Section, Split, Tile, record
+from hardpan.records import Dataset, Estimate, Section, Split, Tile, record
 
 FEWEST_EXAMPLES = 10
 
@@ -60,7 +60,20 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a part contributes: section, tiles by their slot, words for the headline, method, sources, hashes."""
+    """What a part contributes.
+
+    Attributes:
+        section: its part of the page.
+        tiles: numbers for the top of the page, by their slot.
+        headline: words for the headline.
+        lede: sentences under it.
+        method: how it was done.
+        citations: what it rests on.
+        hashes: files that it read.
+        measures: numbers by the names of :data:`hardpan.audit.measures.MEASURES`.
+        curves: floors against temperature.
+        columns: what it found of each example, for the joined table.
+    """
 
     section: Section
     tiles: Mapping[str, Tile] = field(default_factory=dict)
@@ -69,6 +82,9 @@ class Finding:
     method: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
+    measures: Mapping[str, Estimate] = field(default_factory=dict)
+    curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def gather(dataset: Dataset, config: AuditConfig) -> Evidence:

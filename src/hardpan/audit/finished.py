@@ -1,0 +1,72 @@
+"""A finished audit: what it says, what that rests on, and how to show it."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hardpan import records
+from hardpan.audit.evidence import AuditConfig
+from hardpan.records import Estimate, Provenance, Section, Tile, record
+from hardpan.report import page
+from hardpan.report.files import write_together
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A finished audit: what it says, what that rests on, and how to show it.
+
+    Attributes:
+        dataset: name of the dataset.
+        config: the settings.
+        headline: the one sentence to take away.
+        lede: a few sentences under it.
+        tiles: the five numbers at the top.
+        sections: the parts, in order.
+        provenance: how it was made.
+        measures: the numbers by the names of :data:`hardpan.audit.measures.MEASURES`, for comparisons.
+        curves: floors against temperature by the name of the floor: pairs of temperature and error.
+    """
+
+    dataset: str
+    config: AuditConfig
+    headline: str
+    lede: tuple[str, ...]
+    tiles: tuple[Tile, ...]
+    sections: tuple[Section, ...]
+    provenance: Provenance
+    measures: Mapping[str, Estimate] = field(default_factory=dict)
+    curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+
+    def to_html(self) -> str:
+        """Give the report as one self-contained HTML file."""
+        return page(
+            self.sections,
+            title=f"Audit of {self.dataset}",
+            headline=self.headline,
+            lede=self.lede,
+            tiles=self.tiles,
+            provenance=self.provenance,
+        )
+
+    def to_json(self) -> str:
+        """Give the report as JSON text; :func:`hardpan.records.from_json` reads it back."""
+        return records.dumps(records.to_json(self))
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write index.html, report.json and config.json into a folder, all or none; give the path of the page."""
+        target = Path(folder)
+        config = records.dumps(records.to_json(self.config)) + "\n"
+        files = {"index.html": self.to_html(), "config.json": config, "report.json": self.to_json() + "\n"}
+        write_together(target, files)
+        return target / "index.html"
+
+    def _repr_html_(self) -> str:
+        # A frame of its own keeps the page's styles and scripts apart from the notebook's.
+        inside = html.escape(self.to_html(), quote=True)
+        style = "width: 100%; height: 48rem; border: 1px solid #888"
+        return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{inside}"></iframe>'
