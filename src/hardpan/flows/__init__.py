@@ -1,0 +1,31 @@
+"""Normalizing flows with class-conditional Gaussian base: exact densities, and the exact Bayes error behind them.
+
+``fit`` learns a flow from a dataset (``sweep`` chooses the weight of its classification loss first), ``load`` reads
+one, and a :class:`Flow` gives densities, posteriors, samples at any temperature, and Bayes errors.
+"""
+
+from hardpan.errors import MissingExtra
+
+try:
+    import torch as _torch  # noqa: F401  (one clear sentence instead of a traceback from deep inside)
+except ImportError as error:
+    raise MissingExtra("torch", "torch") from error
+
+from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
+from hardpan.flows.files import load, save, weights_hash
+from hardpan.flows.fitting import fit, sweep
+from hardpan.flows.flow import Flow, FlowRecord, Samples
+
+__all__ = [
+    "CLASS_WEIGHTS",
+    "PRESETS",
+    "Flow",
+    "FlowConfig",
+    "FlowRecord",
+    "Samples",
+    "fit",
+    "load",
+    "save",
+    "sweep",
+    "weights_hash",
+]

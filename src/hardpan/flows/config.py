@@ -1,0 +1,132 @@
+"""What a flow is made of and how it is fitted: every setting in one place, with presets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.records import record
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Seconds on one core: small images (digits), or vectors.
+    "tiny": {
+        "steps": 4, "levels": 2, "width": 32, "epochs": 60, "batch_size": 64, "learning_rate": 4e-3,
+        "transforms": 3, "hidden": 64,
+    },
+    # Minutes on a GPU: the sweep over the classification weight is made here.
+    "small": {
+        "steps": 8, "levels": 3, "width": 128, "epochs": 40, "batch_size": 256, "learning_rate": 2e-3,
+        "transforms": 4, "hidden": 128,
+    },
+    # The paper's setting (Theisen et al. 2021, section 4.1): K = 16, L = 3, C = 512.
+    "paper": {
+        "steps": 16, "levels": 3, "width": 512, "epochs": 100, "batch_size": 512, "learning_rate": 1e-3,
+        "transforms": 6, "hidden": 256,
+    },
+}  # fmt: skip
+CLASS_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class FlowConfig:
+    """Settings of a flow; what is left at None comes from the preset.
+
+    Attributes:
+        preset: "tiny", "small" or "paper" (:data:`PRESETS`).
+        family: "glow" (images), "spline" (vectors), or "auto": by the shape of the data.
+        steps: K, flow steps a level (glow).
+        levels: L, levels with a split between them (glow); fewer where the image is too small for them.
+        width: C, channels in the hidden layers of the coupling networks (glow).
+        transforms: coupling layers (spline).
+        hidden: width of their networks (spline).
+        bins: knots of each spline (spline).
+        jitter: standard deviation of noise added to standardised vectors in training (spline).
+        class_weight: λ of the classification loss.
+        class_covariances: one diagonal covariance a class instead of one for all.
+        pad_to: least height and width of an image, padded around with zeros; None: 32 where the preset is "paper".
+        grey_levels: levels of integer data; None: 256, or one more than the largest value where that is below 128.
+        epochs: at most so many passes over the training rows.
+        batch_size: rows a step.
+        learning_rate: largest learning rate of Adam.
+        warmup: share of all steps over which the rate rises; then it falls as a cosine to 1 % of its height.
+        clip: largest norm of the gradient.
+        ema: decay of the averaged weights, which are the ones that are kept (0: no averaging).
+        patience: stop after so many epochs without a better validation NLL (0: never).
+        precision: "float32", or "bf16" for the coupling networks in training.
+        seed: of everything random.
+        device: "auto", "cpu", "cuda", "cuda:1".
+        checkpoint_every: epochs between checkpoints, where an output folder is given.
+    """
+
+    preset: str = "small"
+    family: str = "auto"
+    steps: int | None = None
+    levels: int | None = None
+    width: int | None = None
+    transforms: int | None = None
+    hidden: int | None = None
+    bins: int = 8
+    jitter: float = 0.01
+    class_weight: float = 0.01
+    class_covariances: bool = False
+    pad_to: int | None = None
+    grey_levels: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    warmup: float = 0.05
+    clip: float = 50.0
+    ema: float = 0.99
+    patience: int = 0
+    precision: str = "float32"
+    seed: int = 0
+    device: str = "auto"
+    checkpoint_every: int = 1
+
+    def filled(self) -> FlowConfig:
+        """The same settings, checked, with the preset's values in the place of None.
+
+        Example:
+            >>> FlowConfig(preset="paper", width=64).filled().steps
+            16
+            >>> FlowConfig(preset="huge").filled()
+            Traceback (most recent call last):
+                ...
+            hardpan.errors.InputError: preset must be one of tiny, small, paper; got 'huge'
+        """
+        if self.preset not in PRESETS:
+            raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {self.preset!r}")
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        preset = PRESETS[self.preset] | {"pad_to": 32 if self.preset == "paper" else 0}
+        whole = replace(self, **{name: value for name, value in preset.items() if given[name] is None})
+        whole._check()
+        return whole
+
+    def _check(self) -> None:
+        for name in ("steps", "levels", "width", "transforms", "hidden", "bins", "epochs", "batch_size",
+                     "checkpoint_every"):  # fmt: skip
+            _at_least(name, getattr(self, name), 1)
+        for name in ("seed", "patience", "pad_to"):
+            _at_least(name, getattr(self, name), 0)
+        for name in ("jitter", "class_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be a number of at least 0; got {getattr(self, name)!r}")
+        for name in ("learning_rate", "clip"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be a positive number; got {getattr(self, name)!r}")
+        for name in ("warmup", "ema"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 0 and below 1; got {getattr(self, name)!r}")
+        if self.family not in ("auto", "glow", "spline"):
+            raise InputError(f"family must be auto, glow or spline; got {self.family!r}")
+        if self.precision not in ("float32", "bf16"):
+            raise InputError(f"precision must be float32 or bf16; got {self.precision!r}")
+        if self.grey_levels is not None:
+            _at_least("grey_levels", self.grey_levels, 2)
+
+
+def _at_least(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")

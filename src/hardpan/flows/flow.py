@@ -1,0 +1,290 @@
+"""A fitted flow: exact densities, posteriors, samples, and the exact Bayes error behind them. NumPy in, NumPy out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from hardpan import bayes
+from hardpan.errors import InputError
+from hardpan.flows.config import FlowConfig
+from hardpan.flows.network import FlowNetwork
+from hardpan.records import Estimate, record
+
+BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
+
+
+class Samples(NamedTuple):
+    """What a flow drew: x in data units (float32), classes y, and the exact posterior p(y | x), (N, K)."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    posterior: NDArray[np.float64]
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """What is known of a flow beside its weights.
+
+    Attributes:
+        config: the settings it was fitted with.
+        class_names: the K names.
+        scaling: what makes the data scaling again.
+        fitted: how the fit went: NLL of each part of the data, epochs, seconds, versions.
+        floors: Bayes error at temperature 1 after each epoch of the fit.
+    """
+
+    config: FlowConfig
+    class_names: tuple[str, ...]
+    scaling: Mapping[str, Any]
+    fitted: Mapping[str, Any] = field(default_factory=dict)
+    floors: tuple[Mapping[str, Any], ...] = ()
+
+
+class Flow:
+    """A flow with class-conditional Gaussian base.
+
+    x = T(z), z_top ~ N(μ_y, τ²Σ), the other latents N(0, τ²), y ~ π. T is invertible, so the Bayes error of (x, y)
+    is that of the Gaussians (Theisen et al. 2021, Proposition 1), and posteriors are exact. The temperature τ
+    scales all latents alike.
+
+    Densities are in nats, with the data's own unit as unit of length (one grey level for integer images): see
+    :mod:`hardpan.flows.scaling`. Integer input is dequantised with uniform noise from ``seed``; float input is
+    taken as it is. Images may be given in their own size or padded, as samples come.
+
+    Example:
+        >>> from hardpan import datasets, flows
+        >>> flow = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1))
+        >>> x, y = flow.sample(3, temperature=0.7, seed=1)
+        >>> x.shape, y.shape, flow.posterior(x).shape
+        ((3, 8, 8), (3,), (3, 10))
+    """
+
+    def __init__(self, network: FlowNetwork, record: FlowRecord) -> None:
+        self.network = network.eval()
+        self.record = record
+
+    @property
+    def config(self) -> FlowConfig:
+        """The settings that it was fitted with."""
+        return self.record.config
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The K names."""
+        return self.record.class_names
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.network.base.n_classes
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example of the data that it was fitted to."""
+        return tuple(self.network.scaling.data_shape)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample: that of the data, or of the padded image."""
+        return tuple(self.network.scaling.sample_shape)
+
+    @property
+    def grey_levels(self) -> int | None:
+        """Levels of the images that it was fitted to (None: vectors)."""
+        return self.network.scaling.levels
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers the density is over (padding included, constant features not)."""
+        return self.network.scaling.dimension
+
+    @property
+    def priors(self) -> NDArray[np.float64]:
+        """π, (K,): class shares of the training rows."""
+        exact = np.exp(_numpy(self.network.base.log_priors).astype(np.float64))
+        return np.asarray(exact / exact.sum())
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """μ, (K, d_top)."""
+        return _numpy(self.network.base.means).astype(np.float64)
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """diag Σ, (d_top,), or (K, d_top) with one covariance a class."""
+        found = np.exp(2 * _numpy(self.network.base.log_scales).astype(np.float64))
+        return np.asarray(found if self.class_covariances else found[0])
+
+    @property
+    def class_covariances(self) -> bool:
+        """Whether each class has its own covariance."""
+        return len(self.network.base.log_scales) > 1
+
+    def bayes_error(self, temperature: float = 1.0, *, rtol: float = 1e-3, seed: int = 0) -> Estimate:
+        """The exact Bayes error of the flow's own distribution at a temperature, up to the stated integration error.
+
+        That it is also the data's is an assumption; see ``hardpan floor``.
+        """
+        return bayes.gaussian(self.means, priors=self.priors, temperature=temperature, rtol=rtol, seed=seed,
+                              **self._covariance())  # fmt: skip
+
+    def bayes_curve(self, temperatures: Sequence[float], *, rtol: float = 1e-3, seed: int = 0) -> bayes.Curve:
+        """The Bayes error at several temperatures, from common draws."""
+        return bayes.gaussian_curve(self.means, priors=self.priors, temperatures=temperatures, rtol=rtol, seed=seed,
+                                    **self._covariance())  # fmt: skip
+
+    def temperature_for(self, error: float, *, seed: int = 0) -> float:
+        """The temperature with this Bayes error; with one covariance a class, the lowest one."""
+        return self.temperatures_for(error, seed=seed)[0]
+
+    def temperatures_for(self, error: float, *, seed: int = 0) -> tuple[float, ...]:
+        """Every temperature with this Bayes error: one, or with one covariance a class possibly several."""
+        if self.class_covariances:
+            return bayes.temperatures_for(self.means, self.variances, self.priors, error=error, seed=seed)
+        return (bayes.temperature_for(self.means, self.variances, self.priors, error=error, seed=seed),)
+
+    def log_joint(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
+        """log π_k p_k(x) in nats for every class, (N, K)."""
+        _check_temperature(temperature)
+        base = self.network.base
+        parts = [_numpy(base.log_joint(found, temperature)) for found in self._latents(x, seed)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
+
+    def log_prob(
+        self, x: ArrayLike, y: ArrayLike | None = None, *, temperature: float = 1.0, seed: int = 0
+    ) -> NDArray[np.float64]:
+        """log p(x | y) in nats, (N,); without y, log p(x) = log Σ_k π_k p_k(x)."""
+        joint = self.log_joint(x, temperature=temperature, seed=seed)
+        if y is None:
+            return np.asarray(np.logaddexp.reduce(joint, axis=1))
+        labels = self._labels(y, len(joint))
+        return np.asarray(joint[np.arange(len(joint)), labels] - np.log(self.priors)[labels])
+
+    def posterior(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
+        """p(y | x) of the flow's own distribution at a temperature, (N, K): softmax of the joint log-densities."""
+        _check_temperature(temperature)
+        base = self.network.base
+        parts = [_softmax(base.log_class(found.top, temperature)) for found in self._latents(x, seed)]
+        return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
+
+    def nll(self, x: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Estimate:
+        """Mean of −log π_y p_y(x) in nats an example (Eq. 15 of the paper), dequantised, in float32, with its error."""
+        joint = self.log_joint(x, seed=seed)
+        labels = self._labels(y, len(joint))
+        if not len(joint):
+            raise InputError("x holds no rows; give at least one")
+        values = -joint[np.arange(len(joint)), labels]
+        mean = float(values.mean())
+        error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+        return Estimate(
+            mean, error, mean - 1.959964 * error, mean + 1.959964 * error, n=len(values), seed=seed,
+            method="mean of −log π_y p_y(x), nats an example", notes=(self._unit(),),
+        )  # fmt: skip
+
+    def bits_per_dimension(self, nll: float) -> float:
+        """A negative log-likelihood in nats an example as bits a dimension."""
+        return nll / (math.log(2) * self.dimension)
+
+    def sample(
+        self, n: int, *, temperature: float = 1.0, seed: int = 0
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Draw n examples: x (n, ...) in data units, not rounded, and classes y (n,)."""
+        found = self.sample_with_posterior(n, temperature=temperature, seed=seed)
+        return found.x, found.y
+
+    @torch.no_grad()
+    def sample_with_posterior(self, n: int, *, temperature: float = 1.0, seed: int = 0) -> Samples:
+        """Draw n examples with the exact posterior of each, computed where they are drawn: in the base space.
+
+        Rows i·1024 to (i + 1)·1024 come from ``default_rng([seed, i])``: a longer draw begins like a shorter one.
+        """
+        _check_temperature(temperature)
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            raise InputError(f"n must be a whole number of at least 0; got {n!r}")
+        xs, ys, posteriors = [], [], []
+        for block in range(-(-int(n) // BLOCK)):
+            top, rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
+            rows = slice(0, min(BLOCK, n - block * BLOCK))
+            top, rest = self._tensor(top[rows]), self._tensor(rest[rows])
+            x = self.network.data(top, rest)
+            if not bool(torch.isfinite(x).all()):
+                raise InputError(
+                    f"temperature {temperature:g} draws values that are not finite from this flow; give a smaller one"
+                )
+            xs.append(_numpy(x))
+            ys.append(y[rows])
+            posteriors.append(_softmax(self.network.base.log_class(top, temperature)))
+        if not xs:
+            empty = np.zeros((0, *self.sample_shape), np.float32)
+            return Samples(empty, np.zeros(0, np.int64), np.zeros((0, self.n_classes)))
+        return Samples(np.concatenate(xs), np.concatenate(ys), np.concatenate(posteriors))
+
+    def to(self, device: str | torch.device) -> Flow:
+        """The same flow with its weights on another device."""
+        self.network.to(device)
+        return self
+
+    def _draw(
+        self, rng: np.random.Generator, temperature: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        y = rng.choice(self.n_classes, size=BLOCK, p=self.priors).astype(np.int64)
+        scale = np.sqrt(self.variances)
+        scale = scale[y] if self.class_covariances else scale
+        top = self.means[y] + temperature * scale * rng.standard_normal((BLOCK, self.network.transform.d_top))
+        return top, temperature * rng.standard_normal((BLOCK, self.network.transform.d_rest)), y
+
+    @torch.no_grad()
+    def _latents(self, x: ArrayLike, seed: int) -> Iterator[Any]:
+        array = np.asarray(x)
+        if array.ndim < 2 or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+            raise InputError(
+                f"x must hold numbers of shape (N, {', '.join(map(str, self.input_shape))}); "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        for start in range(0, len(array), BLOCK):
+            rng = np.random.default_rng([seed, start // BLOCK])
+            ready = self.network.scaling.continuous(array[start : start + BLOCK], rng)
+            yield self.network.latents(self._tensor(ready))
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(self.network.base.means.device)
+
+    def _labels(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
+        labels = np.asarray(y)
+        if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
+            raise InputError(f"y must be {n} class numbers; got {labels.dtype} of shape {labels.shape}")
+        if n and not (0 <= labels.min() and labels.max() < self.n_classes):
+            raise InputError(f"y must lie in 0..{self.n_classes - 1}; got {labels.min()} to {labels.max()}")
+        return labels.astype(np.int64)
+
+    def _covariance(self) -> dict[str, Any]:
+        return {"covs" if self.class_covariances else "cov": self.variances}
+
+    def _unit(self) -> str:
+        if self.grey_levels is None:
+            return f"density over {self.dimension} features in their own units"
+        return f"density over {self.dimension} pixel values, unit of length one of {self.grey_levels} grey levels"
+
+
+def _softmax(log_joint: Tensor) -> NDArray[np.float64]:
+    return _numpy(torch.softmax(log_joint, 1))
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy())
+
+
+def _check_temperature(temperature: float) -> None:
+    if isinstance(temperature, bool) or not isinstance(temperature, (int, float, np.number)):
+        raise InputError(f"temperature must be a positive number; got {temperature!r}")
+    if not 0 < temperature < math.inf:
+        raise InputError(f"temperature must be a positive number; got {temperature!r}")

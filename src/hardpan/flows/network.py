@@ -1,0 +1,125 @@
+"""A whole flow as one torch module: scaling, transform, base and the head of the classification loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from hardpan.errors import InputError
+from hardpan.flows.base import ClassBase, Latents
+from hardpan.flows.config import FlowConfig
+from hardpan.flows.glow import Glow
+from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling, levels_of, vector_scaling
+from hardpan.flows.vector import SplineFlow
+
+Transform = Glow | SplineFlow
+
+
+class FlowNetwork(nn.Module):
+    """Data in its own units -> latents; nothing here knows NumPy or files.
+
+    Args:
+        scaling: data to what the transform sees.
+        transform: the invertible map.
+        base: the classes.
+    """
+
+    def __init__(self, scaling: Scaling, transform: Transform, base: ClassBase) -> None:
+        super().__init__()
+        self.scaling, self.transform, self.base = scaling, transform, base
+        self.head = nn.Linear(transform.n_features, base.n_classes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def latents(self, x: Tensor) -> Latents:
+        """Carry (B, ...) in data units to latents, with the scaling's part in log |det|."""
+        found: Latents = self.transform(self.scaling.to_net(x))
+        return found._replace(log_det=found.log_det + self.scaling.log_det())
+
+    def data(self, top: Tensor, rest: Tensor) -> Tensor:
+        """Carry latents back to data units."""
+        return self.scaling.from_net(self.transform.inverse(top, rest))
+
+    def forward(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Give log π_y p_y(x) (B,) and the head's log-probability of y (B,), for ``chosen`` (B, K) one-hot."""
+        latents = self.latents(x)
+        logits = self.head(latents.features)
+        return self.base.log_joint_of(latents, chosen), (torch.log_softmax(logits, 1) * chosen).sum(1)
+
+
+def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
+    """Make an untrained network from filled settings."""
+    if isinstance(scaling, ImageScaling):
+        steps, width = config.steps or 1, config.width or 1
+        transform: Transform = Glow(scaling.net_shape, scaling.depth, steps, width, config.seed)
+    else:
+        transform = SplineFlow(
+            scaling.dimension, config.transforms or 1, config.hidden or 1, config.bins, config.seed
+        )
+    return FlowNetwork(scaling, transform, ClassBase(transform.d_top, priors, config.class_covariances))
+
+
+def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
+    """The scaling that training rows ask for."""
+    if x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise InputError(f"x must be images (N, H, W), (N, H, W, C) or vectors (N, d); got shape {x.shape}")
+    family = config.family if config.family != "auto" else ("spline" if x.ndim == 2 else "glow")
+    if family == "spline":
+        return vector_scaling(x.reshape(len(x), -1)) if x.ndim == 2 else _refuse_family("spline", x)
+    if x.ndim == 2:
+        return _refuse_family("glow", x)
+    # The top level must be whole: sides become multiples of 2^L, L made smaller for small images.
+    sides = [max(config.pad_to or 0, side) for side in x.shape[1:3]]
+    depth = usable_levels(sides, config.levels or 1)
+    rows, columns = (-(-side // 2**depth) * 2**depth for side in sides)
+    return ImageScaling(x.shape[1:], (rows, columns), levels_of(x, config.grey_levels), depth)
+
+
+def usable_levels(sides: Sequence[int], wanted: int) -> int:
+    """At most so many levels that the smallest side still has 2 places at the top.
+
+    Example:
+        >>> usable_levels((32, 32), 3), usable_levels((8, 8), 3), usable_levels((2, 2), 3)
+        (3, 2, 1)
+    """
+    return max(1, min(wanted, int(np.log2(max(min(sides), 2))) - 1))
+
+
+def _refuse_family(family: str, x: NDArray[Any]) -> Scaling:
+    wanted = "vectors (N, d)" if family == "spline" else "images (N, H, W) or (N, H, W, C)"
+    raise InputError(f"family {family} needs {wanted}; got x of shape {x.shape}")
+
+
+def rebuild_scaling(description: dict[str, Any]) -> Scaling:
+    """Make the scaling that :func:`describe_scaling` described; vectors' numbers come with the weights."""
+    if description["data"] == "image":
+        height, width = description["padded"]
+        shape, levels, depth = tuple(description["shape"]), int(description["levels"]), int(description["depth"])
+        return ImageScaling(shape, (height, width), levels, depth)
+    spread = torch.ones(description["shape"][0])
+    spread[list(description["constant"])] = 0.0
+    return VectorScaling(torch.zeros(len(spread)), spread, bool(description["integers"]))
+
+
+def describe_scaling(scaling: Scaling) -> dict[str, Any]:
+    """Give the plain values that make a scaling again."""
+    if isinstance(scaling, ImageScaling):
+        return {
+            "data": "image",
+            "shape": list(scaling.data_shape),
+            "padded": list(scaling.net_shape[:2]),
+            "levels": scaling.levels,
+            "depth": scaling.depth,
+        }
+    constant = torch.nonzero(scaling.spread <= 0)[:, 0].tolist()
+    return {
+        "data": "vector",
+        "shape": list(scaling.data_shape),
+        "constant": constant,
+        "integers": scaling.integers,
+    }

@@ -1,0 +1,172 @@
+"""From data to what a flow's network sees and back: padding, dequantisation, standardisation.
+
+The unit of every density is the data's own: one grey level for integer data, one unit of each feature for floats.
+Integers k stand for the interval [k, k + 1): they become k + u with u uniform, so that the mean of −log p(k + u) is
+an upper bound of the discrete −log P(k). For 8-bit images this is the usual "256-level" scale. Data of other levels
+(17 in scikit-learn's digits) is measured in its own levels; 256-level numbers would be larger by d·log(256/levels).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from hardpan.errors import InputError
+
+IMAGE, VECTOR = "image", "vector"
+
+
+class ImageScaling(nn.Module):
+    """Images (N, H, W) or (N, H, W, C) in 0..levels, padded around with zeros, as numbers in [-0.5, 0.5].
+
+    Args:
+        shape: (H, W) or (H, W, C) of the data.
+        padded: (H', W') of what the flow sees.
+        levels: grey levels.
+        depth: how many levels a Glow on it has; H' and W' are multiples of 2^depth.
+    """
+
+    kind = IMAGE
+
+    def __init__(self, shape: tuple[int, ...], padded: tuple[int, int], levels: int, depth: int) -> None:
+        super().__init__()
+        self.data_shape, self.levels, self.depth = shape, levels, depth
+        self.sample_shape = (*padded, *shape[2:])
+        self.net_shape = (*padded, shape[2] if len(shape) == 3 else 1)
+        self.dimension = int(np.prod(self.net_shape))
+
+    def padded(self, x: NDArray[Any]) -> NDArray[Any]:
+        """(N, H, W[, C]) or already padded -> (N, H', W', C)."""
+        if x.shape[1:] not in (self.data_shape, self.sample_shape):
+            raise InputError(
+                f"x must hold images of shape {self.data_shape} or, padded, {self.sample_shape}; got {x.shape[1:]}"
+            )
+        if x.ndim == 3:
+            x = x[..., None]
+        rows, columns = (self.net_shape[i] - x.shape[1 + i] for i in (0, 1))
+        widths = ((0, 0), (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2), (0, 0))
+        return np.pad(x, widths) if rows or columns else x
+
+    def continuous(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
+        """Padded images as floats in level units; integers, and the padding of float images, get their noise."""
+        ready = self.padded(x)
+        if not np.issubdtype(x.dtype, np.floating):
+            return (ready + rng.random(ready.shape)).astype(np.float32)
+        if x.shape[1:] == self.sample_shape:
+            return ready.astype(np.float32)
+        outside = self.padded(np.ones((1, *self.data_shape), dtype=bool))[0] == 0
+        return (ready + rng.random(ready.shape) * outside).astype(np.float32)
+
+    def to_net(self, x: Tensor) -> Tensor:
+        """Level units to what the network sees."""
+        return x / self.levels - 0.5
+
+    def log_det(self) -> float:
+        """log |det| of :meth:`to_net`."""
+        return -self.dimension * float(np.log(self.levels))
+
+    def from_net(self, x: Tensor) -> Tensor:
+        """Undo :meth:`to_net`, in the shape of samples."""
+        return ((x + 0.5) * self.levels).reshape(-1, *self.sample_shape)
+
+
+class VectorScaling(nn.Module):
+    """Vectors (N, d), standardised by the training rows; features that are constant there are left out.
+
+    A constant feature says nothing about the class and has no density: its value comes back in samples, and what a
+    row holds there is not looked at.
+
+    Args:
+        centre: (d,).
+        spread: (d,), 0 where a feature is constant.
+        integers: whether the data is whole numbers, which are dequantised.
+    """
+
+    kind = VECTOR
+    levels = None
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, centre: Tensor, spread: Tensor, integers: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("centre", centre.float())
+        self.register_buffer("spread", spread.float())
+        self.integers = integers
+        self.data_shape = self.sample_shape = (len(centre),)
+        self.used = torch.nonzero(spread > 0)[:, 0]
+        self.dimension = len(self.used)
+        self.net_shape = (self.dimension,)
+
+    def continuous(self, x: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
+        """The features in use as floats; whole numbers get their noise."""
+        if x.shape[1:] != self.data_shape:
+            raise InputError(f"x must hold vectors of length {self.data_shape[0]}; got shape {x.shape}")
+        noise = rng.random(x.shape) if not np.issubdtype(x.dtype, np.floating) else 0.0
+        return np.asarray((x + noise)[:, self.used.numpy()], dtype=np.float32)
+
+    def to_net(self, x: Tensor) -> Tensor:
+        """Standardise."""
+        used = self.used.to(x.device)
+        return (x - self.centre[used]) / self.spread[used]
+
+    def log_det(self) -> float:
+        """log |det| of :meth:`to_net`."""
+        return -float(torch.log(self.spread[self.used.to(self.spread.device)].double()).sum())
+
+    def from_net(self, x: Tensor) -> Tensor:
+        """Undo :meth:`to_net`, constant features included."""
+        used = self.used.to(x.device)
+        whole = self.centre.expand(len(x), -1).clone()
+        whole[:, used] = x * self.spread[used] + self.centre[used]
+        return whole
+
+
+Scaling = ImageScaling | VectorScaling
+
+
+def levels_of(x: NDArray[Any], given: int | None) -> int:
+    """How many grey levels images have: given, or 256, or one more than the largest value where that is below 128.
+
+    Float images within 0..1 count as one level: their unit is their whole range.
+
+    Example:
+        >>> levels_of(np.array([0, 16], dtype=np.uint8), None), levels_of(np.array([200], dtype=np.uint8), None)
+        (17, 256)
+    """
+    low, high = float(x.min()), float(x.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise InputError("x holds NaN or infinite values; remove those rows")
+    integers = not np.issubdtype(x.dtype, np.floating)
+    if given is None:
+        given = int(np.floor(high)) + 1 if high < 128 else 256
+        given = max(given, 2) if integers or high > 1 else 1
+    if integers and (low < 0 or high > given - 1):
+        raise InputError(f"x holds values from {low:g} to {high:g}, not 0 to {given - 1}; give grey_levels")
+    return given
+
+
+def vector_scaling(x: NDArray[Any]) -> VectorScaling:
+    """The standardisation of training rows (N, d).
+
+    Example:
+        >>> scaling = vector_scaling(np.array([[0.0, 5.0, 1.0], [2.0, 5.0, 3.0]]))
+        >>> scaling.used.tolist(), scaling.spread.tolist()
+        ([0, 2], [1.0, 0.0, 1.0])
+    """
+    integers = not np.issubdtype(x.dtype, np.floating)
+    wide = x.astype(np.float64)
+    if not np.isfinite(wide).all():
+        raise InputError("x holds NaN or infinite values; remove those rows")
+    centre, spread = wide.mean(0), wide.std(0)
+    # Rounding gives a constant feature a spread of about 1e-16 of its size.
+    spread[spread <= 1e-7 * np.maximum(np.abs(centre), 1e-30)] = 0.0
+    if not (spread > 0).any():
+        raise InputError("every feature of x is constant; there is no density to learn")
+    if integers:
+        centre = np.where(spread > 0, centre + 0.5, centre)
+        spread = np.where(spread > 0, np.sqrt(spread**2 + 1 / 12), 0.0)
+    return VectorScaling(torch.from_numpy(centre), torch.from_numpy(spread), integers)
