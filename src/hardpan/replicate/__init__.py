@@ -1,0 +1,226 @@
+"""Rebuild a test set: pool, annotation tasks and votes, sampling strategies, near-duplicates, review, assembly.
+
+Arrays and tables in, records out (no project needed)::
+
+    sample(candidates, strategy="matched", per_class=10, originals=..., threshold=0.7, seed=0)
+    near_duplicates(queries, references, k=10, metric="l2")
+
+A project on disk is made by ``create_project`` and opened by ``open_project``. What a server needs is below; every
+function takes the project first, runs in one transaction of its own, blocks (call it in a thread), is safe from
+many threads and processes at once, and says what is wrong with an ``InputError`` of one sentence that may be shown.
+
+People::
+
+    invite(project, role=, uses=, label=, seconds=) -> Invited     .link goes into the address; roles:
+    invitations(project), revoke(project, invitation_id)           annotator, selector, reviewer, participant
+    enter(project, link, external_id="") -> Person                 same link and external id: same person
+    worker(project, worker_id) -> Person | None; workers(project)
+    completion_code(project, worker_id) -> str
+    project.is_owner(token), renew_owner_token(project) -> str     the token is shown once, stored as a hash
+    project.sign(purpose, text), project.is_signed(purpose, text, signature)   for cookies and CSRF tokens
+
+Grid tasks::
+
+    next_task(project, worker_id, besides=tokens) -> Lease | None  token, class_index, places, expires_at
+    renew_lease(project, worker_id, token) -> Lease
+    submit(project, worker_id, token, selected_places, submission_key) -> Receipt    state "counted" or "repeated"
+    give_back(project, worker_id, token)
+    shown_image(project, worker_id, token, place) -> bytes         PNG; only of the worker's own lease
+    standing(project, worker_id) -> Standing                       for the progress bar
+    LeaseLost (an InputError): expired and filled by others, or not this worker's
+
+First selector, second reviewer, duplicates, final review::
+
+    keywords(project) -> [KeywordState]                            quota, selected, removed, short
+    selector_view(project, class_index, keyword, start=, most=) -> SelectorView
+    second_review_queue(project), final_review_queue(project) -> [ReviewItem]
+    duplicate_queue(project, most=, decided=) -> [PairItem]        l2, ssim; .subject names the pair
+    decide(project, step, subject, verdict, by=, submission_key=, note=) -> bool     STEPS lists steps and verdicts
+    verdicts(project, step) -> {subject: verdict}
+    image_info(project, image_id), picture_of(project, image_id) -> bytes            never for annotators
+
+Human-accuracy experiment::
+
+    start_experiment(project, original_ids, new_ids), next_question(project, worker_id) -> Asked | None
+    question_image(project, worker_id, question) -> bytes
+    answer_question(project, worker_id, question, class_index) -> bool
+    human_responses(project) -> rows for testbed.human_table
+
+Owner's dashboard::
+
+    coverage(project) -> [ClassCoverage]; task_times(project) -> [TaskTime]; events(project, after=, most=)
+    add_event(project, actor, what, **details); all_votes(project) -> [StoredVote]
+    annotation_quality(project) -> Quality                         flagged workers, frequencies, agreement
+
+``project.clock`` gives the time; ``set_clock(project, clock)`` is the same project with another one, for tests.
+``simulate.demo_project(path)`` makes a small project of digits with candidates and tasks, to build pages on.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hardpan.errors import MissingExtra
+from hardpan.replicate.project import (
+    Project,
+    ProjectConfig,
+    TargetClass,
+    open_project,
+    renew_owner_token,
+    set_clock,
+)
+from hardpan.replicate.steps import Step, read_steps
+
+if TYPE_CHECKING:
+    from hardpan.replicate.creation import create_project, read_classes
+    from hardpan.replicate.database.decisions import (
+        STEPS,
+        ImageInfo,
+        KeywordState,
+        PairItem,
+        ReviewItem,
+        SelectorView,
+        decide,
+        duplicate_queue,
+        final_review_queue,
+        image_info,
+        keywords,
+        picture_of,
+        second_review_queue,
+        selector_view,
+        verdicts,
+    )
+    from hardpan.replicate.database.experiment import (
+        Asked,
+        answer_question,
+        human_responses,
+        next_question,
+        question_image,
+        start_experiment,
+    )
+    from hardpan.replicate.database.leases import (
+        Lease,
+        LeaseLost,
+        Receipt,
+        Standing,
+        give_back,
+        next_task,
+        renew_lease,
+        shown_image,
+        standing,
+        submit,
+    )
+    from hardpan.replicate.database.people import (
+        Invited,
+        Person,
+        completion_code,
+        enter,
+        invitations,
+        invite,
+        revoke,
+        worker,
+        workers,
+    )
+    from hardpan.replicate.database.votes import (
+        ClassCoverage,
+        StoredVote,
+        TaskTime,
+        add_event,
+        all_votes,
+        coverage,
+        events,
+        import_votes,
+        task_times,
+    )
+    from hardpan.replicate.tasks import make_tasks, plan_tasks
+
+# Loaded at first use: the database needs an extra, and the rest would slow down what does not need it.
+_HOMES = {
+    "creation": "create_project read_classes",
+    "tasks": "make_tasks plan_tasks",
+    "database.decisions": "STEPS ImageInfo KeywordState PairItem ReviewItem SelectorView decide duplicate_queue "
+    "final_review_queue image_info keywords picture_of second_review_queue selector_view verdicts",
+    "database.experiment": "Asked answer_question human_responses next_question question_image start_experiment",
+    "database.leases": "Lease LeaseLost Receipt Standing give_back next_task renew_lease shown_image standing "
+    "submit",
+    "database.people": "Invited Person completion_code enter invitations invite revoke worker workers",
+    "database.votes": "ClassCoverage StoredVote TaskTime add_event all_votes coverage events import_votes "
+    "task_times",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "STEPS",
+    "Asked",
+    "ClassCoverage",
+    "ImageInfo",
+    "Invited",
+    "KeywordState",
+    "Lease",
+    "LeaseLost",
+    "PairItem",
+    "Person",
+    "Project",
+    "ProjectConfig",
+    "Receipt",
+    "ReviewItem",
+    "SelectorView",
+    "Standing",
+    "Step",
+    "StoredVote",
+    "TargetClass",
+    "TaskTime",
+    "add_event",
+    "all_votes",
+    "answer_question",
+    "completion_code",
+    "coverage",
+    "create_project",
+    "decide",
+    "duplicate_queue",
+    "enter",
+    "events",
+    "final_review_queue",
+    "give_back",
+    "human_responses",
+    "image_info",
+    "import_votes",
+    "invitations",
+    "invite",
+    "keywords",
+    "make_tasks",
+    "next_question",
+    "next_task",
+    "open_project",
+    "picture_of",
+    "plan_tasks",
+    "question_image",
+    "read_classes",
+    "read_steps",
+    "renew_lease",
+    "renew_owner_token",
+    "revoke",
+    "second_review_queue",
+    "selector_view",
+    "set_clock",
+    "shown_image",
+    "standing",
+    "start_experiment",
+    "submit",
+    "task_times",
+    "verdicts",
+    "worker",
+    "workers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a function's module at first use; without the database's packages, say how to install them."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'hardpan.replicate' has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"hardpan.replicate.{_HOME_OF[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("sqlalchemy", "alembic"):
+            raise MissingExtra(str(error.name), "web") from error
+        raise
+    return getattr(module, name)

@@ -1,0 +1,101 @@
+"""Engines and transactions: one kind for reading, one that takes the write lock at its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+
+from hardpan.errors import InputError, MissingExtra
+from hardpan.replicate.database.models import Event
+
+_ADVISORY_LOCK = 727_001
+
+
+class Database:
+    """A project's database: ``read()`` and ``write()`` give a connection in a transaction of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine = _engine(url)
+        self._writer = self._engine.execution_options(write=True)
+        self.dialect = self._engine.dialect.name
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only looks."""
+        with self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that changes: all of it is kept, or nothing."""
+        with self._writer.begin() as connection:
+            yield connection
+
+    def migrate(self) -> None:
+        """Bring the tables to this version; several processes may do so at once."""
+        from hardpan.replicate.database.migrations import upgrade
+
+        try:
+            with self.write() as connection:
+                if self.dialect == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+                upgrade(connection)
+        except OperationalError as error:
+            reason = str(error.orig).strip().partition("\n")[0]
+            raise InputError(
+                f"database {shown_url(self.url)} cannot be opened ({reason}); check its address and that it runs"
+            ) from error
+
+    def dispose(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+def log(connection: Connection, at: float, actor: str, what: str, /, **details: Any) -> None:
+    """Append to the event log, inside the transaction of the change that it tells of."""
+    connection.execute(insert(Event), {"at": at, "actor": actor, "what": what, "details": details})
+
+
+def shown_url(url: str) -> str:
+    """A database's address without its password."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _engine(url: str) -> Engine:
+    try:
+        address = make_url(url)
+        if address.drivername in ("postgres", "postgresql"):
+            address = address.set(drivername="postgresql+psycopg")
+        if address.get_backend_name() not in ("sqlite", "postgresql"):
+            raise InputError(
+                f"database address must begin with sqlite or postgresql; got {address.get_backend_name()!r}"
+            )
+        engine = create_engine(address, pool_size=16, max_overflow=32, pool_timeout=60, pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InputError(
+            f"database address {url.partition('://')[0]!r} cannot be read; "
+            "give one such as postgresql://user@host/name"
+        ) from error
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "psycopg", "postgres") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin where we say so, below
+    for setting in ("busy_timeout=60000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {setting}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A reader that becomes a writer half way can fail when another wrote in between; a writer says so at once.
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("write") else "BEGIN")

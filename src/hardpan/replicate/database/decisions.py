@@ -1,0 +1,265 @@
+"""What people decide outside the grid tasks: first selection, second review, duplicates, final review.
+
+A decision is never altered: a later one on the same subject takes its place, and "open" withdraws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from hardpan.errors import InputError
+from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.models import Chosen, Decision, Image, Pair, Quota
+from hardpan.replicate.project import Project
+
+STEPS: Mapping[str, tuple[str, ...]] = {
+    "first-selection": ("select", "skip", "open"),
+    "second-review": ("keep", "remove", "open"),
+    "duplicate": ("keep", "remove", "open"),
+    "final-review": ("keep", "remove", "open"),
+}
+_MOST_TEXT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordState:
+    """How far one keyword is: what it should give, what was selected, removed by the reviewer, and is missing."""
+
+    class_index: int
+    keyword: str
+    originals: int
+    quota: int
+    candidates: int
+    selected: int
+    removed: int
+    reviewed: int
+    short: int
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorView:
+    """The first selector's page for one keyword: its originals, and candidates with what was decided on them."""
+
+    state: KeywordState
+    originals: tuple[str, ...]
+    candidates: tuple[str, ...]
+    verdicts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """An image to look at, its class and keyword."""
+
+    image_id: str
+    class_index: int
+    keyword: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairItem:
+    """Two images that may be near-duplicates. ``place`` says where the other lies: "new", "train" or "test"."""
+
+    subject: str
+    image_id: str
+    other_id: str
+    place: str
+    l2: float
+    ssim: float
+    features: float | None
+    verdict: str
+
+
+def decide(
+    project: Project, step: str, subject: str, verdict: str, *, by: str, submission_key: str = "", note: str = ""
+) -> bool:
+    """Record a decision, once for each ``submission_key``.
+
+    Args:
+        project: an open project.
+        step: one of ``STEPS``.
+        subject: an image id, or a pair's ``subject``.
+        verdict: one of the step's verdicts; "open" withdraws an earlier one.
+        by: the worker's id, or "owner".
+        submission_key: the page's random name for this decision; the same again changes nothing.
+        note: why, in the person's own words.
+
+    Returns:
+        Whether it was new.
+    """
+    if step not in STEPS:
+        raise InputError(f"step must be one of {', '.join(STEPS)}; got {step!r}")
+    if verdict not in STEPS[step]:
+        raise InputError(f"verdict of {step} must be one of {', '.join(STEPS[step])}; got {verdict!r}")
+    if len(note) > _MOST_TEXT or len(submission_key) > 200 or "\0" in note + submission_key + subject:
+        raise InputError("note or submission_key is too long or holds a null character")
+    now = project.clock()
+    with project.database.write() as connection:
+        _check_subject(connection, step, subject)
+        if submission_key and connection.scalar(
+            select(Decision.id).where(Decision.submission_key == submission_key)
+        ):
+            return False
+        row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "note": note, "at": now}
+        connection.execute(insert(Decision), row | {"submission_key": submission_key or None})
+        log(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)
+        return True
+
+
+def verdicts(project: Project, step: str) -> dict[str, str]:
+    """The verdict that counts on every subject of a step; withdrawn ones are left out."""
+    with project.database.read() as connection:
+        return _verdicts(connection, step)
+
+
+def keywords(project: Project) -> list[KeywordState]:
+    """Every keyword with a quota: what it has, what it gave, and what is missing for the first selector."""
+    with project.database.read() as connection:
+        return _keyword_states(connection)
+
+
+def selector_view(
+    project: Project, class_index: int, keyword: str, *, start: int = 0, most: int = 200
+) -> SelectorView:
+    """A keyword's originals beside its candidates; exact copies of originals are not in the pool."""
+    with project.database.read() as connection:
+        states = [s for s in _keyword_states(connection) if (s.class_index, s.keyword) == (class_index, keyword)]
+        if not states:
+            raise InputError(f"class {class_index} has no keyword {keyword!r} with a quota; run subclasses first")
+        where = (Image.class_index == class_index, Image.keyword == keyword)
+        lists = [
+            tuple(
+                connection.scalars(
+                    select(Image.id).where(*where, Image.kind == kind).order_by(Image.id).offset(first).limit(most)
+                )
+            )
+            for kind, first in (("original", 0), ("candidate", start))
+        ]
+        decided = _verdicts(connection, "first-selection")
+    return SelectorView(states[0], lists[0], lists[1], {i: decided[i] for i in lists[1] if i in decided})
+
+
+def second_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
+    """Images that the first selector chose and the second reviewer has not seen, in the order of their ids."""
+    with project.database.read() as connection:
+        selected = {i for i, v in _verdicts(connection, "first-selection").items() if v == "select"}
+        waiting = sorted(selected - _verdicts(connection, "second-review").keys())[:most]
+        return _items(connection, waiting)
+
+
+def final_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
+    """Images of the current sample that nobody has reviewed, in the order of class and id."""
+    with project.database.read() as connection:
+        rows = connection.execute(
+            select(Chosen.image_id)
+            .where(Chosen.removed_round.is_(None))
+            .order_by(Chosen.class_index, Chosen.image_id)
+        )
+        seen = _verdicts(connection, "final-review")
+        return _items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
+
+
+def duplicate_queue(project: Project, *, most: int = 200, decided: bool = False) -> list[PairItem]:
+    """Pairs of the current sample to review, most similar first; with ``decided``, those that have a verdict."""
+    with project.database.read() as connection:
+        found = _verdicts(connection, "duplicate")
+        rows = connection.execute(
+            select(Pair.__table__)
+            .join(Chosen, Chosen.image_id == Pair.image_id)
+            .where(Chosen.removed_round.is_(None) if not decided else Chosen.round >= 0)
+            .order_by(Pair.ssim.desc(), Pair.l2, Pair.id)
+        ).all()
+    items = [
+        PairItem(s, r.image_id, r.other_id, r.place, r.l2, r.ssim, r.features, found.get(s, ""))
+        for r in rows
+        for s in [f"{r.image_id}|{r.other_id}"]
+    ]
+    return [item for item in items if bool(item.verdict) == decided][:most]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """What is known of an image; for the owner, selectors and reviewers, never for annotators."""
+
+    id: str
+    kind: str
+    class_index: int | None
+    keyword: str | None
+    source: str
+    date: str | None
+    split: str
+    row: int | None
+    width: int
+    height: int
+    details: Mapping[str, Any]
+
+
+def image_info(project: Project, image_id: str) -> ImageInfo:
+    """An image by its id, or an InputError."""
+    with project.database.read() as connection:
+        row = connection.execute(select(Image.__table__).where(Image.id == image_id)).first()
+    if row is None:
+        raise InputError(f"image {image_id[:40]!r} is not in this project")
+    names = (f for f in ImageInfo.__dataclass_fields__)
+    return ImageInfo(**{name: getattr(row, name) for name in names})
+
+
+def picture_of(project: Project, image_id: str) -> bytes:
+    """An image by its id, as PNG; for the owner's, selectors' and reviewers' pages."""
+    info = image_info(project, image_id)
+    return project.picture(info.id, info.row)
+
+
+def _verdicts(connection: Connection, step: str) -> dict[str, str]:
+    latest = select(func.max(Decision.id)).where(Decision.step == step).group_by(Decision.subject)
+    rows = connection.execute(select(Decision.subject, Decision.verdict).where(Decision.id.in_(latest)))
+    return {row.subject: row.verdict for row in rows if row.verdict != "open"}
+
+
+def _keyword_states(connection: Connection) -> list[KeywordState]:
+    first, second = _verdicts(connection, "first-selection"), _verdicts(connection, "second-review")
+    counts: dict[tuple[int, str], list[int]] = {}
+    rows = connection.execute(
+        select(Image.id, Image.class_index, Image.keyword).where(
+            Image.kind == "candidate", Image.class_index.is_not(None), Image.keyword.is_not(None)
+        )
+    )
+    for row in rows:
+        count = counts.setdefault((row.class_index, row.keyword), [0, 0, 0, 0])
+        count[0] += 1
+        if first.get(row.id) == "select":
+            count[1] += 1
+            count[2] += second.get(row.id) == "remove"
+            count[3] += row.id in second
+    states = []
+    quotas = connection.execute(
+        select(Quota.__table__).order_by(Quota.class_index, Quota.originals.desc(), Quota.keyword)
+    )
+    for row in quotas:
+        have, selected, removed, reviewed = counts.get((row.class_index, row.keyword), [0, 0, 0, 0])
+        short = max(0, row.quota - (selected - removed))
+        states.append(
+            KeywordState(
+                row.class_index, row.keyword, row.originals, row.quota, have, selected, removed, reviewed, short
+            )
+        )
+    return states
+
+
+def _items(connection: Connection, ids: list[str]) -> list[ReviewItem]:
+    rows = connection.execute(select(Image.id, Image.class_index, Image.keyword).where(Image.id.in_(ids)))
+    found = {row.id: ReviewItem(row.id, row.class_index or 0, row.keyword or "") for row in rows}
+    return [found[image] for image in ids if image in found]
+
+
+def _check_subject(connection: Connection, step: str, subject: str) -> None:
+    if step == "duplicate":
+        first, _, other = subject.partition("|")
+        known = connection.scalar(select(func.count()).where(Pair.image_id == first, Pair.other_id == other))
+    else:
+        known = connection.scalar(select(func.count()).where(Image.id == subject, Image.kind == "candidate"))
+    if not known:
+        raise InputError(f"{subject[:80]!r} is nothing that {step} decides on")

@@ -1,0 +1,122 @@
+"""The human-accuracy experiment: one image, C classes, origin hidden, another order for each participant."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import func, insert, select
+
+from hardpan.errors import InputError
+from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.models import Answer, Image, Question, Worker
+from hardpan.replicate.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question for a participant: its number names it and tells nothing of the image."""
+
+    question: int
+    done: int
+    total: int
+
+
+def start_experiment(project: Project, original_ids: Sequence[str], new_ids: Sequence[str]) -> int:
+    """Choose the images of the experiment (the hardest of each set), once; give how many there are."""
+    now = project.clock()
+    origins = dict.fromkeys(original_ids, "original") | dict.fromkeys(new_ids, "new")
+    with project.database.write() as connection:
+        present = set(connection.scalars(select(Question.image_id)))
+        if present:
+            if present != set(origins):
+                raise InputError("the experiment has begun with other images; its questions cannot change")
+            return len(present)
+        rows = connection.execute(select(Image.id, Image.class_index).where(Image.id.in_(list(origins)))).all()
+        classes = {row.id: row.class_index for row in rows}
+        missing = [name for name in origins if classes.get(name) is None]
+        if missing:
+            raise InputError(f"image {missing[0]!r} is not in this project or has no class")
+        order = sorted(origins)
+        random.Random(f"{project.config.seed}:experiment").shuffle(order)  # numbers must not tell the origin
+        questions = [{"image_id": n, "origin": origins[n], "class_index": classes[n]} for n in order]
+        if questions:
+            connection.execute(insert(Question), questions)
+        log(connection, now, "owner", "experiment", original=len(original_ids), new=len(new_ids))
+        return len(questions)
+
+
+def next_question(project: Project, worker_id: str) -> Asked | None:
+    """The next question in this participant's own order, or None at the end."""
+    with project.database.read() as connection:
+        questions = connection.scalars(select(Question.id)).all()
+        answered = set(connection.scalars(select(Answer.question_id).where(Answer.worker_id == worker_id)))
+    left = [number for number in questions if number not in answered]
+    if not left:
+        return None
+    key = f"{project.config.seed}:{worker_id}:"
+    first = min(left, key=lambda number: hashlib.sha256(f"{key}{number}".encode()).digest())
+    return Asked(first, len(answered), len(questions))
+
+
+def question_image(project: Project, worker_id: str, question: int) -> bytes:
+    """The PNG of a question, for participants only."""
+    with project.database.read() as connection:
+        _check_participant(connection.scalar(select(Worker.role).where(Worker.id == worker_id)))
+        row = connection.execute(
+            select(Image.id, Image.row).join(Question, Question.image_id == Image.id).where(Question.id == question)
+        ).first()
+    if row is None:
+        raise InputError("there is no such question")
+    return project.picture(row.id, row.row)
+
+
+def answer_question(project: Project, worker_id: str, question: int, class_index: int) -> bool:
+    """Record an answer; the first one counts, and a repeat gives False."""
+    if not 0 <= class_index < len(project.classes):
+        raise InputError(f"class must be from 0 to {len(project.classes) - 1}; got {class_index}")
+    now = project.clock()
+    with project.database.write() as connection:
+        # The worker's row is locked so that two tabs cannot answer the same question at the same time.
+        _check_participant(connection.scalar(select(Worker.role).where(Worker.id == worker_id).with_for_update()))
+        if connection.scalar(select(Question.id).where(Question.id == question)) is None:
+            raise InputError("there is no such question")
+        if connection.scalar(
+            select(Answer.id).where(Answer.question_id == question, Answer.worker_id == worker_id)
+        ):
+            return False
+        row = {"question_id": question, "worker_id": worker_id, "class_index": class_index, "at": now}
+        connection.execute(insert(Answer), row)
+        log(connection, now, worker_id, "answered", question=question)
+        return True
+
+
+def human_responses(project: Project) -> list[dict[str, str]]:
+    """Answers as rows for ``testbed.human_table``: participant, set, response, label; people as numbers."""
+    names = [item.name for item in project.classes]
+    with project.database.read() as connection:
+        rows = connection.execute(
+            select(Answer.worker_id, Question.origin, Answer.class_index.label("said"), Question.class_index)
+            .join(Question, Question.id == Answer.question_id)
+            .order_by(Answer.id)
+        ).all()
+        people = connection.scalars(
+            select(Answer.worker_id).group_by(Answer.worker_id).order_by(func.min(Answer.id))
+        ).all()
+    number = {worker: str(place + 1) for place, worker in enumerate(people)}
+    return [
+        {
+            "participant": number[row.worker_id],
+            "set": row.origin,
+            "response": names[row.said],
+            "label": names[row.class_index],
+        }
+        for row in rows
+    ]
+
+
+def _check_participant(role: str | None) -> None:
+    if role != "participant":
+        raise InputError("this experiment is for its participants; enter by their link")

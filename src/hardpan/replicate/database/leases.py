@@ -1,0 +1,329 @@
+"""Tasks in the hands of workers: taken, renewed, submitted once, returned when the lease expires."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from hardpan.errors import InputError
+from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.models import Assignment, Image, Task, TaskImage, Vote, Worker
+from hardpan.replicate.project import Project
+
+MOST_HELD = 3
+_LOOK_AT_ONCE = 16
+_MOST_KEY = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A task as its worker sees it: a target class and a number of places, in an order made for this worker.
+
+    Attributes:
+        token: names the lease; it opens only for its worker. Images are (token, place), so no id is ever shown.
+        class_index: the target class.
+        places: how many images there are; places are 0 .. places − 1.
+        expires_at: when it returns to the others, in seconds since 1970.
+    """
+
+    token: str
+    class_index: int
+    places: int
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a submission: "counted", or "repeated" where this lease had been counted before."""
+
+    state: str
+    token: str
+    done: int
+    submitted_at: float
+
+
+class LeaseLost(InputError):
+    """The lease expired and others have finished its task meanwhile, or it is not this worker's."""
+
+
+def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()) -> Lease | None:
+    """Give a worker a task: one that they hold already, else the open one nearest to completion.
+
+    A worker never gets an image twice. A task's places are shuffled for each worker.
+
+    Args:
+        project: an open project.
+        worker_id: who asks.
+        besides: tokens of leases that the page has already, to fetch the next one ahead (at most 3 are held).
+
+    Returns:
+        The lease, or None where nothing is left for this worker.
+    """
+    now = project.clock()
+    with project.database.write() as connection:
+        _check_worker(connection, worker_id)
+        held = connection.execute(
+            select(Assignment.__table__)
+            .where(Assignment.worker_id == worker_id, Assignment.state == "leased", Assignment.expires_at > now)
+            .order_by(Assignment.leased_at)
+        ).all()
+        for row in held:
+            if row.token not in besides:
+                return _lease(connection, row)
+        if len(held) >= MOST_HELD:
+            return None
+        task = _open_task(connection, worker_id, now)
+        return None if task is None else _take(connection, project, worker_id, task, now)
+
+
+def renew_lease(project: Project, worker_id: str, token: str) -> Lease:
+    """Begin the lease's time anew, also after it expired while its task is still wanted."""
+    now = project.clock()
+    with project.database.write() as connection:
+        row = _own(connection, worker_id, token)
+        if row.state == "submitted":
+            raise LeaseLost("this task has been submitted already; take the next one")
+        _check_still_wanted(connection, row, now)
+        expires = now + project.config.lease_seconds
+        connection.execute(update(Assignment).where(Assignment.id == row.id).values(expires_at=expires))
+        log(connection, now, worker_id, "renewed", task=row.task_id)
+        return _lease(connection, row, expires)
+
+
+def submit(project: Project, worker_id: str, token: str, selected: Collection[int], submission_key: str) -> Receipt:
+    """Count a worker's answers, once: the same lease again, by whatever key, gives the first receipt.
+
+    Args:
+        project: an open project.
+        worker_id: who answers.
+        token: the lease.
+        selected: places whose image shows the target class; all others count as not selected.
+        submission_key: the page's own random name for this submission, for the log.
+
+    Raises:
+        LeaseLost: it is not this worker's lease, or it expired and the task was completed by others.
+    """
+    if not submission_key or len(submission_key) > _MOST_KEY or "\0" in submission_key:
+        raise InputError(f"submission_key must be text of 1 to {_MOST_KEY} characters")
+    now = project.clock()
+    with project.database.write() as connection:
+        row = _own(connection, worker_id, token)
+        if row.state == "submitted":
+            same = row.submission_key == submission_key
+            log(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
+            return Receipt("repeated", token, _done(connection, worker_id), row.submitted_at)
+        chosen = _checked_places(selected, len(row.shown))
+        _check_still_wanted(connection, row, now)
+        _check_first_look(connection, row)
+        _count(connection, row, chosen, now)
+        values = {"state": "submitted", "submitted_at": now, "submission_key": submission_key}
+        connection.execute(update(Assignment).where(Assignment.id == row.id).values(values))
+        seconds = round(now - row.leased_at, 3)
+        log(connection, now, worker_id, "submitted", task=row.task_id, selected=len(chosen), seconds=seconds)
+        return Receipt("counted", token, _done(connection, worker_id), now)
+
+
+def give_back(project: Project, worker_id: str, token: str) -> None:
+    """Return a task before its lease ends."""
+    now = project.clock()
+    with project.database.write() as connection:
+        row = _own(connection, worker_id, token)
+        if row.state == "leased":
+            connection.execute(update(Assignment).where(Assignment.id == row.id).values(expires_at=now))
+            log(connection, now, worker_id, "returned", task=row.task_id)
+
+
+def shown_image(project: Project, worker_id: str, token: str, place: int) -> bytes:
+    """The PNG at a place of a worker's own lease."""
+    with project.database.read() as connection:
+        shown = connection.scalar(
+            select(Assignment.shown).where(Assignment.token == token, Assignment.worker_id == worker_id)
+        )
+        if shown is None or not 0 <= place < len(shown):
+            raise LeaseLost("there is no such image in this task")
+        row = connection.execute(select(Image.id, Image.row).where(Image.id == shown[place])).one()
+    return project.picture(row.id, row.row)
+
+
+def ids_shown(project: Project, token: str) -> list[str]:
+    """Image ids at the places of a lease; for simulations and tests, never for a page."""
+    with project.database.read() as connection:
+        return list(connection.scalar(select(Assignment.shown).where(Assignment.token == token)) or [])
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a worker and the whole project are: tasks done, tasks still open to this worker's eyes, of all."""
+
+    done: int
+    project_done: int
+    project_wanted: int
+
+
+def standing(project: Project, worker_id: str) -> Standing:
+    """Progress for the quiet bar of the page; says nothing of other workers' votes."""
+    with project.database.read() as connection:
+        totals = connection.execute(
+            select(func.coalesce(func.sum(Task.submitted), 0), func.coalesce(func.sum(Task.wanted), 0))
+        ).one()
+        return Standing(_done(connection, worker_id), int(totals[0]), int(totals[1]))
+
+
+def _open_task(connection: Connection, worker_id: str, now: float) -> int | None:
+    """The open task nearest to completion that shares no image with what this worker has or had."""
+    leased = (
+        select(Assignment.task_id, func.count().label("held"))
+        .where(Assignment.state == "leased", Assignment.expires_at > now)
+        .group_by(Assignment.task_id)
+        .subquery()
+    )
+    taken = Task.submitted + func.coalesce(leased.c.held, 0)
+    mine = select(Assignment.task_id).where(
+        Assignment.worker_id == worker_id, (Assignment.state == "submitted") | (Assignment.expires_at > now)
+    )
+    rows = connection.scalars(
+        select(Task.id)
+        .outerjoin(leased, leased.c.task_id == Task.id)
+        .where(taken < Task.wanted, Task.id.not_in(mine))
+        .order_by(taken.desc(), Task.id)
+    ).all()
+    seen = select(TaskImage.image_id).where(TaskImage.task_id.in_(mine))
+    voted = select(Vote.image_id).where(Vote.worker_id == worker_id)
+    for start in range(0, len(rows), _LOOK_AT_ONCE):
+        piece = rows[start : start + _LOOK_AT_ONCE]
+        blocked = set(
+            connection.scalars(
+                select(TaskImage.task_id)
+                .where(TaskImage.task_id.in_(piece))
+                .where(TaskImage.image_id.in_(seen) | TaskImage.image_id.in_(voted))
+                .distinct()
+            )
+        )
+        for task in piece:
+            if task not in blocked and _still_open(connection, task, now):
+                return task
+    return None
+
+
+def _still_open(connection: Connection, task: int, now: float) -> bool:
+    """Look again with the task's row locked: on PostgreSQL two workers may have found the same last slot."""
+    row = connection.execute(select(Task.wanted, Task.submitted).where(Task.id == task).with_for_update()).one()
+    held = connection.scalar(
+        select(func.count()).where(
+            Assignment.task_id == task, Assignment.state == "leased", Assignment.expires_at > now
+        )
+    )
+    return bool(row.submitted + (held or 0) < row.wanted)
+
+
+def _take(connection: Connection, project: Project, worker_id: str, task: int, now: float) -> Lease:
+    expires = now + project.config.lease_seconds
+    again = connection.execute(
+        select(Assignment.__table__).where(Assignment.task_id == task, Assignment.worker_id == worker_id)
+    ).first()
+    if again is not None:  # the worker's own expired lease: the old page, if still open, goes on working
+        connection.execute(
+            update(Assignment).where(Assignment.id == again.id).values(leased_at=now, expires_at=expires)
+        )
+        log(connection, now, worker_id, "leased-again", task=task)
+        return _lease(connection, again, expires)
+    images = connection.scalars(
+        select(TaskImage.image_id).where(TaskImage.task_id == task).order_by(TaskImage.image_id)
+    ).all()
+    shown = list(images)
+    random.Random(f"{project.config.seed}:{task}:{worker_id}").shuffle(shown)
+    row = {
+        "token": secrets.token_urlsafe(18),
+        "task_id": task,
+        "worker_id": worker_id,
+        "state": "leased",
+        "leased_at": now,
+        "expires_at": expires,
+        "shown": shown,
+    }
+    connection.execute(insert(Assignment), row)
+    log(connection, now, worker_id, "leased", task=task)
+    class_index = connection.scalar(select(Task.class_index).where(Task.id == task))
+    return Lease(str(row["token"]), int(class_index or 0), len(shown), expires)
+
+
+def _own(connection: Connection, worker_id: str, token: str) -> Any:
+    row = connection.execute(
+        select(Assignment.__table__)
+        .where(Assignment.token == token, Assignment.worker_id == worker_id)
+        .with_for_update()
+    ).first()
+    if row is None:
+        raise LeaseLost("this task is not yours, or is no longer there; take the next one")
+    return row
+
+
+def _check_still_wanted(connection: Connection, row: Any, now: float) -> None:
+    """An expired lease is still good while nobody else has filled its place."""
+    if row.expires_at <= now and not _still_open(connection, row.task_id, now):
+        raise LeaseLost("this task's time ran out and others have finished it; take the next one")
+
+
+def _check_first_look(connection: Connection, row: Any) -> None:
+    """A late submission may have put an image of this task before the same worker elsewhere."""
+    if connection.scalar(
+        select(Vote.id).where(Vote.worker_id == row.worker_id, Vote.image_id.in_(row.shown)).limit(1)
+    ):
+        raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
+
+
+def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> None:
+    class_index = connection.scalar(select(Task.class_index).where(Task.id == row.task_id))
+    pairs = connection.execute(select(TaskImage.image_id, TaskImage.role).where(TaskImage.task_id == row.task_id))
+    roles: dict[str, str] = {pair.image_id: pair.role for pair in pairs}
+    votes = [
+        {
+            "image_id": image,
+            "class_index": class_index,
+            "worker_id": row.worker_id,
+            "role": roles[image],
+            "selected": place in chosen,
+            "task_id": row.task_id,
+            "at": now,
+        }
+        for place, image in enumerate(row.shown)
+    ]
+    connection.execute(insert(Vote), votes)
+    connection.execute(update(Task).where(Task.id == row.task_id).values(submitted=Task.submitted + 1))
+
+
+def _checked_places(selected: Collection[int], places: int) -> set[int]:
+    chosen = set(selected)
+    wrong = [
+        item for item in chosen if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < places
+    ]
+    if wrong:
+        raise InputError(f"selected must hold places from 0 to {places - 1}; got {wrong[0]!r}")
+    return chosen
+
+
+def _done(connection: Connection, worker_id: str) -> int:
+    return int(
+        connection.scalar(
+            select(func.count()).where(Assignment.worker_id == worker_id, Assignment.state == "submitted")
+        )
+        or 0
+    )
+
+
+def _lease(connection: Connection, row: Any, expires: float | None = None) -> Lease:
+    class_index = connection.scalar(select(Task.class_index).where(Task.id == row.task_id))
+    return Lease(row.token, int(class_index or 0), len(row.shown), row.expires_at if expires is None else expires)
+
+
+def _check_worker(connection: Connection, worker_id: str) -> None:
+    role = connection.scalar(select(Worker.role).where(Worker.id == worker_id))
+    if role is None:
+        raise InputError("this worker is not known; enter by an invitation link")
+    if role != "annotator":
+        raise InputError(f"tasks are for annotators; this worker came as {role}")

@@ -1,0 +1,162 @@
+"""Votes and events, read and imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, select
+
+from hardpan.errors import InputError
+from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.models import Assignment, Event, Image, Task, Vote, Worker
+from hardpan.replicate.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVote:
+    """One vote, as the votes file has it."""
+
+    image_id: str
+    class_index: int
+    worker_id: str
+    role: str
+    selected: bool
+    at: float
+    task_id: int | None
+
+
+def all_votes(project: Project) -> list[StoredVote]:
+    """Every vote, in the order of counting."""
+    with project.database.read() as connection:
+        rows = connection.execute(
+            select(
+                Vote.image_id, Vote.class_index, Vote.worker_id, Vote.role, Vote.selected, Vote.at, Vote.task_id
+            ).order_by(Vote.id)
+        )
+        return [StoredVote(*row) for row in rows]
+
+
+def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platform: str) -> tuple[int, int]:
+    """Add another platform's votes (image_id, class_index, worker, selected, at); give how many were new and known.
+
+    Roles follow from the images: an original of the target class is a positive control, of another a negative one.
+    """
+    now = project.clock()
+    with project.database.write() as connection:
+        images = {row.id: row for row in connection.execute(select(Image.id, Image.kind, Image.class_index)).all()}
+        stranger = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
+        if stranger is not None:
+            raise InputError(f"votes: image {stranger!r} is not in this project; add the images first")
+        names = {f"{platform}:{row['worker']}"[:64] for row in rows}
+        known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
+        fresh = [
+            {"id": name, "invitation_id": None, "external_id": name, "role": "annotator", "created_at": now}
+            for name in sorted(names - known_workers)
+        ]
+        if fresh:
+            connection.execute(insert(Worker), fresh)
+        keys = connection.execute(
+            select(Vote.worker_id, Vote.image_id, Vote.class_index).where(Vote.worker_id.in_(names))
+        )
+        present = {tuple(row) for row in keys}
+        votes = []
+        for row in rows:
+            worker = f"{platform}:{row['worker']}"[:64]
+            key = (worker, row["image_id"], row["class_index"])
+            if key in present:
+                continue
+            present.add(key)
+            votes.append(_vote(images[row["image_id"]], worker, row, now))
+        if votes:
+            connection.execute(insert(Vote), votes)
+            log(connection, now, "owner", "imported", votes=len(votes), platform=platform)
+        return len(votes), len(rows) - len(votes)
+
+
+def events(project: Project, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
+    """Events after a number, oldest first: id, at, actor, what, details."""
+    with project.database.read() as connection:
+        rows = connection.execute(
+            select(Event.__table__).where(Event.id > after).order_by(Event.id).limit(most)
+        ).all()
+    return [dict(row._mapping) for row in rows]
+
+
+def add_event(project: Project, actor: str, what: str, **details: Any) -> None:
+    """Append an event of a page or command to the log."""
+    with project.database.write() as connection:
+        log(connection, project.clock(), actor, what, **details)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTime:
+    """A submitted task: who, which class, and how long it took from lease to submission."""
+
+    task_id: int
+    worker_id: str
+    class_index: int
+    seconds: float
+
+
+def task_times(project: Project) -> list[TaskTime]:
+    """Every submitted task with its duration."""
+    with project.database.read() as connection:
+        rows = connection.execute(
+            select(
+                Assignment.task_id,
+                Assignment.worker_id,
+                Task.class_index,
+                (Assignment.submitted_at - Assignment.leased_at).label("seconds"),
+            )
+            .join(Task, Task.id == Assignment.task_id)
+            .where(Assignment.state == "submitted")
+            .order_by(Assignment.submitted_at)
+        ).all()
+    return [TaskTime(row.task_id, row.worker_id, row.class_index, float(row.seconds or 0.0)) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCoverage:
+    """How far the annotation of a class is."""
+
+    class_index: int
+    tasks: int
+    complete: int
+    wanted: int
+    submitted: int
+    leased: int
+
+
+def coverage(project: Project) -> list[ClassCoverage]:
+    """Annotation so far, a row a class with tasks."""
+    now = project.clock()
+    with project.database.read() as connection:
+        tasks = connection.execute(select(Task.id, Task.class_index, Task.wanted, Task.submitted)).all()
+        held = connection.execute(
+            select(Assignment.task_id, func.count().label("number"))
+            .where(Assignment.state == "leased", Assignment.expires_at > now)
+            .group_by(Assignment.task_id)
+        ).all()
+    leased = {row.task_id: int(row.number) for row in held}
+    found: dict[int, list[int]] = {}
+    for task in tasks:
+        sums = found.setdefault(task.class_index, [0, 0, 0, 0, 0])
+        amounts = (1, int(task.submitted >= task.wanted), task.wanted, task.submitted, leased.get(task.id, 0))
+        found[task.class_index] = [a + b for a, b in zip(sums, amounts, strict=True)]
+    return [ClassCoverage(c, *found[c]) for c in sorted(found)]
+
+
+def _vote(image: Any, worker: str, row: Mapping[str, Any], now: float) -> dict[str, Any]:
+    same = image.class_index == row["class_index"]
+    role = "candidate" if image.kind == "candidate" else "positive" if same else "negative"
+    return {
+        "image_id": image.id,
+        "class_index": row["class_index"],
+        "worker_id": worker,
+        "role": role,
+        "selected": bool(row["selected"]),
+        "task_id": None,
+        "at": float(row.get("at") or now),
+    }

@@ -1,0 +1,234 @@
+"""A project on disk: its settings, its images, its database, and the log of the steps that made it.
+
+::
+
+    PROJECT/
+      project.json       settings: classes, shape of the originals, sizes of tasks
+      local.json         secrets of this machine (mode 0600): signing key, owner's token as a hash, database address
+      project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
+      original/x.npy     pixels of the original set (uint8), read in place
+      pool/ab/ID.png     candidates, one file a content, all of one format
+      steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
+      set/               the assembled test set
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import records
+from hardpan.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from hardpan.replicate.database.connection import Database
+
+DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
+_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@records.record
+@dataclass(frozen=True, slots=True)
+class TargetClass:
+    """A class as annotators see it: name, definition, a page to read, and classes that are near to it."""
+
+    name: str
+    definition: str = ""
+    link: str = ""
+    nearby: tuple[str, ...] = ()
+
+
+@records.record
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """Settings of a project, fixed by ``init``.
+
+    Attributes:
+        name: what to call the new test set.
+        original: name or path of the original data, as given.
+        original_hash: sha256 over pixels, labels and ids of the original data.
+        classes: the target classes, in the order of their numbers.
+        shape: (H, W) or (H, W, 3) of the originals.
+        grid: images a task.
+        positives: hidden originals of the target class a task, at least.
+        negatives: hidden originals of a nearby class a task, at least.
+        workers_per_image: workers wanted for each task.
+        originals_per_class: originals of each class to annotate, at least.
+        lease_seconds: how long a worker may hold a task before it returns.
+        seed: of everything random.
+    """
+
+    name: str
+    original: str
+    original_hash: str
+    classes: tuple[TargetClass, ...]
+    shape: tuple[int, ...]
+    grid: int = 48
+    positives: int = 3
+    negatives: int = 3
+    workers_per_image: int = 10
+    originals_per_class: int = 20
+    lease_seconds: float = 1800.0
+    seed: int = 0
+
+    def class_index(self, name: str) -> int:
+        """The number of a class by its name, or an InputError that lists the names."""
+        for index, item in enumerate(self.classes):
+            if item.name == name:
+                return index
+        raise InputError(f"class {name!r} is not one of the project's: {', '.join(c.name for c in self.classes)}")
+
+
+@dataclass(frozen=True)
+class Project:
+    """An open project; every function of :mod:`hardpan.replicate` that works on one takes it first."""
+
+    root: Path
+    config: ProjectConfig
+    local: dict[str, str]
+    clock: Callable[[], float] = field(default=time.time, compare=False)
+
+    @cached_property
+    def database(self) -> Database:
+        """The database, its tables brought to this version at first use."""
+        try:
+            from hardpan.replicate.database.connection import Database
+        except ModuleNotFoundError as error:
+            raise MissingExtra(error.name or "sqlalchemy", "web") from error
+        database = Database(self.local.get("database_url") or f"sqlite:///{self.root / 'project.sqlite'}")
+        database.migrate()
+        return database
+
+    @property
+    def classes(self) -> tuple[TargetClass, ...]:
+        """The target classes, in the order of their numbers."""
+        return self.config.classes
+
+    @property
+    def secret(self) -> bytes:
+        """The key that signs invitations, cookies and completion codes."""
+        return bytes.fromhex(self.local["secret"])
+
+    def sign(self, purpose: str, text: str) -> str:
+        """A signature of ``text`` for one purpose, 43 characters; one for another purpose does not fit."""
+        digest = hmac.new(self.secret, f"{purpose}\0{text}".encode(), hashlib.sha256).digest()
+        return _base64(digest)
+
+    def is_signed(self, purpose: str, text: str, signature: str) -> bool:
+        """Whether ``signature`` is ours, compared in constant time."""
+        return hmac.compare_digest(self.sign(purpose, text).encode(), signature.encode("utf-8", "replace"))
+
+    def is_owner(self, token: str) -> bool:
+        """Whether this is the owner's token, which is stored as a hash only."""
+        given = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        return hmac.compare_digest(given, self.local["owner_hash"])
+
+    @cached_property
+    def original_pixels(self) -> NDArray[np.uint8]:
+        """Pixels of the original set, (N, H, W) or (N, H, W, 3), mapped from disk."""
+        return cast(NDArray[np.uint8], np.load(self.root / "original" / "x.npy", mmap_mode="r", allow_pickle=False))
+
+    def pool_file(self, image_id: str) -> Path:
+        """Where a candidate's pixels lie; ids are content hashes, and nothing else is looked up."""
+        if not _ID.fullmatch(image_id):
+            raise InputError(f"{image_id!r} is not the id of a candidate (16 hexadecimal digits)")
+        return self.root / "pool" / image_id[:2] / f"{image_id}.png"
+
+    def picture(self, image_id: str, row: int | None) -> bytes:
+        """An image as PNG without any metadata: from the pool, or, given its row, from the original set.
+
+        Originals and candidates come out of the same encoder, so that neither type nor header tells them apart.
+        """
+        from PIL import Image
+
+        pixels = self.pixels(image_id, row)
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, format="PNG", compress_level=1)
+        return stream.getvalue()
+
+    def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
+        """An image as an array (H, W) or (H, W, 3), in its own size."""
+        from PIL import Image
+
+        if row is not None:
+            return np.asarray(self.original_pixels[row])
+        with Image.open(self.pool_file(image_id), formats=("PNG",)) as image:
+            return np.asarray(image)
+
+    def close(self) -> None:
+        """Close the database's connections."""
+        if "database" in self.__dict__:
+            self.database.dispose()
+
+
+def open_project(path: str | os.PathLike[str], *, database_url: str = "") -> Project:
+    """Open a project that ``init`` made.
+
+    Args:
+        path: the project's folder.
+        database_url: address of another database than the one it was made with; else ``HARDPAN_DATABASE_URL``.
+    """
+    root = Path(path)
+    if not (root / "project.json").is_file():
+        raise InputError(f"{root} is no project; make one with: hardpan replicate init {root} --original DATA")
+    config = records.load(root / "project.json")
+    if not isinstance(config, ProjectConfig):
+        raise InputError(f"{root / 'project.json'} holds {type(config).__name__}, not the settings of a project")
+    try:
+        local = json.loads((root / "local.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        local = new_secrets()[0]  # a project that was copied without its secrets gets its own
+        write_secrets(root, local)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{root / 'local.json'} cannot be read ({error}); restore it") from error
+    address = database_url or os.environ.get(DATABASE_VARIABLE, "")
+    return Project(root, config, local | ({"database_url": address} if address else {}))
+
+
+def new_secrets(database_url: str = "") -> tuple[dict[str, str], str]:
+    """Fresh secrets for a project, and the owner's token in clear, to be shown once."""
+    token = secrets.token_urlsafe(24)
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return {"secret": secrets.token_hex(32), "owner_hash": digest, "database_url": database_url}, token
+
+
+def renew_owner_token(project: Project) -> str:
+    """Replace the owner's token; the old one opens nothing any more. Shown once, stored as a hash."""
+    fresh, token = new_secrets()
+    project.local["owner_hash"] = fresh["owner_hash"]
+    write_secrets(project.root, project.local)
+    return token
+
+
+def write_secrets(root: Path, local: dict[str, str]) -> None:
+    """Write ``local.json`` so that its owner alone can read it, from its first byte on."""
+    path, fresh = root / "local.json", root / f".local.json.{os.getpid()}"
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(local, indent=1) + "\n")
+    os.replace(fresh, path)
+
+
+def _base64(data: bytes) -> str:
+    import base64
+
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def set_clock(project: Project, clock: Callable[[], float]) -> Project:
+    """The same project with another clock, for tests of leases that expire."""
+    return Project(project.root, project.config, project.local, clock)

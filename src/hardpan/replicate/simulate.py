@@ -1,0 +1,126 @@
+"""Annotators of known skill, and small projects to try pages and pipelines on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import datasets
+from hardpan.records import Dataset
+from hardpan.replicate.pictures import store_picture
+from hardpan.replicate.project import Project
+
+
+def demo_project(
+    path: str | os.PathLike[str], *, tasks: bool = True, database_url: str = "", **settings: Any
+) -> tuple[Project, str]:
+    """Make a project of scikit-learn's digits: 1,000 originals, the other 797 candidates, two keywords a class.
+
+    Gives the project and the owner's token. ``settings`` are fields of ``ProjectConfig``.
+    """
+    from hardpan.replicate.creation import create_project
+    from hardpan.replicate.tasks import make_tasks
+
+    digits = datasets.load("digits")
+    rest = np.arange(1000, len(digits))
+    original = Dataset(
+        "digits",
+        digits.x[:1000],
+        digits.ids[:1000],
+        None if digits.labels is None else digits.labels[:1000],
+        digits.class_names,
+        metadata={"keyword": np.array([("even row", "odd row")[row % 2] for row in range(1000)])},
+        source="digits",
+    )
+    project, token = create_project(path, original, database_url=database_url, **settings)
+    pixels = np.asarray(np.round(digits.x[rest] * (255.0 / 16.0)), dtype=np.uint8)
+    labels = [] if digits.labels is None else digits.labels[rest].tolist()
+    add_arrays(project, pixels, labels, [("even row", "odd row")[row % 2] for row in rest])
+    if tasks:
+        make_tasks(project)
+    return project, token
+
+
+def add_arrays(
+    project: Project, pixels: NDArray[np.uint8], classes: Sequence[int], keywords: Sequence[str] | None = None
+) -> list[str]:
+    """Put arrays of pixels into the pool; exact copies of originals and of one another are left out."""
+    from hardpan.replicate.database.images import add_images, contents
+
+    originals = contents(project, "original")
+    rows = {}
+    for place, picture in enumerate(pixels):
+        name = store_picture(project, picture)
+        if name in originals:
+            continue
+        rows[name] = {
+            "id": name,
+            "kind": "candidate",
+            "content": name,
+            "class_index": int(classes[place]),
+            "keyword": None if keywords is None else keywords[place],
+            "source": "arrays",
+            "height": picture.shape[0],
+            "width": picture.shape[1],
+        }
+    add_images(project, list(rows.values()))
+    return list(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """A simulated worker.
+
+    Attributes:
+        skill: probability of answering by the image's own selection probability; otherwise the worker guesses.
+        guess: probability of selecting when guessing.
+    """
+
+    skill: float = 1.0
+    guess: float = 0.5
+
+    def answers(self, probabilities: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Select each image with probability skill·p + (1 − skill)·guess."""
+        chance = self.skill * probabilities + (1.0 - self.skill) * self.guess
+        return np.asarray(rng.random(len(probabilities)) < chance)
+
+
+def annotate(
+    project: Project,
+    annotators: Sequence[Annotator],
+    probability: Callable[[str, int], float],
+    *,
+    seed: int = 0,
+    most_tasks: int | None = None,
+) -> Mapping[str, Annotator]:
+    """Let simulated annotators do every task through the same functions as people; give worker id to annotator.
+
+    Args:
+        project: a project with tasks.
+        annotators: one a worker.
+        probability: (image id, target class) to the probability that a perfect worker selects it.
+        seed: of their answers.
+        most_tasks: how many tasks each does at the most.
+    """
+    from hardpan.replicate.database.leases import ids_shown, next_task, submit
+    from hardpan.replicate.database.people import enter, invite
+
+    link = invite(project, uses=max(1, len(annotators)), label="simulated").link
+    people = {enter(project, link, external_id=f"simulated-{k}").id: who for k, who in enumerate(annotators)}
+    for k, (worker_id, who) in enumerate(people.items()):
+        rng = np.random.default_rng([seed, k])
+        done = 0
+        while most_tasks is None or done < most_tasks:
+            lease = next_task(project, worker_id)
+            if lease is None:
+                break
+            chances = np.array([probability(name, lease.class_index) for name in ids_shown(project, lease.token)])
+            chosen = np.flatnonzero(who.answers(chances, rng)).tolist()
+            submit(project, worker_id, lease.token, chosen, f"simulated-{lease.token}")
+            done += 1
+    return people

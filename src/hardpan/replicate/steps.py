@@ -1,0 +1,117 @@
+"""The log of steps: what each read (by hash), its settings and seed, what came out (by hash), chained by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import hardpan
+from hardpan import records
+from hardpan.errors import InputError
+from hardpan.replicate.project import Project
+
+
+@records.record
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a project.
+
+    Attributes:
+        number: 1, 2, ...
+        name: the command's name.
+        at: when it ended, in UTC.
+        inputs: what was read, and its sha256.
+        parameters: settings of the step.
+        seed: of its draws.
+        outputs: what came out, and its sha256 or count.
+        version: of hardpan.
+        previous: sha256 of the step before it, "" for the first.
+    """
+
+    number: int
+    name: str
+    at: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    version: str = hardpan.__version__
+    previous: str = ""
+
+
+def read_steps(project: Project) -> list[Step]:
+    """Every step of a project, first to last; refuses a log with gaps, changed files or a broken chain."""
+    found = []
+    previous = ""
+    for number, path in enumerate(_files(project.root), start=1):
+        step = records.load(path)
+        if not isinstance(step, Step) or step.number != number or step.previous != previous:
+            raise InputError(f"{path}: the log of steps was changed or lacks a step before this one")
+        previous = hash_file(path)
+        found.append(step)
+    return found
+
+
+def record_step(
+    project: Project,
+    name: str,
+    *,
+    inputs: Mapping[str, str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    outputs: Mapping[str, Any] | None = None,
+) -> Step:
+    """Append a step to the log; where the last step of this name says the same, nothing is written."""
+    known = read_steps(project)
+    files = _files(project.root)
+    stamp = datetime.fromtimestamp(project.clock(), UTC).isoformat(timespec="seconds")
+    step = Step(
+        len(known) + 1,
+        name,
+        stamp,
+        dict(inputs or {}),
+        json.loads(json.dumps(dict(parameters or {}))),
+        seed,
+        dict(outputs or {}),
+        previous=hash_file(files[-1]) if files else "",
+    )
+    last = next((item for item in reversed(known) if item.name == name), None)
+    if last is not None and _said(last) == _said(step):
+        return last
+    folder = project.root / "steps"
+    folder.mkdir(exist_ok=True)
+    records.save(step, folder / f"{step.number:04d}-{name}.json")
+    return step
+
+
+def hash_file(path: Path) -> str:
+    """Sha256 of a file, read in pieces."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_rows(rows: Iterable[Any]) -> str:
+    """Sha256 over rows of plain values, in their order, written one way on every machine.
+
+    Example:
+        >>> hash_rows([("a", 1)]) == hash_rows([["a", 1]])
+        True
+    """
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted((root / "steps").glob("[0-9][0-9][0-9][0-9]-*.json"))
+
+
+def _said(step: Step) -> Any:
+    item = records.to_json(step)
+    return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]

@@ -1,0 +1,274 @@
+"""Which images a task shows: candidates of one class, and hidden originals of it and of a nearby class."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.replicate.project import Project, ProjectConfig
+from hardpan.replicate.steps import hash_file, hash_rows, record_step
+
+CONTROL_SPLIT = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task before anyone has seen it: (image id, role) in the order of ids."""
+
+    class_index: int
+    images: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TasksMade:
+    """What :func:`make_tasks` did."""
+
+    tasks: int
+    candidates: int
+    annotated_originals: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def plan_tasks(
+    candidates: Mapping[int, Sequence[str]],
+    originals: Mapping[int, Sequence[str]],
+    nearby: Mapping[int, Sequence[int]],
+    config: ProjectConfig,
+    *,
+    batch: int = 0,
+) -> list[PlannedTask]:
+    """Cut candidates into tasks and hide controls in them.
+
+    Class c's candidates are shuffled by ``default_rng([seed, batch, c, 0])`` and cut into tasks as equal as can be.
+    Each task has at least ``positives`` originals of c (more, where few tasks must cover ``originals_per_class``),
+    and ``negatives`` of the nearest class that has any. Of equal originals the one used least comes first, so
+    that tasks share few images and a worker can do many. Cells left in the grid get originals not used yet.
+
+    Args:
+        candidates: ids by class number.
+        originals: ids by class number, of which the controls are drawn.
+        nearby: other class numbers by class number, nearest first.
+        config: sizes and seed.
+        batch: 0 for the first tasks of a project, 1 for those of candidates added later, ...
+
+    Source: Recht et al., section 4.
+    """
+    orders = {c: _shuffled(sorted(ids), [config.seed, batch, c, 1]) for c, ids in originals.items()}
+    grids: list[tuple[int, dict[str, str]]] = []
+    wanted: list[int] = []
+    for c in sorted(c for c, ids in candidates.items() if len(ids)):
+        number = _task_count(len(candidates[c]), config)
+        shuffled = _shuffled(sorted(candidates[c]), [config.seed, batch, c, 0])
+        for piece in np.array_split(np.array(shuffled, dtype=object), number):
+            grids.append((c, {str(name): "candidate" for name in piece}))
+            wanted.append(max(config.positives, -(-config.originals_per_class // number)))
+    used: Counter[str] = Counter()
+    nearest = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
+    for (c, grid), count in zip(grids, wanted, strict=True):
+        _hide(grid, "positive", orders.get(c, []), count, used)
+    for c, grid in grids:
+        _hide(grid, "negative", nearest[c], config.negatives, used)
+    for c, grid in grids:
+        for kind in ("positive", "negative") * config.grid:
+            if len(grid) >= config.grid:
+                break
+            source = orders.get(c, []) if kind == "positive" else nearest[c]
+            _hide(grid, kind, [name for name in source if not used[name]], 1, used)
+    return [PlannedTask(c, tuple(sorted(grid.items()))) for c, grid in grids]
+
+
+def make_tasks(
+    project: Project,
+    *,
+    similarity: str | os.PathLike[str] | None = None,
+    hierarchy: str | os.PathLike[str] | None = None,
+) -> TasksMade:
+    """Make tasks for every candidate with a class that is in none yet; a second call makes none.
+
+    Args:
+        project: an open project.
+        similarity: CSV file with columns class, other, similarity: the most similar other class is the nearby one.
+        hierarchy: CSV file with columns child, parent: the class that the fewest steps lead to.
+    """
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.database.tasks import add_tasks, images_in_tasks, next_batch
+
+    taken = images_in_tasks(project)
+    candidates: dict[int, list[str]] = {}
+    for row in stored_images(project, "candidate"):
+        if row.class_index is not None and row.id not in taken:
+            candidates.setdefault(row.class_index, []).append(row.id)
+    originals = control_originals(project)
+    nearby = nearby_classes(project, similarity=similarity, hierarchy=hierarchy)
+    batch = next_batch(project)
+    planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch)
+    if planned:
+        add_tasks(project, planned, batch)
+        files = {"similarity": similarity, "hierarchy": hierarchy}
+        record_step(
+            project,
+            "tasks",
+            inputs={key: hash_file(Path(path)) for key, path in files.items() if path is not None},
+            parameters={"batch": batch, "nearby": {str(c): list(order) for c, order in nearby.items()}},
+            seed=project.config.seed,
+            outputs={"tasks": len(planned), "plan": hash_plan(planned)},
+        )
+    return _made(project, planned, candidates)
+
+
+def hash_plan(planned: Sequence[PlannedTask]) -> str:
+    """Sha256 over tasks, in their order."""
+    return hash_rows([task.class_index, task.images] for task in planned)
+
+
+def control_originals(project: Project) -> dict[int, list[str]]:
+    """Originals that may serve as controls, by class: the official test set where there is one."""
+    from hardpan.replicate.database.images import stored_images
+
+    rows = stored_images(project, "original", split=CONTROL_SPLIT) or stored_images(project, "original")
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        if row.class_index is not None:
+            found.setdefault(row.class_index, []).append(row.id)
+    return found
+
+
+def nearby_classes(
+    project: Project,
+    *,
+    similarity: str | os.PathLike[str] | None = None,
+    hierarchy: str | os.PathLike[str] | None = None,
+) -> dict[int, list[int]]:
+    """Other classes by class, nearest first: as the class list says, then by file, else by class means.
+
+    Distance of class means: ‖mean pixels of a − mean pixels of b‖₂ over the originals.
+    """
+    config = project.config
+    if similarity is not None and hierarchy is not None:
+        raise InputError("give either a similarity file or a hierarchy file, not both")
+    if similarity is not None:
+        distance = _by_similarity(Path(similarity), config)
+    elif hierarchy is not None:
+        distance = _by_hierarchy(Path(hierarchy), config)
+    else:
+        distance = _by_means(project)
+    found = {}
+    for c, item in enumerate(config.classes):
+        first = [config.class_index(name) for name in item.nearby]
+        rest = [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
+        found[c] = first + rest
+    return found
+
+
+def _hide(grid: dict[str, str], kind: str, source: Sequence[str], count: int, used: Counter[str]) -> None:
+    """Put ``count`` originals into a grid, least used first, equal ones in their order."""
+    for name in sorted((name for name in source if name not in grid), key=lambda name: used[name])[:count]:
+        grid[name] = kind
+        used[name] += 1
+
+
+def _task_count(candidates: int, config: ProjectConfig) -> int:
+    """The fewest tasks whose grids hold the candidates beside the controls that so few tasks need."""
+    number = 1
+    while True:
+        positives = max(config.positives, -(-config.originals_per_class // number))
+        room = config.grid - positives - config.negatives
+        if room > 0 and number * room >= candidates:
+            return number
+        number += 1
+
+
+def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
+    order = np.random.default_rng(list(seed)).permutation(len(items))
+    return [items[int(k)] for k in order]
+
+
+def _made(project: Project, planned: Sequence[PlannedTask], candidates: Mapping[int, Sequence[str]]) -> TasksMade:
+    names = [item.name for item in project.classes]
+    annotated = {
+        names[c]: len(
+            {n for task in planned if task.class_index == c for n, role in task.images if role == "positive"}
+        )
+        for c in sorted({task.class_index for task in planned})
+    }
+    notes = [
+        f"class {name}: only {count} originals can be annotated, fewer than {project.config.originals_per_class}"
+        for name, count in annotated.items()
+        if count < project.config.originals_per_class
+    ]
+    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, tuple(notes))
+
+
+def _by_means(project: Project) -> NDArray[np.float64]:
+    from hardpan.replicate.database.images import stored_images
+
+    pixels = project.original_pixels
+    flat = pixels.reshape(len(pixels), -1)
+    rows: dict[int, list[int]] = {}
+    for item in stored_images(project, "original"):
+        if item.class_index is not None:
+            rows.setdefault(item.class_index, []).append(item.row)
+    means = np.full((len(project.classes), flat.shape[1]), np.nan)
+    for c, members in rows.items():
+        means[c] = flat[sorted(members)].mean(axis=0, dtype=np.float64)
+    squares = (means**2).sum(axis=1)
+    distance = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2.0 * means @ means.T, 0.0))
+    return np.asarray(np.nan_to_num(distance, nan=np.inf), dtype=np.float64)
+
+
+def _by_similarity(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
+    size = len(config.classes)
+    distance = np.full((size, size), np.inf)
+    for row in _csv(path, ("class", "other", "similarity")):
+        try:
+            value = float(row["similarity"])
+        except ValueError as error:
+            raise InputError(f"{path}: similarity must be a number; got {row['similarity']!r}") from error
+        a, b = config.class_index(row["class"]), config.class_index(row["other"])
+        distance[a, b] = distance[b, a] = -value
+    return distance
+
+
+def _by_hierarchy(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
+    """Steps through the nearest common ancestor."""
+    parents: dict[str, list[str]] = {}
+    for row in _csv(path, ("child", "parent")):
+        parents.setdefault(row["child"], []).append(row["parent"])
+    heights = [_ancestors(item.name, parents) for item in config.classes]
+    size = len(heights)
+    distance = np.full((size, size), np.inf)
+    for a in range(size):
+        for b in range(size):
+            shared = heights[a].keys() & heights[b].keys()
+            if shared:
+                distance[a, b] = min(heights[a][node] + heights[b][node] for node in shared)
+    return distance
+
+
+def _ancestors(name: str, parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    heights, layer, height = {name: 0}, [name], 0
+    while layer:
+        height += 1
+        layer = [p for node in layer for p in parents.get(node, ()) if p not in heights]
+        heights |= dict.fromkeys(layer, height)
+    return heights
+
+
+def _csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read ({error}); give a CSV file") from error
+    for row in rows:
+        if any(not row.get(column) for column in columns):
+            raise InputError(f"{path}: needs columns {', '.join(columns)}, filled in every row")
+    return rows
