@@ -12,7 +12,7 @@
     comparing.py   audits side by side
 """
 
-from hardpan.audit.comparing import Comparison, compare, read_audit
+from hardpan.audit.comparing import AuditComparison, compare, read_audit
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding
 from hardpan.audit.finished import Audit
 from hardpan.audit.running import PARTS, Part, run
@@ -20,8 +20,8 @@ from hardpan.audit.running import PARTS, Part, run
 __all__ = [
     "PARTS",
     "Audit",
+    "AuditComparison",
     "AuditConfig",
-    "Comparison",
     "Evidence",
     "Finding",
     "Part",

@@ -54,7 +54,7 @@ class Stability:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class AuditComparison:
     """Several audits side by side.
 
     Attributes:
@@ -91,7 +91,7 @@ def read_audit(path: str | os.PathLike[str]) -> Audit:
     return found
 
 
-def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Comparison:
+def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> AuditComparison:
     """Put audits side by side: their measures, what changed between two, and who is hardest among several.
 
     The interval of a difference is put together from the two intervals (MOVER, Zou and Donner 2008):
@@ -126,7 +126,7 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Compa
         for measure, found in values.items()
         if len(audits) == 2 and len(found) == 2
     }
-    return Comparison(
+    return AuditComparison(
         names=tuple(named),
         values=values,
         differences=differences,

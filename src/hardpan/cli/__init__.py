@@ -20,6 +20,7 @@ from hardpan.errors import HardpanError
 COMMANDS = {
     "audit": "Audit a dataset: one command, one page.",
     "browse": "Look through every example of an audit in a browser.",
+    "compare": "Audits side by side: two of them, or many ranked by hardness.",
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
     "testbed": "Will the score hold? Many models on two test sets.",

@@ -9,6 +9,7 @@ Rows by drawing (fractions throughout):
   Options: x_title, log, bracket (low, high).
 - ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
 - ``bars``: name, value. Options: x_title.
+- ``lines``: see :mod:`hardpan.report.lines`.
 - ``scatter``, ``slope``, ``deviations``, ``dates``: see :mod:`hardpan.report.testbed_charts`.
 """
 
@@ -24,6 +25,7 @@ import altair as alt
 from hardpan.errors import InputError
 from hardpan.records import Chart
 from hardpan.report import numbers, testbed_charts
+from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -157,6 +159,7 @@ KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
     "intervals": intervals,
     "curve": curve,
     "bars": bars,
+    "lines": lines,
     **testbed_charts.KINDS,
 }
 
@@ -175,6 +178,7 @@ _LOG_SWITCH = Switch("Logarithmic axis", "log", False, True)
 SWITCHES = {
     "intervals": _LOG_SWITCH,
     "curve": _LOG_SWITCH,
+    "lines": _LOG_SWITCH,
     "scatter": Switch("Probit axes", "scale", "linear", "probit"),
 }
 """Drawings that offer such a choice."""

@@ -1,0 +1,92 @@
+"""Several lines in one picture, each named at its end.
+
+Rows: series, x, y, and low, high where there is an interval. Options: x_title, y_title, log_x, log (the y axis),
+percent (whether y is a fraction), marks (rows of x and label).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import altair as alt
+
+from hardpan.records import Chart
+from hardpan.report import numbers
+from hardpan.report.palette import LIGHT
+
+# Okabe and Ito's colours that keep a contrast of 3 on white and on dark paper; dashes tell the lines apart too.
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#b8689a", "#8c6d1f", "#3d7ea6", "#7a5195", "#57606a")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+
+
+def lines(chart: Chart) -> alt.TopLevelMixin:
+    """One line a series, its band where rows have one, its name at its last point."""
+    log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
+    rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
+    names = list(dict.fromkeys(str(row["series"]) for row in rows))
+    colour = alt.Color("series:N", legend=None, scale=alt.Scale(domain=names, range=_cycled(SERIES, len(names))))
+    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=_cycled(DASHES, len(names))))
+    x = alt.X(
+        "x:Q",
+        title=str(chart.options.get("x_title", "")),
+        scale=alt.Scale(type="log", nice=False)
+        if chart.options.get("log_x")
+        else alt.Scale(nice=False, zero=False),
+        axis=alt.Axis(format="~s" if _large(rows) else "~g", grid=False),
+    )
+    words = str(chart.options.get("y_title", ""))
+    scale = alt.Scale(type="log") if log else alt.Scale(zero=bool(chart.options.get("zero", share)))
+    title = f"{words} (logarithmic axis)" if log else words
+    axis = alt.Axis(format=".3~%" if share else ".3~g", tickCount=6)
+
+    def vertical(name: str) -> alt.Y:
+        return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
+
+    tips = [
+        alt.Tooltip("series:N", title="line"),
+        alt.Tooltip("x:Q", title=str(chart.options.get("x_title", "")), format=".4~g"),
+        alt.Tooltip("shown:N", title=words),
+    ]
+    base = alt.Chart(_data(rows)).encode(x=x, color=colour)
+    layers: list[Any] = []
+    if all(row["low"] is not None for row in rows):
+        layers.append(base.mark_area(opacity=0.15).encode(y=vertical("low"), y2="high:Q"))
+    layers += [
+        base.mark_line(strokeWidth=2.2).encode(y=vertical("y"), strokeDash=dash),
+        base.mark_point(filled=True, size=34, opacity=1).encode(y=vertical("y"), tooltip=tips),
+    ]
+    ends = [max((row for row in rows if row["series"] == name), key=lambda row: row["x"]) for name in names]
+    named = alt.Chart(_data(ends)).encode(x=x, y=vertical("y"), color=colour, text="series:N")
+    layers.append(named.mark_text(align="right", baseline="bottom", dx=-2, dy=-5, fontSize=12))
+    marked = [dict(row) for row in chart.options.get("marks", ())]
+    if marked:
+        layers.append(alt.Chart(_data(marked)).mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(x=x))
+    return alt.layer(*layers).properties(height=320)
+
+
+def _row(row: Any, share: bool) -> dict[str, Any]:
+    y, low, high = float(row["y"]), row.get("low"), row.get("high")
+    known = low is not None and high is not None and math.isfinite(low) and math.isfinite(high)
+    spread = (high - low) / 2 if known else 0.0
+    shown = numbers.percent(y, spread) if share else f"{y:.4g}"
+    return {
+        "series": str(row["series"]),
+        "x": float(row["x"]),
+        "y": y,
+        "low": low if known else None,
+        "high": high if known else None,
+        "shown": shown,
+    }
+
+
+def _large(rows: list[dict[str, Any]]) -> bool:
+    return any(abs(row["x"]) >= 10_000 for row in rows)
+
+
+def _cycled(values: Any, count: int) -> list[Any]:
+    return [values[number % len(values)] for number in range(max(1, count))]
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.Data:
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]

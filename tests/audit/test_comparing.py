@@ -1,0 +1,116 @@
+"""Audits side by side, with planted numbers."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from hardpan import audit, records, stats
+from hardpan.audit import comparing
+from hardpan.audit.finished import Audit
+from hardpan.cli import app
+from hardpan.errors import InputError
+from hardpan.records import Estimate, Provenance
+
+
+def known(value, half=0.01, n=1000):
+    return Estimate(value, half / 2, value - half, value + half, method="planted", n=n)
+
+
+def planted(name, floor, best, bits=2.0, curve=None):
+    measures = {"flow_floor": known(floor), "best_error": known(best), "bits": known(bits)}
+    curves = {"flow": tuple(curve)} if curve else {}
+    return Audit(name, audit.AuditConfig(), "A headline.", (), (), (), Provenance(), measures, curves)
+
+
+EASY, MIDDLE, HARD = planted("easy", 0.01, 0.03), planted("middle", 0.05, 0.02), planted("hard", 0.2, 0.4, bits=6.0)
+
+
+def test_two_audits_give_the_differences():
+    found = comparing.compare([EASY, HARD])
+    assert found.differences["best_error"].value == pytest.approx(0.37)
+    # Equal half-widths h give h√2 for the difference.
+    assert found.differences["best_error"].high - found.differences["best_error"].value == pytest.approx(
+        0.01 * 2**0.5
+    )
+    assert [item.names for item in found.rankings] == [("hard", "easy")] * 2
+    assert not found.agreement
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.2), st.floats(0.001, 0.2))
+def test_a_difference_turned_round_is_its_mirror(a, b, half_a, half_b):
+    there = comparing.difference(known(a, half_a), known(b, half_b))
+    back = comparing.difference(known(b, half_b), known(a, half_a))
+    assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low))
+
+
+def test_the_interval_of_a_difference_covers_as_stated():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        counts = rng.binomial(400, [0.1, 0.16])
+        sides = [audit_error(int(count), 400) for count in counts]
+        covered += comparing.difference(*sides).low <= 0.06 <= comparing.difference(*sides).high
+    assert covered / 400 >= 0.93
+
+
+def audit_error(wrong, n):
+    low, high = stats.clopper_pearson(wrong, n)
+    return Estimate(wrong / n, 0.0, float(low), float(high), n=n)
+
+
+def test_several_are_ranked_and_a_poor_likelihood_is_left_out():
+    found = comparing.compare([EASY, MIDDLE, HARD])
+    assert found.rankings[0].names == ("hard", "middle", "easy")
+    assert found.rankings[1].names == ("hard", "easy", "middle")
+    assert found.agreement["flow_floor, best_error"].value == pytest.approx(1 / 3)
+    assert found.differences == {}
+    filtered = comparing.compare([EASY, MIDDLE, HARD], most_bits=3.0)
+    assert filtered.rankings[0].names == ("middle", "easy")
+    assert "6 bits per dimension" in filtered.left_out["hard"]
+
+
+def test_the_order_is_followed_over_the_temperature():
+    temperatures = np.geomspace(0.25, 4, 9)
+    # The curves t² · 0.01 and 0.02 · t cross at t = 2.
+    steep = planted("steep", 0.01, 0.1, curve=[(float(t), 0.01 * float(t) ** 2) for t in temperatures])
+    flat = planted("flat", 0.02, 0.1, curve=[(float(t), 0.02 * float(t)) for t in temperatures])
+    (stable,) = comparing.compare([steep, flat]).stability
+    assert stable.names == ("flat", "steep")
+    assert stable.low == pytest.approx(0.25)
+    assert 1.8 < stable.high <= 2.0
+    assert stable.agreement[0] == 1.0
+    assert stable.agreement[-1] == -1.0
+
+
+def test_one_dataset_twice_keeps_both():
+    assert comparing.compare([EASY, EASY]).names == ("easy", "easy (2)")
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    with pytest.raises(InputError, match="at least two; got 1"):
+        comparing.compare([EASY])
+    with pytest.raises(InputError, match="positive number of bits"):
+        comparing.compare([EASY, HARD], most_bits=-1)
+    with pytest.raises(InputError, match=r"holds no report\.json"):
+        comparing.read_audit(tmp_path)
+    (tmp_path / "report.json").write_text("{}")
+    with pytest.raises(InputError, match="is not the report of an audit"):
+        comparing.read_audit(tmp_path)
+    (tmp_path / "report.json").write_text(records.dumps(records.to_json(known(0.5))))
+    with pytest.raises(InputError, match="is a Estimate, not an audit"):
+        comparing.read_audit(tmp_path)
+
+
+def test_the_command_writes_a_page_and_json(tmp_path):
+    for item in (EASY, MIDDLE, HARD):
+        item.save(tmp_path / item.dataset)
+    folders = [str(tmp_path / name) for name in ("easy", "middle", "hard")]
+    done = CliRunner().invoke(app, ["compare", *folders, "--out", str(tmp_path / "compared"), "--json"])
+    assert done.exit_code == 0, done.output
+    read = records.from_json(json.loads(done.stdout))
+    assert read.rankings[0].names == ("hard", "middle", "easy")
+    assert "From hard to easy" in (tmp_path / "compared" / "index.html").read_text()
