@@ -1,0 +1,77 @@
+"""A real PostgreSQL for the tests, started once a session, with an empty database for every test that asks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_NUMBERS = itertools.count()
+_UNPRIVILEGED = ("postgres", "nobody")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """Folder of the server's socket; skipped, and said so, where there is no PostgreSQL to start."""
+    if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
+        pytest.skip("no PostgreSQL here: put initdb and pg_ctl on the PATH to run these tests")
+    folder = Path(tempfile.mkdtemp(prefix="hardpan-pg-"))
+    account = _account()
+    if account is not None:  # the server refuses to run as root
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    try:
+        data = folder / "data"
+        _run(
+            ["initdb", "-D", str(data), "-U", "hardpan", "-A", "trust", "-E", "UTF8", "--no-sync"], account, folder
+        )
+        options = f"-c listen_addresses='' -k {folder} -c fsync=off -c max_connections=200"
+        _run(["pg_ctl", "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start"], account, folder)
+        try:
+            yield str(folder)
+        finally:
+            _run(["pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop"], account, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def new_database(folder: str) -> str:
+    """The address of an empty database on the server with this socket."""
+    import psycopg
+
+    name = f"test_{os.getpid()}_{next(_NUMBERS)}"
+    with psycopg.connect(host=folder, user="hardpan", dbname="postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"postgresql://hardpan@/{name}?host={folder}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The two databases, one after another: "" is SQLite in the project's folder."""
+    if request.param == "sqlite":
+        return ""
+    return new_database(request.getfixturevalue("postgres_server"))
+
+
+def _account() -> pwd.struct_passwd | None:
+    if os.getuid() != 0:
+        return None
+    for name in _UNPRIVILEGED:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    pytest.skip("PostgreSQL does not run as root, and there is no other account to run it")
+
+
+def _run(command: list[str], account: pwd.struct_passwd | None, folder: Path) -> None:
+    who = {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    with (folder / "output").open("wb") as output:  # a pipe would stay open for as long as the server runs
+        done = subprocess.run(command, stdout=output, stderr=output, cwd=folder, check=False, **who)
+    assert done.returncode == 0, (folder / "output").read_text(encoding="utf-8", errors="replace")
