@@ -7,8 +7,25 @@ nothing that was committed, many processes record different seeds at once, and a
 :func:`create` and :func:`open` give :class:`Predictions`; :func:`in_memory` gives an array the same form.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from hardpan.store.making import create, open
 from hardpan.store.memory import in_memory
 from hardpan.store.predictions import Predictions
 
-__all__ = ["Predictions", "create", "in_memory", "open"]
+if TYPE_CHECKING:
+    from hardpan.store.scores import Accumulated, open_scores
+
+# What needs Zarr is imported when it is first used.
+_LATER = {"Accumulated": "scores", "open_scores": "scores"}
+
+__all__ = ["Accumulated", "Predictions", "create", "in_memory", "open", "open_scores"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part at its first use."""
+    if name in _LATER:
+        import importlib
+
+        return getattr(importlib.import_module(f"hardpan.store.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'hardpan.store' has no attribute {name!r}")

@@ -104,7 +104,7 @@ def begin(
         raise InputError(f"block must be at least 1; got {block}")
     held = {"ids": known.ids, "labels": known.labels, "split": known.split}
     hashes = {name: layout.text_hash(values) for name, values in held.items() if values is not None}
-    settings = _plain_config(config)
+    settings = plain_config(config)
     header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions(), kind)
     there = recorded.read_header(place)
     if there is None:
@@ -167,7 +167,8 @@ def open_store(path: PathLike) -> RecordedPredictions:
     return recorded.RecordedPredictions(place, header)
 
 
-def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The configuration as JSON keeps it."""
     try:
         plain = json.loads(json.dumps(dict(config or {}), allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -108,7 +108,9 @@ def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
     if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):
         return "probabilities"
     finite = rows[np.isfinite(rows).all(axis=1)]
-    if len(finite) and (finite.min() < 0 or finite.max() > 1):
+    if not len(finite):
+        raise InputError(f"{what}: every row holds NaN or infinity; give finite numbers")
+    if finite.min() < 0 or finite.max() > 1:
         return "logits"
     raise InputError(
         f"{what}: rows are within 0..1 but do not sum to 1, so they may be probabilities of independent classes or "

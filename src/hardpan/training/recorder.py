@@ -1,0 +1,272 @@
+"""``hardpan.Recorder``: two lines in anyone's training loop.
+
+::
+
+    recorder = hardpan.Recorder("run", ids=ids, n_classes=10, labels=labels)
+    ...
+    recorder.record(model(images), index, seed=seed, epoch=epoch)      # for each batch, in any order
+
+It takes torch tensors (softmax is done where they are) or arrays, and does not import torch itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.store.assembly import MEMORY, Assembler
+from hardpan.store.lockstep import Lockstep
+from hardpan.store.making import begin, plain_config
+from hardpan.store.places import Place
+from hardpan.store.recorded import RecordedPredictions
+from hardpan.store.scores import Accumulated
+from hardpan.training.recorder_outputs import Converter, Travelling, as_array, is_tensor
+
+_UNDER_WAY = 8
+
+
+class Recorder:
+    """Records predictions while a model is trained, into a new store or the one that is there.
+
+    Args:
+        path: folder or fsspec address of the store; one that is there must be for the same examples and classes.
+        ids: (N,) ids of the examples to be recorded, train and test alike.
+        n_classes: how many classes there are.
+        labels: (N,) class numbers, if known.
+        class_names: the names, if known.
+        split: (N,) "train", "validation" or "test", if known.
+        config: JSON values that say what is trained; a store that is there must have been made with the same.
+        outputs: "logits", "probabilities", or "auto", which looks at the first batch.
+        dtype: "float16" or "float32".
+        block: rows in a shard; without it about 16 MiB.
+        seed: the seed that :meth:`record` takes where it is told none.
+        memory: bytes of rows that may wait in memory for the rest of their shard; more wait on the temporary disk.
+        scalars_only: keep no predictions, only the sum over epochs of the entropy of the mean over seeds.
+        seeds: with ``scalars_only``, how many seeds are trained in lockstep.
+
+    An epoch is committed when its last example has been recorded, before :meth:`record` returns. What is
+    committed already is left as it is, so a run that is started again goes on where it was.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Recorder(folder + "/run", ids=["a", "b", "c"], n_classes=2) as recorder:
+        ...         recorder.record(np.array([[2.0, -1.0], [0.0, 0.0]]), [2, 0], epoch=0)
+        ...         recorder.record(np.array([[-5.0, 5.0]]), [1], epoch=0)
+        ...     recorder.next_epoch(seed=0)
+        1
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ids: Any,
+        n_classes: int,
+        labels: Any = None,
+        class_names: Sequence[str] = (),
+        split: Any = None,
+        config: Mapping[str, Any] | None = None,
+        outputs: str = "auto",
+        dtype: str = "float16",
+        block: int | None = None,
+        seed: int = 0,
+        memory: int = MEMORY,
+        scalars_only: bool = False,
+        seeds: int | None = None,
+    ) -> None:
+        if scalars_only != (seeds is not None):
+            raise InputError("scalars_only=True needs seeds=, the number of seeds in lockstep, and only it does")
+        settings = plain_config(config) | ({"lockstep_seeds": seeds} if scalars_only else {})
+        self._store = begin(
+            Place(path),
+            ids=as_array(ids),
+            n_classes=n_classes,
+            labels=None if labels is None else as_array(labels),
+            class_names=class_names,
+            split=split,
+            config=settings,
+            dtype=dtype,
+            block=block,
+            kind="scores" if scalars_only else "predictions",
+        )
+        if config is not None or scalars_only:
+            _check_config(self._store.where, self._store.config, settings)
+        self._into: Assembler | Lockstep
+        if seeds is None:
+            self._into = Assembler(self._store, memory=memory)
+        else:
+            self._into = Lockstep(self._store, seeds, memory=memory)
+        self._converter = Converter(outputs, self._store.dtype)
+        self._seed, self._seeds = seed, seeds
+        self._next_row: dict[tuple[int, int], int] = {}
+        self._under_way: deque[tuple[Travelling, NDArray[np.int64], int | None, int]] = deque()
+
+    @property
+    def predictions(self) -> RecordedPredictions:
+        """The store that is written to."""
+        return self._store
+
+    @property
+    def outputs(self) -> str:
+        """What is given: "logits" or "probabilities"; "auto" until the first batch."""
+        return self._converter.outputs
+
+    def done(self, seed: int | None = None, *, epoch: int) -> bool:
+        """Whether an epoch is committed, for this seed (with ``scalars_only``, for all)."""
+        return self._into.done(self._seed if seed is None else seed, epoch)
+
+    def next_epoch(self, seed: int | None = None, first: int = 0) -> int:
+        """The first epoch, from ``first`` on, that is not committed: where a run goes on."""
+        epoch = first
+        while self.done(seed, epoch=epoch):
+            epoch += 1
+        return epoch
+
+    def record(
+        self,
+        outputs: Any,
+        index: Any = None,
+        *,
+        epoch: int,
+        seed: int | None = None,
+        ids: Any = None,
+        labels: Any = None,
+    ) -> None:
+        """Record a batch.
+
+        Args:
+            outputs: logits or probabilities (n, C): a torch tensor on any device, or an array. With
+                ``scalars_only`` also (seeds, n, C), all seeds at once.
+            index: (n,) row numbers into the ids of the recorder, in any order.
+            epoch: number of the epoch.
+            seed: number of the training run.
+            ids: (n,) ids, in the place of ``index``. With neither, rows are taken in the order of the ids.
+            labels: (n,) labels of the batch: checked against those of the recorder, which finds rows out of order.
+        """
+        run = self._seed if seed is None else int(seed)
+        if self.done(run, epoch=epoch):
+            return
+        outputs = outputs if is_tensor(outputs) else np.asarray(outputs)
+        shape = tuple(outputs.shape)
+        if len(shape) not in ((2,) if self._seeds is None else (2, 3)) or shape[-1] != self._store.n_classes:
+            raise InputError(f"outputs must have shape (n, {self._store.n_classes}); got {shape}")
+        rows = self._rows(run, epoch, shape[-2], index, ids)
+        if labels is not None:
+            self._check_labels(rows, as_array(labels))
+        if len(shape) == 3 and shape[0] != self._seeds:
+            raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
+        together = len(shape) == 3
+        sent = self._converter.send(outputs, together)
+        self._under_way.append((sent, rows, None if together else run, epoch))
+        self._land(all_of_them=self._completes(run, epoch))
+
+    def flush(self) -> None:
+        """Wait until everything that can be committed is."""
+        self._land(all_of_them=True)
+        self._into.flush()
+
+    def check_whole(self, seed: int | None = None) -> None:
+        """Refuse an epoch that was begun, of this seed, and lacks examples; their ids are named."""
+        self._land(all_of_them=True)
+        self._into.check_whole(seed)
+
+    def scores(self) -> Accumulated:
+        """With ``scalars_only``: the scores so far."""
+        if not isinstance(self._into, Lockstep):
+            raise InputError("scores come from hardpan.confusion.scores, unless scalars_only=True was given")
+        return self._into.book.accumulated()
+
+    def close(self) -> None:
+        """Commit what is whole; an epoch that lacks examples is refused with their ids."""
+        try:
+            self.flush()
+            self.check_whole()
+        finally:
+            self._into.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._into.close()
+
+    def _rows(self, run: int, epoch: int, n: int, index: Any, ids: Any) -> NDArray[np.int64]:
+        if index is not None and ids is not None:
+            raise InputError("give index or ids for a batch, not both")
+        if ids is not None:
+            return self._rows_of(as_array(ids), n)
+        if index is None:
+            start = self._next_row.get((run, epoch), 0)
+            self._next_row[run, epoch] = start + n
+            if start + n >= len(self._store):
+                del self._next_row[run, epoch]
+            return np.arange(start, start + n)
+        rows = as_array(index)
+        if rows.shape != (n,) or rows.dtype.kind not in "iu":
+            raise InputError(f"index must be {n} integers, one a row of outputs; got {rows.dtype} {rows.shape}")
+        return rows.astype(np.int64)
+
+    def _rows_of(self, ids: NDArray[Any], n: int) -> NDArray[np.int64]:
+        if ids.shape != (n,):
+            raise InputError(f"ids must be {n}, one a row of outputs; got shape {ids.shape}")
+        try:
+            return np.array([self._row_of_id[str(name)] for name in ids.tolist()], dtype=np.int64)
+        except KeyError as error:
+            raise InputError(f"ids: {error.args[0]!r} is not among the ids of the recorder") from None
+
+    @cached_property
+    def _row_of_id(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._store.ids.tolist())}
+
+    def _check_labels(self, rows: NDArray[np.int64], labels: NDArray[Any]) -> None:
+        known = self._store.labels
+        if known is None or not len(rows) or rows.max() >= len(known):
+            return
+        wrong = np.flatnonzero(known[rows] != labels)
+        if len(wrong):
+            row = rows[wrong[0]]
+            raise InputError(
+                f"labels: {self._store.ids[row]} has label {known[row]}, not {labels[wrong[0]]}; rows come out of "
+                "order: give index (or ids), or do not shuffle"
+            )
+
+    def _completes(self, run: int, epoch: int) -> bool:
+        """Whether what is under way completes the epoch: then it is waited for, so that the epoch is committed."""
+        coming = 0
+        for _, rows, other, begun in self._under_way:
+            if begun == epoch and (other == run or self._seeds is not None):
+                coming += len(rows) * (self._seeds or 1 if other is None else 1)
+        return coming >= self._into.left(run, epoch)
+
+    def _land(self, all_of_them: bool) -> None:
+        """Put into their places the rows that have arrived."""
+        while self._under_way:
+            sent, rows, run, epoch = self._under_way[0]
+            if not (all_of_them or sent.arrived() or len(self._under_way) > _UNDER_WAY):
+                return
+            self._under_way.popleft()
+            self._into.check_whole(run, but=epoch)
+            self._into.add(run, epoch, sent.wait(), rows)
+
+
+def _check_config(where: str, there: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    for name in sorted({*there, *given}):
+        if there.get(name) != given.get(name):
+            raise InputError(
+                f"{where}: was recorded with {name}={there.get(name)!r}, now it is {given.get(name)!r}; "
+                "give another path, or the same configuration"
+            )

@@ -1,0 +1,119 @@
+"""Outputs of a model on their way into a store: softmax where they are, then to the host without waiting."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.store.rows import Outputs, detect, softmax
+from hardpan.store.scores import entropy_bits
+
+_SAMPLE = 256
+
+
+class Travelling(Protocol):
+    """An array that may still be on its way from a device."""
+
+    def arrived(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+
+    def wait(self) -> NDArray[Any]:
+        """The array, when it is here."""
+
+
+class Here:
+    """An array that is here already."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+
+    def arrived(self) -> bool:
+        """It is."""
+        return True
+
+    def wait(self) -> NDArray[Any]:
+        """The array."""
+        return self._array
+
+
+class FromDevice:
+    """A copy to pinned memory: the device goes on with the next batch while the numbers travel."""
+
+    def __init__(self, tensor: Any) -> None:
+        import torch
+
+        self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        self._host.copy_(tensor, non_blocking=True)
+        cuda: Any = torch.cuda
+        self._event = cuda.Event()
+        self._event.record(cuda.current_stream(tensor.device))
+        self._source = tensor  # kept until it has been copied
+
+    def arrived(self) -> bool:
+        """Whether the copy is complete."""
+        return bool(self._event.query())
+
+    def wait(self) -> NDArray[Any]:
+        """The array, when it is here."""
+        self._event.synchronize()
+        self._source = None
+        return np.asarray(self._host.numpy())
+
+
+class Converter:
+    """Makes probabilities of a store's type, or entropies of the mean over seeds, out of what a model gives."""
+
+    def __init__(self, said: str, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._outputs: Outputs | None = None if said == "auto" else detect("outputs", np.empty((0, 2)), said)
+
+    @property
+    def outputs(self) -> str:
+        """What is given: "logits" or "probabilities"; "auto" until the first batch."""
+        return self._outputs or "auto"
+
+    def send(self, outputs: Any, all_seeds: bool) -> Travelling:
+        """Convert (n, C) to probabilities (n, C), or with ``all_seeds`` (M, n, C) to entropies (n,)."""
+        if self._outputs is None:
+            sample = outputs.reshape(-1, outputs.shape[-1])[:_SAMPLE]
+            self._outputs = detect("outputs", as_array(sample), "auto")
+        if not is_tensor(outputs):
+            return Here(self._of_array(np.asarray(outputs), all_seeds))
+        made = self._of_tensor(outputs, all_seeds)
+        return FromDevice(made) if made.device.type == "cuda" else Here(made.cpu().numpy())
+
+    def _of_array(self, outputs: NDArray[Any], all_seeds: bool) -> NDArray[Any]:
+        probs = softmax(outputs) if self._outputs == "logits" else outputs
+        if all_seeds:
+            return entropy_bits(probs.mean(axis=0, dtype=np.float64))
+        return probs.astype(self._dtype, copy=False)
+
+    def _of_tensor(self, outputs: Any, all_seeds: bool) -> Any:
+        import torch
+
+        with torch.no_grad():
+            probs = outputs.detach().float()
+            if self._outputs == "logits":
+                probs = torch.softmax(probs, dim=-1)
+            if all_seeds:
+                mean = probs.mean(dim=0)
+                # The smallest number has a finite logarithm, and times 0 it gives the 0 that is wanted.
+                return -(mean * torch.log2(mean.clamp_min(torch.finfo(mean.dtype).tiny))).sum(dim=-1)
+            return probs.to(torch.float16 if self._dtype == np.float16 else torch.float32)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether this is a torch tensor; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """A tensor or array as an array here."""
+    if is_tensor(value):
+        tensor = value.detach()
+        return np.asarray((tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy())
+    return np.asarray(value)

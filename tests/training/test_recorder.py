@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+from scipy.stats import entropy
+
+from hardpan import store
+from hardpan.errors import InputError
+from hardpan.store.scores import open_scores
+from hardpan.training.recorder import Recorder
+
+N, C = 120, 5
+IDS = np.array([f"image-{row}" for row in range(N)])
+LABELS = np.random.default_rng(1).integers(0, C, N)
+
+
+def logits(seed, epoch, n=N):
+    return np.random.default_rng([seed, epoch]).normal(scale=2.0, size=(n, C)).astype(np.float32)
+
+
+def expected(seed, epoch):
+    return softmax(logits(seed, epoch).astype(np.float64), axis=1)
+
+
+def batches(order, size=32):
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+FORMS = {
+    "tensor": lambda z: torch.from_numpy(z),
+    "array": lambda z: z,
+    "float64": lambda z: z.astype(np.float64),
+    "probabilities": lambda z: torch.softmax(torch.from_numpy(z), dim=1),
+    "needs gradient": lambda z: torch.from_numpy(z).requires_grad_(),
+    "list": lambda z: z.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("by", ["index", "ids", "order"])
+def test_batches_in_any_order_and_form_are_recorded(tmp_path, form, by):
+    order = np.arange(N) if by == "order" else np.random.default_rng(2).permutation(N)
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, labels=LABELS, block=50) as recorder:
+        for seed in (0, 1):
+            for epoch in (0, 1):
+                for rows in batches(order):
+                    given = FORMS[form](logits(seed, epoch)[rows])
+                    if by == "order":
+                        recorder.record(given, seed=seed, epoch=epoch, labels=LABELS[rows])
+                    elif by == "ids":
+                        recorder.record(given, ids=IDS[rows].tolist(), seed=seed, epoch=epoch)
+                    else:
+                        recorder.record(given, torch.from_numpy(rows), seed=seed, epoch=epoch)
+    assert recorder.outputs == ("probabilities" if form == "probabilities" else "logits")
+    found = store.open(tmp_path / "run")
+    assert (found.seeds, found.epochs) == ((0, 1), (0, 1))
+    for seed in (0, 1):
+        for epoch in (0, 1):
+            assert np.allclose(found.read(seed, epoch), expected(seed, epoch), rtol=6e-4, atol=1e-7)
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_any_cut_into_batches_and_blocks_gives_the_same(tmp_path_factory, data):
+    order = data.draw(st.permutations(range(30)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, 29))))
+    block, memory = data.draw(st.integers(1, 40)), data.draw(st.sampled_from([0, 100, 2**30]))
+    path = tmp_path_factory.mktemp("any") / "run"
+    z = logits(0, 0, 30)
+    with Recorder(path, ids=IDS[:30], n_classes=C, block=block, memory=memory, dtype="float32") as recorder:
+        for rows in np.split(np.array(order), cuts):
+            recorder.record(z[rows], rows, epoch=0)
+    assert np.allclose(store.open(path).read(0, 0), softmax(z, axis=1), rtol=1e-5)
+
+
+def test_an_epoch_is_committed_when_its_last_batch_is(tmp_path):
+    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, block=50)
+    recorder.record(logits(0, 0)[:100], epoch=0)
+    assert not store.open(tmp_path / "run").committed(0, 0)
+    recorder.record(logits(0, 0)[100:], epoch=0)
+    assert store.open(tmp_path / "run").committed(0, 0)
+    recorder.close()
+
+
+def test_a_run_goes_on_at_the_missing_epoch_and_changes_nothing_before_it(tmp_path):
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, config={"lr": 0.1}) as recorder:
+        for epoch in range(3):
+            recorder.record(logits(0, epoch), epoch=epoch)
+    before = store.open(tmp_path / "run").to_array()
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, config={"lr": 0.1}) as recorder:
+        assert recorder.next_epoch() == 3
+        assert recorder.next_epoch(seed=1) == 0
+        assert recorder.done(epoch=2)
+        for epoch in range(5):
+            recorder.record(logits(7, epoch), epoch=epoch)
+    found = store.open(tmp_path / "run")
+    assert found.epochs == (0, 1, 2, 3, 4)
+    assert np.array_equal(found.to_array(epochs=(0, 1, 2)), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ids": IDS[::-1]}, "holds a store with other ids"),
+        ({"n_classes": C + 1}, "other classes"),
+        ({"labels": LABELS[::-1].copy()}, "other labels"),
+        ({"dtype": "float32"}, "other dtype"),
+        ({"config": {"lr": 0.2}}, r"was recorded with lr=0\.1, now it is 0\.2"),
+    ],
+)
+def test_a_store_of_something_else_is_not_gone_on_with(tmp_path, change, message):
+    given = {"ids": IDS, "n_classes": C, "labels": LABELS, "config": {"lr": 0.1}}
+    Recorder(tmp_path / "run", **given).close()
+    Recorder(tmp_path / "run", **given).close()
+    with pytest.raises(InputError, match=message):
+        Recorder(tmp_path / "run", **given | change)
+
+
+def test_examples_that_are_left_out_are_named(tmp_path):
+    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C)
+    recorder.record(logits(0, 0)[:117], epoch=0)
+    with pytest.raises(
+        InputError, match=r"epoch 0 lacks 3 of 120 examples \(first image-117, image-118, image-119"
+    ):
+        recorder.record(logits(0, 1), epoch=1)
+    recorder = Recorder(tmp_path / "other", ids=IDS, n_classes=C)
+    recorder.record(logits(0, 0)[:117], epoch=0)
+    with pytest.raises(InputError, match="lacks 3 of 120"):
+        recorder.close()
+
+
+def test_an_error_in_the_loop_is_not_hidden_by_the_recorder(tmp_path):
+    def loop():
+        with Recorder(tmp_path / "run", ids=IDS, n_classes=C) as recorder:
+            recorder.record(logits(0, 0)[:10], epoch=0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        loop()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"outputs": logits(0, 0)[:, :3]}, r"outputs must have shape \(n, 5\)"),
+        ({"index": np.arange(3)}, "index must be 120 integers"),
+        ({"index": np.arange(N) + 1}, r"index must be within 0\.\.119; got 120"),
+        ({"index": np.zeros(N, dtype=int)}, "image-0 was given twice"),
+        ({"ids": ["nobody"] * N}, "'nobody' is not among the ids"),
+        ({"index": np.arange(N), "ids": IDS}, "not both"),
+        ({"labels": LABELS[::-1].copy()}, "rows come out of order"),
+        ({"outputs": np.full((N, C), np.nan)}, "every row holds NaN"),
+        ({"outputs": np.where(np.arange(N)[:, None] == 7, np.nan, logits(0, 0))}, "image-7"),
+    ],
+)
+def test_batches_that_cannot_be_right_are_refused(tmp_path, call, message):
+    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, labels=LABELS)
+    with pytest.raises(InputError, match=message):
+        recorder.record(**{"outputs": logits(0, 0), "epoch": 0} | call)
+    assert not store.open(tmp_path / "run").committed(0, 0)
+
+
+def test_without_labels_in_order_a_shuffled_loader_is_noticed(tmp_path):
+    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, labels=LABELS)
+    order = np.random.default_rng(0).permutation(N)
+    with pytest.raises(InputError, match="give index"):
+        recorder.record(logits(0, 0)[order], epoch=0, labels=torch.from_numpy(LABELS[order]))
+
+
+def lockstep(seeds, epochs):
+    mean = [np.mean([expected(seed, epoch) for seed in seeds], axis=0) for epoch in epochs]
+    return np.mean([entropy(part, base=2, axis=1) for part in mean], axis=0)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("tensors", [True, False])
+def test_scalars_only_gives_the_entropy_of_the_mean(tmp_path, together, tensors):
+    order = np.random.default_rng(3).permutation(N)
+    given = torch.from_numpy if tensors else np.asarray
+    path = tmp_path / "run"
+    settings = {"ids": IDS, "n_classes": C, "labels": LABELS, "scalars_only": True, "seeds": 3, "dtype": "float32"}
+    with Recorder(path, block=50, **settings) as recorder:
+        for epoch in range(4):
+            for rows in batches(order):
+                stack = np.stack([logits(seed, epoch)[rows] for seed in range(3)])
+                if together:
+                    recorder.record(given(stack), rows, epoch=epoch)
+                else:
+                    for seed in range(3):
+                        recorder.record(given(stack[seed]), rows, seed=seed, epoch=epoch)
+    found = open_scores(path)
+    assert found.epochs == (0, 1, 2, 3)
+    assert found.seeds == 3
+    assert found.ids.tolist() == IDS.tolist()
+    assert found.labels.tolist() == LABELS.tolist()
+    assert np.allclose(found.values, lockstep(range(3), range(4)), atol=1e-5)
+    stored = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert stored < 3 * 8 * N + 10_000
+
+
+def test_scalars_go_on_after_a_stop_and_count_no_epoch_twice(tmp_path):
+    settings = {"ids": IDS, "n_classes": C, "scalars_only": True, "seeds": 2}
+    for stop in (2, 4):
+        recorder = Recorder(tmp_path / "run", **settings)
+        assert recorder.next_epoch() == max(0, stop - 2)
+        for epoch in range(stop):
+            recorder.record(np.stack([logits(0, epoch), logits(1, epoch)]), epoch=epoch)
+        recorder.record(np.stack([logits(0, 9), logits(1, 9)])[:, :60], epoch=9)
+    assert np.allclose(open_scores(tmp_path / "run").values, lockstep((0, 1), range(4)), atol=1e-9)
+
+
+def test_seeds_out_of_step_are_refused(tmp_path):
+    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True, seeds=2)
+    recorder.record(logits(0, 0), seed=0, epoch=0)
+    with pytest.raises(InputError, match="epoch 0 lacks 120 of 240 predictions; all 2 seeds"):
+        recorder.record(logits(0, 1), seed=0, epoch=1)
+    with pytest.raises(InputError, match="twice"):
+        recorder.record(logits(0, 0), seed=0, epoch=0)
+
+
+def test_scores_need_the_number_of_seeds(tmp_path):
+    with pytest.raises(InputError, match="scalars_only=True needs seeds="):
+        Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True)
+
+
+def test_a_store_of_scores_is_not_one_of_predictions(tmp_path):
+    Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True, seeds=2).close()
+    with pytest.raises(InputError, match="holds scores only"):
+        store.open(tmp_path / "run")
+    with pytest.raises(InputError, match="holds no whole epoch yet"):
+        open_scores(tmp_path / "run")
