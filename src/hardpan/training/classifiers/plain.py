@@ -1,0 +1,97 @@
+"""Deep nets without shortcuts: AlexNet in a form for 32 pixels, and VGG."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from hardpan.errors import InputError
+from hardpan.training.classifiers.parts import Shape, at_least, fraction, need_image
+
+VGG_BLOCKS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+_VGG_WIDTHS = (64, 128, 256, 512, 512)
+_VGG_DROPOUT = (0.3, 0.4, 0.4, 0.4, 0.4)  # after the convolutions of each block but its last
+_VGG_HEAD_DROPOUT = 0.5
+
+
+def alexnet(shape: Shape, n_classes: int, *, dropout: float = 0.5, width: int = 1024) -> nn.Module:
+    """AlexNet's five convolutions and two hidden dense layers, at strides that suit small images.
+
+    The first convolution has stride 1 and 5 × 5 pixels (11 × 11 and stride 4 for ImageNet); three overlapping
+    poolings take 32 pixels to 4.
+    """
+    need_image("alexnet", shape, 8, 96)
+    at_least("width", width)
+    fraction("dropout", dropout)
+
+    def pooling() -> nn.Module:
+        return nn.MaxPool2d(3, 2, 1)
+
+    plan: list[nn.Module] = []
+    inputs = shape.channels
+    for outputs, kernel, pooled in (
+        (64, 5, True),
+        (192, 5, True),
+        (384, 3, False),
+        (256, 3, False),
+        (256, 3, True),
+    ):
+        plan += [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), nn.ReLU(inplace=True)]
+        plan += [pooling()] if pooled else []
+        inputs = outputs
+    places = _halved(shape.height, 3) * _halved(shape.width, 3)
+    return nn.Sequential(
+        *plan,
+        nn.Flatten(),
+        nn.Dropout(dropout),
+        nn.Linear(256 * places, width),
+        nn.ReLU(inplace=True),
+        nn.Dropout(dropout),
+        nn.Linear(width, width),
+        nn.ReLU(inplace=True),
+        nn.Linear(width, n_classes),
+    )
+
+
+def vgg(shape: Shape, n_classes: int, *, layers: int, dropout: float = 1.0, width: int = 64) -> nn.Module:
+    """VGG with batch normalisation and dropout, as used for CIFAR-10; 16 layers are the paper's ``vgg16_keras``.
+
+    Args:
+        shape: of one image.
+        n_classes: C.
+        layers: 11, 13, 16 or 19.
+        dropout: factor on all dropout probabilities (0.3 in the first block, 0.4 in the others, 0.5 before the
+            dense layers), below 2; 0 for none.
+        width: channels of the first block.
+    """
+    need_image(f"vgg{layers}", shape, 4)
+    at_least("width", width)
+    if not 0.0 <= dropout < 2.0:
+        raise InputError(
+            f"dropout of vgg{layers} is a factor on its probabilities and must lie in [0, 2); got {dropout}"
+        )
+    plan: list[nn.Module] = []
+    inputs = shape.channels
+    for count, full, chance in zip(VGG_BLOCKS[layers], _VGG_WIDTHS, _VGG_DROPOUT, strict=True):
+        outputs = full * width // 64
+        for number in range(count):
+            plan += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True), nn.BatchNorm2d(outputs)]
+            plan += [nn.Dropout(dropout * chance)] if number < count - 1 else []
+            inputs = outputs
+        plan.append(nn.MaxPool2d(2, ceil_mode=True))
+    places = _halved(shape.height, 5) * _halved(shape.width, 5)
+    return nn.Sequential(
+        *plan,
+        nn.Flatten(),
+        nn.Dropout(dropout * _VGG_HEAD_DROPOUT),
+        nn.Linear(inputs * places, inputs),
+        nn.ReLU(inplace=True),
+        nn.BatchNorm1d(inputs),
+        nn.Dropout(dropout * _VGG_HEAD_DROPOUT),
+        nn.Linear(inputs, n_classes),
+    )
+
+
+def _halved(side: int, times: int) -> int:
+    for _ in range(times):
+        side = (side + 1) // 2
+    return side

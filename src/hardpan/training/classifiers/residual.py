@@ -1,0 +1,155 @@
+"""Residual nets: ResNet for ImageNet and for small images, the thin CIFAR forms, and wide ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from hardpan.errors import InputError
+from hardpan.training.classifiers.parts import (
+    ConvNormAct,
+    MeanOverImage,
+    Shape,
+    at_least,
+    convolution,
+    fraction,
+    need_image,
+    wants_small_stem,
+)
+
+BASIC = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+BOTTLENECK = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+THIN = (20, 32, 44, 56, 110)
+
+
+class Residual(nn.Module):
+    """relu(branch(x) + shortcut(x))."""
+
+    def __init__(self, branch: nn.Module, shortcut: nn.Module) -> None:
+        super().__init__()
+        self.branch = branch
+        self.shortcut = shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add what the branch found to what came in."""
+        summed: Tensor = self.branch(x) + self.shortcut(x)
+        return nn.functional.relu(summed)
+
+
+class Padding(nn.Module):
+    """A shortcut without weights: every second pixel, and zeros for the channels that are new (option A)."""
+
+    def __init__(self, stride: int, new_channels: int) -> None:
+        super().__init__()
+        self._stride, self._new = stride, new_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Thin out the pixels and pad the channels on both sides."""
+        thinned = x[:, :, :: self._stride, :: self._stride]
+        return nn.functional.pad(thinned, (0, 0, 0, 0, self._new // 2, self._new - self._new // 2))
+
+
+def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", width: int = 64) -> nn.Module:
+    """ResNet of He et al. (2016), 18 to 152 layers; the stride of a bottleneck is in its 3 × 3 convolution.
+
+    Args:
+        shape: of one image.
+        n_classes: C.
+        layers: 18, 34 (two convolutions a block), 50, 101 or 152 (three).
+        stem: "imagenet" (7 × 7 of stride 2, pooling), "small" (3 × 3 of stride 1), or "auto": small up to 64.
+        width: channels of the first stage.
+    """
+    name = f"resnet{layers}"
+    at_least("width", width)
+    need_image(name, shape, 4)
+    widens = 4 if layers in BOTTLENECK else 1
+    block = _bottleneck if layers in BOTTLENECK else _basic
+    plan: list[nn.Module]
+    if wants_small_stem(name, stem, shape):
+        plan = [ConvNormAct(shape.channels, width)]
+    else:
+        plan = [ConvNormAct(shape.channels, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    inputs = width
+    for stage, count in enumerate({**BASIC, **BOTTLENECK}[layers]):
+        inner = width * 2**stage
+        for number in range(count):
+            stride = 2 if stage > 0 and number == 0 else 1
+            outputs = widens * inner
+            same = stride == 1 and inputs == outputs
+            shortcut = nn.Identity() if same else ConvNormAct(inputs, outputs, 1, stride, act=False)
+            plan.append(Residual(block(inputs, inner, outputs, stride), shortcut))
+            inputs = outputs
+    return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
+
+
+def thin_resnet(shape: Shape, n_classes: int, *, layers: int, width: int = 16) -> nn.Module:
+    """The CIFAR form of He et al. (2016, section 4.2): 6n + 2 layers, three stages, shortcuts without weights."""
+    need_image(f"resnet{layers}", shape, 4)
+    at_least("width", width)
+    plan: list[nn.Module] = [ConvNormAct(shape.channels, width)]
+    inputs = width
+    for stage in range(3):
+        outputs = width * 2**stage
+        for number in range((layers - 2) // 6):
+            stride = 2 if stage > 0 and number == 0 else 1
+            shortcut = nn.Identity() if stride == 1 else Padding(stride, outputs - inputs)
+            plan.append(Residual(_basic(inputs, outputs, outputs, stride), shortcut))
+            inputs = outputs
+    return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
+
+
+def wide_resnet(shape: Shape, n_classes: int, *, depth: int, widening: int, dropout: float = 0.0) -> nn.Module:
+    """WRN-``depth``-``widening`` of Zagoruyko and Komodakis (2016): rectifiers first, few and wide blocks."""
+    name = f"wide-resnet-{depth}-{widening}"
+    if depth < 10 or (depth - 4) % 6:
+        raise InputError(f"{name}: the depth must be 6n + 4, such as 10, 16, 22, 28, 40; got {depth}")
+    at_least("widening", widening)
+    fraction("dropout", dropout)
+    need_image(name, shape, 4)
+    plan: list[nn.Module] = [convolution(shape.channels, 16)]
+    inputs = 16
+    for stage in range(3):
+        outputs = 16 * widening * 2**stage
+        for number in range((depth - 4) // 6):
+            plan.append(PreActivated(inputs, outputs, 2 if stage > 0 and number == 0 else 1, dropout))
+            inputs = outputs
+    ending = [nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), MeanOverImage()]
+    return nn.Sequential(*plan, *ending, nn.Linear(inputs, n_classes))
+
+
+class PreActivated(nn.Module):
+    """A block whose normalisation and rectifier come before each convolution."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
+        super().__init__()
+        self.before = nn.Sequential(nn.BatchNorm2d(inputs), nn.ReLU())
+        self.branch = nn.Sequential(
+            convolution(inputs, outputs, 3, stride),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(inplace=True),
+            nn.Dropout(dropout),
+            convolution(outputs, outputs),
+        )
+        same = inputs == outputs and stride == 1
+        self.shortcut: nn.Module | None = None if same else convolution(inputs, outputs, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the branch; a shortcut that changes the size starts after the shared rectifier."""
+        ready = self.before(x)
+        kept = x if self.shortcut is None else self.shortcut(ready)
+        summed: Tensor = self.branch(ready) + kept
+        return summed
+
+
+def _basic(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
+    return _branch(((inputs, inner, 3, stride), (inner, outputs, 3, 1)))
+
+
+def _bottleneck(inputs: int, inner: int, outputs: int, stride: int) -> nn.Module:
+    return _branch(((inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)))
+
+
+def _branch(plan: Sequence[tuple[int, int, int, int]]) -> nn.Module:
+    last = len(plan) - 1
+    return nn.Sequential(*(ConvNormAct(*sizes, act=number < last) for number, sizes in enumerate(plan)))

@@ -1,0 +1,285 @@
+"""Every classifier through one contract."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from hardpan.errors import InputError
+from hardpan.training import classifiers
+
+CIFAR, DIGITS, VECTORS = (3, 32, 32), (1, 8, 8), (20,)
+# Narrow or shallow where a class only differs in size, so that one core gets through in seconds.
+SMALL: list[tuple[str, tuple[int, ...], dict[str, object]]] = [
+    ("linear", DIGITS, {}),
+    ("linear", VECTORS, {}),
+    ("random-features", CIFAR, {"features": 32}),
+    ("random-features", DIGITS, {"features": 32}),
+    ("random-features", VECTORS, {"features": 64}),
+    ("mlp", DIGITS, {}),
+    ("mlp", VECTORS, {"depth": 2, "dropout": 0.1}),
+    ("convnet", CIFAR, {"width": 8}),
+    ("convnet", DIGITS, {}),
+    ("alexnet", CIFAR, {"width": 64}),
+    ("alexnet", DIGITS, {"width": 64}),
+    ("alexnet", (1, 28, 28), {"width": 64}),
+    ("vgg11", CIFAR, {"width": 16}),
+    ("vgg16", DIGITS, {"width": 16, "dropout": 0.5}),
+    ("vgg", (1, 28, 28), {"width": 8}),
+    ("resnet18", CIFAR, {"width": 8}),
+    ("resnet18", DIGITS, {"width": 8}),
+    ("resnet18", (3, 65, 65), {"width": 8}),
+    ("resnet50", CIFAR, {"width": 8}),
+    ("resnet32", CIFAR, {"width": 4}),
+    ("resnet20", DIGITS, {}),
+    ("regnet-y-200mf", CIFAR, {}),
+    ("wide-resnet-10-1", CIFAR, {}),
+    ("wide-resnet-16-2", DIGITS, {"dropout": 0.3}),
+    ("vit-tiny", CIFAR, {"depth": 2}),
+    ("vit-small", DIGITS, {"depth": 2}),
+]
+FAMILY = pytest.mark.parametrize(
+    ("name", "shape", "options"), SMALL, ids=[f"{name}-{len(shape)}d-{shape[-1]}" for name, shape, _ in SMALL]
+)
+
+
+def made(name, shape, options, seed=0, n_classes=7) -> nn.Module:
+    return classifiers.build(name, input_shape=shape, n_classes=n_classes, seed=seed, **options)
+
+
+def batch(shape, n=6, seed=0):
+    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+@FAMILY
+def test_gives_one_row_of_logits_an_example_and_gradients_reach_every_parameter(name, shape, options):
+    model = made(name, shape, options)
+    logits = model(batch(shape))
+    assert logits.shape == (6, 7)
+    assert logits.dtype == torch.float32
+    nn.functional.cross_entropy(logits, torch.arange(6) % 7).backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert torch.isfinite(parameter.grad).all(), key
+    # A single weight may sit behind a dead rectifier; a whole layer may not.
+    dead = [key for key, parameter in model.named_parameters() if not parameter.grad.any()]
+    # A bias before a batch normalisation is taken out again by it.
+    assert all(key.endswith("bias") for key in dead), dead
+
+
+@FAMILY
+def test_the_seed_alone_decides_the_weights(name, shape, options):
+    torch.manual_seed(5)
+    first = made(name, shape, options)
+    drawn = torch.rand(1)
+    torch.manual_seed(5)
+    assert torch.equal(torch.rand(1), drawn), "building drew from torch's own generator"
+    torch.manual_seed(99)
+    again, other = made(name, shape, options), made(name, shape, options, seed=1)
+    assert first.state_dict().keys() == again.state_dict().keys()
+    for key, tensor in first.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[key]), key
+    assert all(torch.isfinite(tensor).all() for tensor in first.state_dict().values())
+    assert any(not torch.equal(a, b) for a, b in zip(first.parameters(), other.parameters(), strict=True))
+
+
+@FAMILY
+def test_evaluation_does_not_depend_on_the_rest_of_the_batch(name, shape, options):
+    model = made(name, shape, options)
+    model(batch(shape))  # so that running statistics are not the initial ones
+    model.eval().double()  # a hundred layers with statistics of one batch blow rounding up
+    x = batch(shape, seed=1).double()
+    with torch.no_grad():
+        together = model(x)
+        alone = torch.cat([model(x[i : i + 1]) for i in range(len(x))])
+    torch.testing.assert_close(together, alone)
+
+
+@FAMILY
+def test_channels_last_gives_the_same_logits(name, shape, options):
+    if len(shape) != 3:
+        return
+    model = made(name, shape, options).eval()
+    x = batch(shape)
+    with torch.no_grad():
+        plain = model(x)
+        last = model.to(memory_format=torch.channels_last)(x.to(memory_format=torch.channels_last))
+    torch.testing.assert_close(plain, last, rtol=1e-3, atol=1e-4)
+
+
+@FAMILY
+def test_weights_survive_the_disk(name, shape, options, tmp_path):
+    model, other = made(name, shape, options), made(name, shape, options, seed=1)
+    model(batch(shape))
+    classifiers.save_weights(model, tmp_path / "w.safetensors")
+    classifiers.load_weights(other, tmp_path / "w.safetensors")
+    with torch.no_grad():
+        assert torch.equal(model.eval()(batch(shape)), other.eval()(batch(shape)))
+
+
+@pytest.mark.parametrize(("name", "shape", "options"), {case[0]: case for case in SMALL}.values())
+def test_nothing_in_it_looks_at_the_data_to_decide_what_to_do(name, shape, options):
+    # A whole graph, with no break for .item() or a branch on a tensor, is what CUDA graphs need as well.
+    model = made(name, shape, options).eval()
+    captured = torch.export.export(model, (batch(shape),), strict=False).module()
+    with torch.no_grad():
+        torch.testing.assert_close(captured(batch(shape, seed=2)), model(batch(shape, seed=2)))
+
+
+# Published counts: torchvision's for ResNet and RegNet, those of the common CIFAR implementations for the thin and
+# wide forms (0.46, 1.7 and 36.5 million in the papers), Keras's summary of the CIFAR-10 VGG16, and timm's for ViT.
+@pytest.mark.parametrize(
+    ("name", "shape", "n_classes", "published"),
+    [
+        ("resnet18", (3, 224, 224), 1000, 11_689_512),
+        ("resnet34", (3, 224, 224), 1000, 21_797_672),
+        ("resnet50", (3, 224, 224), 1000, 25_557_032),
+        ("resnet101", (3, 224, 224), 1000, 44_549_160),
+        ("resnet152", (3, 224, 224), 1000, 60_192_808),
+        ("resnet18", CIFAR, 10, 11_173_962),
+        ("resnet32", CIFAR, 10, 464_154),
+        ("resnet110", CIFAR, 10, 1_727_962),
+        ("wide-resnet-28-10", CIFAR, 10, 36_479_194),
+        ("vgg16", CIFAR, 10, 14_991_946),
+        ("regnet-y-400mf", (3, 224, 224), 1000, 4_344_144),
+        ("vit-tiny", (3, 224, 224), 1000, 5_717_416),
+        ("vit-small", (3, 224, 224), 1000, 22_050_664),
+        ("mlp", (784,), 10, 784 * 500 + 500 + 5010),
+    ],
+)
+def test_parameter_counts_are_the_published_ones(name, shape, n_classes, published):
+    model = classifiers.build(name, input_shape=shape, n_classes=n_classes)
+    assert classifiers.parameter_count(model) == published
+
+
+# Millions of parameters in the appendix of the RegNet paper (RegNetY, ImageNet).
+@pytest.mark.parametrize(
+    ("size", "millions"),
+    [("200mf", 3.2), ("400mf", 4.3), ("800mf", 6.3), ("1.6gf", 11.2), ("3.2gf", 19.4), ("8gf", 39.2)],
+)
+def test_regnets_have_the_published_sizes(size, millions):
+    model = classifiers.build(f"regnet-y-{size}", input_shape=(3, 224, 224), n_classes=1000)
+    assert round(classifiers.parameter_count(model) / 1e6, 1) == millions
+
+
+def test_every_name_builds():
+    for name in classifiers.names():
+        if name in ("wide-resnet-28-10", "resnet101", "resnet152", "resnet110", "regnet-y-8gf"):
+            continue  # built above, and slow
+        assert classifiers.parameter_count(classifiers.build(name, input_shape=CIFAR, n_classes=10)) > 0
+    assert classifiers.build("RegNetY_400mf", input_shape=CIFAR, n_classes=10)
+
+
+def test_a_stem_can_be_chosen():
+    small = classifiers.build("resnet18", input_shape=(3, 224, 224), n_classes=10, stem="small", width=8)
+    large = classifiers.build("resnet18", input_shape=CIFAR, n_classes=10, stem="imagenet", width=8)
+    assert small[0][0].stride == (1, 1)
+    assert large[0][0].stride == (2, 2)
+
+
+def test_the_dropout_scale_keeps_the_ratio_between_layers():
+    def chances(scale):
+        model = classifiers.build("vgg16", input_shape=CIFAR, n_classes=10, dropout=scale, width=8)
+        return [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
+
+    assert chances(1.0) == [0.3, 0.4, *[0.4] * 6, 0.5, 0.5]
+    assert chances(1.75) == pytest.approx([1.75 * p for p in chances(1.0)])
+    assert chances(0.0) == [0.0] * 10
+
+
+def test_random_fourier_features_approach_the_gaussian_kernel():
+    model = classifiers.build("random-features", input_shape=(5,), n_classes=3, features=40_000, scale=1.0)
+    x = batch((5,), n=8)
+    features = model[0](x)
+    kernel = torch.exp(-(torch.cdist(x, x) ** 2) / (2 * 5))
+    torch.testing.assert_close(features @ features.T, kernel, rtol=0, atol=0.03)
+
+
+def test_random_patches_do_not_see_brightness():
+    model = classifiers.build("random-features", input_shape=CIFAR, n_classes=3, features=16)
+    torch.testing.assert_close(model[0](batch(CIFAR) + 3.0), model[0](batch(CIFAR)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "options", "message"),
+    [
+        ("resnet19", CIFAR, {}, "model 'resnet19' is not known; give one of linear, "),
+        ("resnet18", VECTORS, {}, "resnet18 takes images (C, H, W) and input_shape is (20,); use linear, "),
+        ("resnet18", (3, 3, 3), {}, "resnet18 needs images of at least 4 × 4 pixels; input_shape is (3, 3, 3)"),
+        ("regnet-y-400mf", (1, 6, 9), {}, "regnet-y-400mf needs images of at least 8 × 8 pixels"),
+        ("alexnet", (3, 224, 224), {}, "alexnet takes images of at most 96 × 96 pixels"),
+        (
+            "vit-small",
+            (1, 9, 9),
+            {},
+            "vit-small cuts images into patches of 4 × 4 pixels, and input_shape is (1, 9, 9)",
+        ),
+        ("wide-resnet-27-10", CIFAR, {}, "wide-resnet-27-10: the depth must be 6n + 4"),
+        (
+            "vgg16",
+            CIFAR,
+            {"dropout": 2.0},
+            "dropout of vgg16 is a factor on its probabilities and must lie in [0, 2)",
+        ),
+        ("mlp", CIFAR, {"dropout": 1.0}, "dropout must lie in [0, 1); got 1.0"),
+        ("mlp", CIFAR, {"width": 0}, "width must be a whole number of at least 1; got 0"),
+        ("mlp", CIFAR, {"layers": 3}, "model mlp has no option 'layers'; its options are width, depth, dropout"),
+        ("vgg16", CIFAR, {"layers": 11}, "model vgg16 has no option 'layers'; its options are dropout, width"),
+        ("linear", CIFAR, {"width": 3}, "model linear has no option 'width'; it has none"),
+        ("resnet18", CIFAR, {"stem": "large"}, "stem of resnet18 must be auto, small or imagenet; got 'large'"),
+        ("mlp", (3, 32), {}, "input_shape must be (C, H, W) of images or (d,) of vectors"),
+        ("mlp", (0,), {}, "input_shape must be (C, H, W) of images or (d,) of vectors"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_in_one_sentence(name, shape, options, message):
+    with pytest.raises(InputError) as caught:
+        made(name, shape, options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n_classes", [1, 0, True, 2.0])
+def test_the_number_of_classes_is_checked(n_classes):
+    with pytest.raises(InputError, match="n_classes must be a whole number of at least 2"):
+        classifiers.build("mlp", input_shape=(3,), n_classes=n_classes)
+
+
+def test_anybodys_factory_can_be_named(tmp_path, monkeypatch):
+    (tmp_path / "my_nets.py").write_text(
+        "import torch\n"
+        "def small(input_shape, n_classes, width=3):\n"
+        "    d = torch.Size(input_shape).numel()\n"
+        "    layers = torch.nn.Linear(d, width), torch.nn.Linear(width, n_classes)\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), *layers)\n"
+        "def wrong(input_shape, n_classes):\n"
+        "    return small(input_shape, n_classes + 1)\n"
+        "def nothing(input_shape, n_classes):\n"
+        "    return 'no module'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    model = made("my_nets:small", DIGITS, {"width": 5}, seed=4)
+    assert model(batch(DIGITS)).shape == (6, 7)
+    again = made("my_nets:small", DIGITS, {"width": 5}, seed=4)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+    for name, options, message in [
+        ("my_nets:wrong", {}, r"gives logits of shape \(2, 8\) for 2 examples, not \(2, 7\)"),
+        ("my_nets:nothing", {}, "gave a str; it must give a torch.nn.Module"),
+        ("my_nets:absent", {}, "has no 'absent'"),
+        ("not_there:net", {}, "cannot be imported .* PYTHONPATH"),
+        ("my_nets:small", {"depth": 3}, "could not be made .* keywords"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            made(name, DIGITS, options)
+
+
+def test_weights_of_another_model_or_a_cut_file_are_refused(tmp_path):
+    path = tmp_path / "w.safetensors"
+    classifiers.save_weights(made("linear", DIGITS, {}), path)
+    with pytest.raises(InputError, match="weights of another model"):
+        classifiers.load_weights(made("mlp", DIGITS, {}), path)
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(InputError, match="not a safetensors file, or cut short"):
+        classifiers.load_weights(made("linear", DIGITS, {}), path)
+    with pytest.raises(InputError, match="cannot be read"):
+        classifiers.load_weights(made("linear", DIGITS, {}), tmp_path / "absent")
