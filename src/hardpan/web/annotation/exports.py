@@ -1,0 +1,105 @@
+"""What the owner takes away: votes, frequencies, people, answers and the log, as CSV or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hardpan import replicate
+from hardpan.replicate import Project
+from hardpan.web.annotation import figures
+
+EXPORTS = {
+    "votes.csv": "Every vote: image, class, worker, role of the image, selected",
+    "frequencies.csv": "Selection frequency of every image and class",
+    "workers.csv": "Workers with their completion codes, tasks and controls",
+    "answers.csv": "Answers of the human-accuracy experiment",
+    "events.jsonl": "The log: every event, in order",
+}
+
+
+def write(project: Project, name: str) -> tuple[str, str]:
+    """One of ``EXPORTS`` as text, with its media type."""
+    if name == "events.jsonl":
+        return "".join(json.dumps(event) + "\n" for event in _events(project)), "application/x-ndjson"
+    tables = {
+        "votes.csv": _votes,
+        "frequencies.csv": _frequencies,
+        "workers.csv": _workers,
+        "answers.csv": _answers,
+    }
+    header, rows = tables[name](project)
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerow(header)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return stream.getvalue(), "text/csv"
+
+
+def last_events(project: Project, most: int = 12) -> list[dict[str, Any]]:
+    """The newest events, newest first, with their times as text."""
+    newest: list[dict[str, Any]] = []
+    for event in _events(project):
+        newest = [*newest[-most + 1 :], event]
+    return [{**event, "at": _time(event["at"])} for event in reversed(newest)]
+
+
+def _events(project: Project) -> Iterable[dict[str, Any]]:
+    after = 0
+    while some := replicate.events(project, after=after, most=5000):
+        yield from some
+        after = some[-1]["id"]
+
+
+def _votes(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    names = [item.name for item in project.classes]
+    header = ("image_id", "class", "worker", "role", "selected", "at")
+    return header, (
+        (v.image_id, names[v.class_index], v.worker_id, v.role, int(v.selected), _time(v.at))
+        for v in replicate.all_votes(project)
+    )
+
+
+def _frequencies(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    names = [item.name for item in project.classes]
+    counted = figures.count_images(replicate.all_votes(project))
+    header = ("image_id", "class", "role", "selected", "votes", "frequency")
+    return header, (
+        (image, names[target], item.role, item.selected, item.votes, item.frequency)
+        for (image, target), item in counted.items()
+    )
+
+
+def _workers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    seen = {row.worker: row for row in figures.count(project).workers}
+    header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", "completion_code")
+    rows = []
+    for person in replicate.workers(project):
+        row = seen.get(person.id)
+        code = replicate.completion_code(project, person.id) if person.role == "annotator" else ""
+        counts = (row.tasks, row.controls_right, row.controls) if row else (0, 0, 0)
+        rows.append((person.id, person.role, person.external_id, *counts, code))
+    return header, rows
+
+
+def _answers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    header = ("participant", "set", "response", "label")
+    return header, ([row[name] for name in header] for row in replicate.human_responses(project))
+
+
+_TABLES = {"votes.csv": _votes, "frequencies.csv": _frequencies, "workers.csv": _workers, "answers.csv": _answers}
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: texts may come from a stranger's address."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value

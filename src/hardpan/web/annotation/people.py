@@ -1,0 +1,55 @@
+"""The human-accuracy experiment: one image, all classes, origin hidden, an order of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from hardpan import replicate
+from hardpan.web.annotation.site import Body, Site, action, picture, view
+from hardpan.web.security import Role, Session
+from hardpan.web.shell import number_of
+
+LARGEST_NUMBER = 2**31 - 1
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    """Everything under /people."""
+    role = Role.PARTICIPANT
+    return [
+        view(site, "/people/", role, page),
+        action(site, "/people/api/question", role, question, writes=False),
+        action(site, "/people/api/answer", role, answer),
+        picture(site, "/people/image/{question:int}", role, image),
+    ]
+
+
+def page(site: Site, session: Session, request: Request) -> Response:
+    """The page; questions come to it by script."""
+    return site.shell.page("people.html", session=session, classes=site.project.classes)
+
+
+def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """The next question of this participant, or none."""
+    asked = replicate.next_question(site.project, session.person)
+    if asked is None:
+        return {"question": None}
+    return {"question": asked.question, "done": asked.done, "total": asked.total}
+
+
+def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """Record an answer (the first one counts) and give the next question."""
+    number = int(number_of(body, "question", 0, LARGEST_NUMBER))
+    chosen = int(number_of(body, "class", 0, LARGEST_NUMBER))
+    new = replicate.answer_question(site.project, session.person, number, chosen)
+    return {"new": new, **question(site, session, body)}
+
+
+def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+    """The image of a question."""
+    number = number_of({"question": where["question"]}, "question", 0, LARGEST_NUMBER)
+    return replicate.question_image(site.project, session.person, int(number))

@@ -1,0 +1,141 @@
+"""The reviewer's pages: second review and final review by grid, near-duplicates pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from hardpan import replicate
+from hardpan.web import pictures
+from hardpan.web.annotation.select import came_back
+from hardpan.web.annotation.site import Body, Site, action, picture, view
+from hardpan.web.security import Role, Session
+from hardpan.web.shell import text_of, texts_of
+
+AT_ONCE = 48
+LOOK_AHEAD = 100_000
+PAIRS_AT_ONCE = 20
+QUEUES = {"second": replicate.second_review_queue, "final": replicate.final_review_queue}
+STEPS = {"second": "second-review", "final": "final-review"}
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    """Everything under /review."""
+    role = Role.REVIEWER
+    return [
+        view(site, "/review/", role, overview),
+        view(site, "/review/second", role, grid_page),
+        view(site, "/review/final", role, grid_page),
+        view(site, "/review/duplicates", role, pairs_page),
+        action(site, "/review/api/images", role, images, writes=False),
+        action(site, "/review/api/decide", role, decide),
+        action(site, "/review/api/pairs", role, pairs, writes=False),
+        action(site, "/review/api/pair", role, decide_pair),
+        picture(site, "/review/image", role, image),
+        picture(site, "/review/difference", role, gap),
+    ]
+
+
+def overview(site: Site, session: Session, request: Request) -> Response:
+    """What waits, and which keywords went back to the first selector."""
+    waiting = {name: len(queue(site.project, LOOK_AHEAD)) for name, queue in QUEUES.items()}
+    waiting["duplicates"] = len(replicate.duplicate_queue(site.project, most=LOOK_AHEAD))
+    states = replicate.keywords(site.project)
+    short = [(site.class_name(state.class_index), state) for state in states if came_back(state)]
+    return site.shell.page("review.html", session=session, waiting=waiting, short=short)
+
+
+def grid_page(site: Site, session: Session, request: Request) -> Response:
+    """Second or final review: what is picked is removed, the rest is kept."""
+    return site.shell.page("review_grid.html", session=session, step=request.url.path.rpartition("/")[2])
+
+
+def images(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """The next images of one class and keyword, and how many wait in all."""
+    step = _step(body)
+    queue = QUEUES[step](site.project, LOOK_AHEAD)
+    if not queue:
+        return {"left": 0, "images": []}
+    groups: dict[tuple[int, str], list[str]] = {}
+    for item in queue:
+        groups.setdefault((item.class_index, item.keyword if step == "second" else ""), []).append(item.image_id)
+    (index, keyword), ids = min(groups.items())
+    target = site.project.classes[index]
+    return {
+        "left": len(queue),
+        "images": ids[:AT_ONCE],
+        "name": target.name,
+        "definition": target.definition,
+        "keyword": keyword,
+    }
+
+
+def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """Keep or remove the images of one grid; a retry finds what was recorded and adds the rest."""
+    step, key = STEPS[_step(body)], text_of(body, "key", 64)
+    shown, removed = texts_of(body, "images", AT_ONCE), set(texts_of(body, "removed", AT_ONCE))
+    if not removed <= set(shown):
+        raise HTTPException(400, "removed must be among images.")
+    for place, name in enumerate(shown):
+        verdict = "remove" if name in removed else "keep"
+        name_of_submission = f"{session.tag}:{key}:{place}"
+        replicate.decide(site.project, step, name, verdict, by=session.person, submission_key=name_of_submission)
+    return {"kept": len(shown) - len(removed), "removed": len(removed)}
+
+
+def pairs_page(site: Site, session: Session, request: Request) -> Response:
+    """Near-duplicates, one pair at a time."""
+    return site.shell.page("review_pairs.html", session=session)
+
+
+def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """The most similar pairs that nobody has decided on."""
+    waiting = replicate.duplicate_queue(site.project, most=LOOK_AHEAD)
+    shown = [
+        {
+            "subject": item.subject,
+            "image": item.image_id,
+            "other": item.other_id,
+            "place": item.place,
+            "l2": item.l2,
+            "ssim": item.ssim,
+        }
+        for item in waiting[:PAIRS_AT_ONCE]
+    ]
+    return {"left": len(waiting), "pairs": shown}
+
+
+def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """Keep the new image of a pair, remove it, or open the question again."""
+    new = replicate.decide(
+        site.project,
+        "duplicate",
+        text_of(body, "subject", 500),
+        text_of(body, "verdict", 20),
+        by=session.person,
+        submission_key=f"{session.tag}:{text_of(body, 'key', 64)}",
+    )
+    return {"new": new}
+
+
+def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+    """An image by its id."""
+    return replicate.picture_of(site.project, text_of(where, "id"))
+
+
+def gap(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
+    """Where two images differ."""
+    first, second = (replicate.picture_of(site.project, text_of(where, name)) for name in ("id", "other"))
+    return pictures.difference(first, second)
+
+
+def _step(body: Body) -> str:
+    step = text_of(body, "step", 20)
+    if step not in STEPS:
+        raise HTTPException(400, "step must be second or final.")
+    return step

@@ -1,0 +1,106 @@
+"""What the pages of one project share, and the two forms that almost every route has."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio.to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hardpan.replicate import Project
+from hardpan.web import pictures
+from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
+from hardpan.web.shell import Shell, read_json
+
+# What the database calls the people of each part of the site.
+ROLE_NAMES = {
+    "annotator": Role.WORKER,
+    "selector": Role.SELECTOR,
+    "reviewer": Role.REVIEWER,
+    "participant": Role.PARTICIPANT,
+}
+
+Body = Mapping[str, Any]
+View = Callable[["Site", Session, Request], Response]
+Action = Callable[["Site", Session, Body], Any]
+Picture = Callable[["Site", Session, Mapping[str, Any]], bytes]
+
+
+class Site:
+    """One project being served: its functions, its gate, its templates, and how many may write at once."""
+
+    def __init__(self, project: Project, limits: Limits) -> None:
+        self.project = project
+        self.gate = Gate(project.secret, lambda: project.local["owner_hash"], limits.posts_per_second)
+        self.shell = Shell(project.config.name)
+        self.entries = RateLimiter(limits.entries_per_minute / 60, limits.entries_per_minute)
+        self._write_slots = 1 if project.database.dialect == "sqlite" else 8
+        self._read_slots = 16
+
+    # SQLite has one writer: waiting here in order is shorter than asking its lock again and again.
+    @functools.cached_property
+    def writers(self) -> anyio.CapacityLimiter:
+        """How many may write at the same time."""
+        return anyio.CapacityLimiter(self._write_slots)
+
+    @functools.cached_property
+    def readers(self) -> anyio.CapacityLimiter:
+        """How many may read at the same time."""
+        return anyio.CapacityLimiter(self._read_slots)
+
+    def class_name(self, index: int) -> str:
+        """The name of a target class."""
+        return self.project.classes[index].name
+
+
+def view(site: Site, path: str, role: Role, show: View) -> Route:
+    """A page for one role: ``show(site, session, request)`` runs outside the event loop."""
+
+    async def endpoint(request: Request) -> Response:
+        session = site.gate.require(request, role)
+        return await anyio.to_thread.run_sync(show, site, session, request, limiter=site.readers)
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True) -> Route:
+    """A post for one role: ``do(site, session, body)`` returns what becomes the answer's JSON."""
+
+    async def endpoint(request: Request) -> Response:
+        session = site.gate.require(request, role)
+        body = await read_json(request)
+        limiter = site.writers if writes else site.readers
+        return JSONResponse(await anyio.to_thread.run_sync(do, site, session, body, limiter=limiter))
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+def picture(site: Site, path: str, role: Role, find: Picture) -> Route:
+    """An image for one role: ``find(site, session, parameters of the address)`` gives the project's PNG."""
+
+    def make(session: Session, where: Mapping[str, Any]) -> Response:
+        content, kind = pictures.for_browser(find(site, session, where))
+        return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
+
+    async def endpoint(request: Request) -> Response:
+        session = site.gate.require(request, role)
+        where = {**request.query_params, **request.path_params}
+        return await anyio.to_thread.run_sync(make, session, where, limiter=site.readers)
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+def places_of(body: Body, name: str, most: int = 10_000) -> list[int]:
+    """A list of different whole numbers from 0 up."""
+    value = body.get(name)
+    fits = isinstance(value, list) and len(value) <= most
+    if not fits or any(isinstance(item, bool) or not isinstance(item, int) or item < 0 for item in value or ()):
+        raise HTTPException(400, f"{name} must be a list of places.")
+    if len(set(value or ())) != len(value or ()):
+        raise HTTPException(400, f"{name} must not repeat.")
+    return list(value or ())

@@ -1,0 +1,52 @@
+// The owner's page: figures that keep themselves fresh, invitations, and a way out.
+
+import { persist, post, toast } from "./talk.js";
+
+const $ = (id) => document.getElementById(id);
+const EVERY = 4000;
+let shown = "";
+
+async function refresh() {
+  try {
+    const answer = await fetch(`/owner/live?class=${encodeURIComponent($("class").value)}`, { credentials: "same-origin", cache: "no-store" });
+    if (answer.status === 401) { location.replace("/owner/enter"); return; }
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    const text = await answer.text();
+    // Untouched when nothing changed, so that a selection or a scrolled table stays as it is.
+    if (text !== shown) { shown = text; replace(text); }
+    $("when").textContent = `as of ${new Date().toLocaleTimeString()}`;
+  } catch {
+    $("when").textContent = "no connection; the figures are old";
+  }
+}
+
+function replace(text) {
+  const places = [...document.querySelectorAll("#figures .scroll")].map((box) => [box.scrollLeft, box.scrollTop]);
+  $("figures").innerHTML = text; // the server escapes every name; scripts in it would not run under this page's policy
+  $("figures").setAttribute("aria-busy", "false");
+  document.querySelectorAll("#figures .scroll").forEach((box, at) => { if (places[at]) [box.scrollLeft, box.scrollTop] = places[at]; });
+}
+
+$("class").addEventListener("change", refresh);
+$("invite").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    const { paths } = await post("/owner/api/invite", { role: $("role").value, uses: Number($("uses").value), count: Number($("count").value), label: $("label").value.trim() });
+    $("links").value = paths.map((path) => location.origin + path).join("\n");
+    $("made").hidden = false;
+    $("links").focus();
+    $("links").select();
+    refresh();
+  } catch (error) {
+    toast(error.message);
+  }
+});
+$("figures").addEventListener("click", async (event) => {
+  const id = event.target.dataset?.revoke;
+  if (!id) return;
+  await persist("/owner/api/revoke", { invitation: id }).catch((error) => toast(error.message));
+  refresh();
+});
+$("leave").addEventListener("click", async () => { const { next } = await post("/owner/api/leave", {}); location.replace(next); });
+setInterval(() => { if (!document.hidden) refresh(); }, EVERY);
+refresh();

@@ -1,0 +1,81 @@
+"""A small project of drawn shapes, quick to make: three classes, one of them with a script in its name."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardpan import replicate
+from hardpan.datasets.ids import content_ids
+from hardpan.records import Dataset
+from hardpan.replicate import TargetClass, simulate
+
+SCRIPT = "<script>alert(1)</script>"
+CLASSES = (
+    TargetClass("circle", "A round shape.", "https://example.org/circle"),
+    TargetClass("square", 'A shape with four equal sides & "corners".', "javascript:alert(1)"),
+    TargetClass(SCRIPT, "<img src=x onerror=alert(2)>"),
+)
+KEYWORDS = ("plain", "odd/one & <b>more</b>?")
+SETTINGS = {"grid": 12, "positives": 3, "negatives": 3, "originals_per_class": 6, "workers_per_image": 2}
+
+
+def draw(kind: int, count: int, seed: int) -> np.ndarray:
+    """``count`` pictures of one shape, 24 × 24 in colour, no two alike."""
+    rng = np.random.default_rng([seed, kind])
+    y, x = np.mgrid[:24, :24]
+    pictures = np.empty((count, 24, 24, 3), dtype=np.uint8)
+    for picture in pictures:
+        picture[:] = rng.integers(150, 256, size=3) + rng.integers(-8, 8, size=(24, 24, 1)).clip(-8, 0)
+        cx, cy, r = rng.uniform(9, 15), rng.uniform(9, 15), rng.uniform(5, 8)
+        inside = [
+            (x - cx) ** 2 + (y - cy) ** 2 < r**2,
+            (abs(x - cx) < r) & (abs(y - cy) < r),
+            (y > cy - r) & (y < cy + r) & (abs(x - cx) < (y - cy + r) / 2),
+        ][kind]
+        picture[inside] = rng.integers(0, 140, size=3)
+    return pictures
+
+
+def make(path: Path, *, database_url: str = "", candidates: int = 24, tasks: bool = True, **settings: Any):
+    """The project and the owner's token."""
+    kinds = range(len(CLASSES))
+    x = np.concatenate([draw(kind, 20, 0) for kind in kinds])
+    original = Dataset(
+        "shapes",
+        x,
+        content_ids(x),
+        np.repeat(np.array(kinds), 20),
+        tuple(item.name for item in CLASSES),
+        metadata={"keyword": np.array([KEYWORDS[row % 2] for row in range(len(x))])},
+        source="shapes",
+    )
+    project, token = replicate.create_project(
+        path, original, CLASSES, database_url=database_url, **(SETTINGS | settings)
+    )
+    for kind in kinds:
+        words = [KEYWORDS[row % 2] for row in range(candidates)]
+        simulate.add_arrays(project, draw(kind, candidates, 1), [kind] * candidates, words)
+    if tasks:
+        replicate.make_tasks(project)
+    return project, token
+
+
+@cache
+def _template() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="hardpan-shapes-"))
+    project, _ = make(folder / "project")
+    project.close()
+    return folder / "project"
+
+
+def copy(path: Path):
+    """A fresh copy of the project in SQLite, and a new owner's token."""
+    shutil.copytree(_template(), path)
+    project = replicate.open_project(path)
+    return project, replicate.renew_owner_token(project)

@@ -1,0 +1,75 @@
+"""Someone with a browser, without the browser: cookies, the page's token, and posts as the page sends them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from hardpan import replicate
+from hardpan.web.annotation import create_app, links
+from hardpan.web.security import Limits
+
+GENEROUS = Limits(requests_per_second=1e6, requests_burst=1e6, posts_per_second=1e5, entries_per_minute=1e6)
+ROLES = {"annotator": "work", "selector": "select", "reviewer": "review", "participant": "people"}
+
+
+class Visitor:
+    """One browser; ``role`` is the first part of the paths that it may open."""
+
+    def __init__(self, app: Any, role: str, address: str = "") -> None:
+        self.role = role
+        self.client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+        self.csrf = ""
+        if address:
+            self.join(address)
+
+    def join(self, address: str) -> None:
+        answer = self.client.get(address)
+        assert answer.status_code == 303, answer.text
+        self.read_token()
+
+    def read_token(self) -> None:
+        page = self.client.get(f"/{self.role}/")
+        assert page.status_code == 200, page.text
+        self.csrf = re.search(r'name="csrf" content="(\w+)"', page.text)[1]
+
+    def get(self, path: str, **settings: Any) -> Any:
+        return self.client.get(path, **settings)
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        sent = {"X-CSRF-Token": self.csrf} | {name.replace("_", "-"): value for name, value in headers.items()}
+        sent["Content-Type"] = "application/json"
+        return self.client.post(path, content=json.dumps(body), headers=sent)
+
+    def task(self, *besides: str) -> Any:
+        return self.post("/work/api/task", {"besides": list(besides)}).json()["task"]
+
+    def submit(self, task: Any, selected: list[int], key: str = "k") -> Any:
+        return self.post("/work/api/submit", {"task": task["id"], "selected": selected, "key": key})
+
+
+class Town:
+    """A served project and the people who come to it."""
+
+    def __init__(self, project: Any, token: str, limits: Limits = GENEROUS) -> None:
+        self.project, self.token = project, token
+        self.app = create_app(project, limits)
+
+    def stranger(self, role: str = "work") -> Visitor:
+        return Visitor(self.app, role)
+
+    def invited(self, role: str = "annotator", uses: int = 1) -> str:
+        return links.path_of(replicate.invite(self.project, role=role, uses=uses))
+
+    def person(self, role: str = "annotator") -> Visitor:
+        return Visitor(self.app, ROLES[role], self.invited(role))
+
+    def owner(self) -> Visitor:
+        owner = self.stranger("owner")
+        answer = owner.client.post("/owner/api/enter", json={"token": self.token})
+        assert answer.status_code == 200, answer.text
+        owner.read_token()
+        return owner
