@@ -24,6 +24,7 @@ COMMANDS = {
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
     "testbed": "Will the score hold? Many models on two test sets.",
+    "train": "Train classifiers and record what they predict after every epoch.",
 }
 
 # Newer versions of Typer carry their own copy of Click, so the base of its errors has no fixed address.

@@ -3,18 +3,29 @@
 A run is a :class:`Task` (its steps, its tensors) given to :func:`run_epochs`.
 """
 
+from hardpan.errors import MissingExtra
+
+try:
+    import safetensors  # noqa: F401 - asked for here, so that one sentence says what is missing
+    import torch  # noqa: F401
+except ImportError as error:
+    raise MissingExtra(error.name or "torch", "torch") from error
+
 from hardpan.engine.averaging import WeightAverage
 from hardpan.engine.capture import CapturedStep
 from hardpan.engine.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from hardpan.engine.devices import describe_device, pick_device, synchronize
 from hardpan.engine.distributed import (
     all_reduce_mean,
+    all_reduce_sum,
     average_buffers,
     average_gradients,
     barrier,
     broadcast,
+    from_main,
     is_main,
     launched,
+    launched_as_main,
     process_group,
     rank,
     world_size,
@@ -45,6 +56,7 @@ __all__ = [
     "Task",
     "WeightAverage",
     "all_reduce_mean",
+    "all_reduce_sum",
     "allocate_gradients",
     "autocast",
     "average_buffers",
@@ -55,8 +67,10 @@ __all__ = [
     "choose_precision",
     "derived_seed",
     "describe_device",
+    "from_main",
     "is_main",
     "launched",
+    "launched_as_main",
     "load_checkpoint",
     "load_optimizer",
     "matrix_precision",

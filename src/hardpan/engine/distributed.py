@@ -35,6 +35,11 @@ def launched() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
+def launched_as_main() -> bool:
+    """Whether this process is the one that speaks, also before and after the group of processes is there."""
+    return not launched() or os.environ["RANK"] == "0"
+
+
 @contextmanager
 def process_group(device: torch.device) -> Iterator[None]:
     """Join the processes that torchrun started, for the length of the block; does nothing in a single process."""
@@ -59,6 +64,12 @@ def all_reduce_mean(tensors: Iterable[Tensor]) -> None:
     _spread(joined, items)
 
 
+def all_reduce_sum(tensor: Tensor) -> None:
+    """Replace a tensor by its sum over all processes."""
+    if world_size() > 1:
+        dist.all_reduce(tensor)
+
+
 def mean_values(values: Mapping[str, float]) -> dict[str, float]:
     """Give the means over all processes of named numbers; every process names the same."""
     if world_size() == 1:
@@ -67,6 +78,15 @@ def mean_values(values: Mapping[str, float]) -> dict[str, float]:
     joined = torch.tensor(list(values.values()), dtype=torch.float64, device=device)
     all_reduce_mean([joined])
     return dict(zip(values, joined.tolist(), strict=True))
+
+
+def from_main(value: float) -> float:
+    """Give every process the number that the main one has."""
+    if world_size() == 1:
+        return value
+    told = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.broadcast(told, src=0)
+    return float(told.item())
 
 
 def broadcast(tensors: Iterable[Tensor]) -> None:

@@ -221,9 +221,14 @@ class _Clock:
         total = (self._epochs - self._first) * self._task.steps
         speed = done * self._task.examples_per_step / passed
         left = passed / done * (total - done)
-        told = ", ".join(_told(name, value) for name, value in values.items())
+        told = ", ".join(_told(name, value) for name, value in values.items() if _is_shown(name, values))
         line = f"{self._label}epoch {epoch + 1}/{self._epochs}, {speed:,.0f} examples/s, {told}, {_time(left)} left"
         self._progress(line, (epoch * self._task.steps + steps) / (self._epochs * self._task.steps))
+
+
+def _is_shown(name: str, values: Mapping[str, float]) -> bool:
+    """Whether a line has room for a value: test values are for the end, and an accuracy says more than its loss."""
+    return not name.startswith("test") and name.replace("_loss", "_accuracy") not in values.keys() - {name}
 
 
 def _told(name: str, value: float) -> str:

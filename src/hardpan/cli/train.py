@@ -1,0 +1,207 @@
+"""``hardpan train``: classifiers, and the predictions of every example after every epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+from hardpan.cli.common import JsonFlag, ProgressCallback, emit, progress_on_stderr
+from hardpan.errors import InputError
+from hardpan.training.config import TrainConfig
+from hardpan.training.results import Trained
+
+app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+DEFAULT = TrainConfig()
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="Name, file or folder of a dataset with labels.")]
+Out = Annotated[
+    str, typer.Option("--out", metavar="STORE", help="Where predictions go: a folder or an fsspec address.")
+]
+Weights = Annotated[Path | None, typer.Option("--weights", metavar="DIR", help="Where models go (STORE-models).")]
+Model = Annotated[str, typer.Option("--model", help="Architecture, or several with commas; or module:factory.")]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs an architecture: seeds 0, 1, ...")]
+Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training examples.")]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Examples a step, over all processes.")]
+Optimizer = Annotated[str, typer.Option("--optimizer", help="sgd, adamw or adam (default: by architecture).")]
+Rate = Annotated[float, typer.Option("--rate", help="Highest learning rate (default: by architecture).")]
+Momentum = Annotated[float, typer.Option("--momentum", help="Of sgd.")]
+Decay = Annotated[float, typer.Option("--weight-decay", help="Of matrices and filters (default: by optimiser).")]
+Schedule = Annotated[str, typer.Option("--schedule", help="cosine, step or constant.")]
+Warmup = Annotated[float, typer.Option("--warmup", help="Fraction of the run over which the rate rises.")]
+Clip = Annotated[float, typer.Option("--clip", help="Largest norm of the gradient; 0: no limit.")]
+Smoothing = Annotated[float, typer.Option("--smoothing", help="Label smoothing, 0..1.")]
+Average = Annotated[float, typer.Option("--average", help="Decay of averaged weights that predict; 0: none.")]
+Augment = Annotated[str, typer.Option("--augment", help="auto, none, crop or crop-flip.")]
+Objective = Annotated[
+    str,
+    typer.Option("--objective", help="erm, groupdro, reweight, upsample or subsample; all but erm need --groups."),
+]
+GroupsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--groups", metavar="FILE", help="A subset's JSON (its examples against the rest), or npz with groups."
+    ),
+]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="Setting of the architecture; repeat it.")
+]
+ObjectiveOptions = Annotated[
+    list[str] | None,
+    typer.Option("--objective-option", metavar="NAME=VALUE", help="Setting of the objective; repeat it."),
+]
+RecordEvery = Annotated[
+    int, typer.Option("--record", min=1, help="Record after every so many epochs, and the last.")
+]
+Patience = Annotated[int, typer.Option("--patience", min=0, help="Stop after so many epochs without a better one.")]
+Precision = Annotated[str, typer.Option("--precision", help="auto, float32, tf32 or bf16.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of a run.")]
+Compile = Annotated[bool, typer.Option("--compile", help="Compile models with torch.compile.")]
+Backend = Annotated[str, typer.Option("--backend", help="processes, threads, dask or ray.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Runs at once.")]
+Address = Annotated[str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")]
+
+
+@app.command()
+def train(
+    data: Data,
+    out: Out,
+    weights: Weights = None,
+    model: Model = DEFAULT.model,
+    seeds: Seeds = DEFAULT.seeds,
+    epochs: Epochs = DEFAULT.epochs,
+    batch: Batch = DEFAULT.batch,
+    optimizer: Optimizer = DEFAULT.optimizer,
+    rate: Rate = DEFAULT.rate,
+    momentum: Momentum = DEFAULT.momentum,
+    weight_decay: Decay = DEFAULT.weight_decay,
+    schedule: Schedule = DEFAULT.schedule,
+    warmup: Warmup = DEFAULT.warmup,
+    clip: Clip = DEFAULT.clip,
+    smoothing: Smoothing = DEFAULT.smoothing,
+    average: Average = DEFAULT.average,
+    augment: Augment = DEFAULT.augment,
+    objective: Objective = DEFAULT.objective,
+    groups: GroupsFile = None,
+    option: Options = None,
+    objective_option: ObjectiveOptions = None,
+    record: RecordEvery = DEFAULT.record_every,
+    patience: Patience = DEFAULT.patience,
+    precision: Precision = DEFAULT.precision,
+    device: Device = DEFAULT.device,
+    threads: Threads = DEFAULT.threads,
+    compile_models: Compile = DEFAULT.compile,
+    backend: Backend = "",
+    workers: Workers = None,
+    address: Address = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Train classifiers and record what they predict for every example after every epoch.
+
+    Killed or stopped, it goes on where it was when the same command is given again.
+
+    Example: [bold]hardpan train digits --model mlp --seeds 3 --epochs 20 --out runs/digits[/bold]
+    """
+    config = TrainConfig(
+        model=model,
+        seeds=seeds,
+        epochs=epochs,
+        batch=batch,
+        optimizer=optimizer,
+        rate=rate,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        schedule=schedule,
+        warmup=warmup,
+        clip=clip,
+        smoothing=smoothing,
+        average=average,
+        augment=augment,
+        objective=objective,
+        objective_options=_options("--objective-option", objective_option),
+        model_options=_options("--option", option),
+        record_every=record,
+        patience=patience,
+        precision=precision,
+        device=device,
+        threads=threads,
+        compile=compile_models,
+    )
+    # Imported here because torch takes longer to load than --help may take.
+    from hardpan import engine, training
+
+    with _progress(engine.launched_as_main()) as progress:
+        made = training.train(
+            data,
+            config,
+            out=out,
+            weights=weights,
+            groups=groups,
+            backend=backend,
+            workers=workers,
+            address=address,
+            progress=progress,
+        )
+    if engine.launched_as_main():
+        emit(made, as_json, _shown(made))
+
+
+@contextmanager
+def _progress(wanted: bool) -> Iterator[ProgressCallback | None]:
+    if not wanted:  # another process of the same run tells it
+        yield None
+        return
+    with progress_on_stderr() as progress:
+        yield progress
+
+
+def _options(option: str, items: Sequence[str] | None) -> dict[str, Any]:
+    """Read NAME=VALUE settings; values are JSON where they can be, else text."""
+    found: dict[str, Any] = {}
+    for item in items or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            raise InputError(f"{option} must be NAME=VALUE, such as width=64; got {item!r}")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _shown(made: Trained) -> Group:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("model", "seed", "epochs", "loss", "validation accuracy", "test accuracy"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for run in made.runs:
+        cells = [_percent(run, part) for part in ("validation", "test")]
+        loss = f"{run.values['loss']:.4g}" if "loss" in run.values else ""
+        table.add_row(run.model, str(run.seed), str(run.epochs), loss, *cells)
+    lines: list[Any] = [table, ""]
+    for store in made.stores:
+        folders = [run.weights for run in made.runs if run.store == store]
+        lines.append(f"Predictions: {_short(store)}   models: {_short(str(Path(folders[0]).parent))}")
+    lines.append(f"Next: hardpan confusion score {_short(made.stores[0])}")
+    return Group(*lines)
+
+
+def _percent(run: Any, part: str) -> str:
+    found = run.accuracy.get(part)
+    if found is None:
+        return ""
+    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _short(path: str) -> str:
+    """Give a path as it would be typed here."""
+    place = Path(path)
+    if "://" in path or not place.is_relative_to(Path.cwd()):
+        return path
+    return str(place.relative_to(Path.cwd()))

@@ -1,0 +1,138 @@
+"""Training on arrays in memory, with probabilities in memory: no store, no files."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan import engine
+from hardpan.errors import InputError
+from hardpan.training.config import TrainConfig
+from hardpan.training.examples import checked_targets, normalization, on_device, shaped
+from hardpan.training.fitting import Watched, fit_model, prepared
+from hardpan.training.recipes import filled
+from hardpan.training.task import TrainingSet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayFit:
+    """Probabilities of classifiers that were trained on arrays.
+
+    Attributes:
+        probs: (seeds, recorded epochs, examples, classes) float32.
+        epochs: the recorded epochs; 1 is the state after one pass.
+        history: for each seed, the values of every epoch (loss, accuracy, validation_accuracy, ...).
+        config: the settings, with what was left open filled in.
+    """
+
+    probs: NDArray[np.float32]
+    epochs: tuple[int, ...]
+    history: tuple[tuple[dict[str, float], ...], ...]
+    config: TrainConfig
+
+
+def fit_arrays(
+    x: ArrayLike,
+    targets: ArrayLike,
+    evaluate: ArrayLike,
+    config: TrainConfig | None = None,
+    *,
+    n_classes: int | None = None,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    groups: ArrayLike | None = None,
+    first_seed: int = 0,
+    progress: engine.Progress | None = None,
+    **changes: Any,
+) -> ArrayFit:
+    """Train one architecture on arrays, once a seed, and give the probabilities of other examples.
+
+    Args:
+        x: training examples: vectors (N, d) or images (N, H, W) or (N, H, W, C).
+        targets: class numbers (N,), or probabilities (N, C) as soft labels.
+        evaluate: the examples to be predicted, of the same form.
+        config: settings; one architecture.
+        n_classes: how many classes there are, where class numbers may miss the last.
+        validation: examples and class numbers that the history (and ``patience``) looks at.
+        groups: (N,) group numbers for objectives over groups.
+        first_seed: the seeds are first_seed, first_seed + 1, ...
+        progress: called with a line and the fraction done.
+        changes: settings to be changed in ``config``.
+
+    Example:
+        >>> from hardpan import datasets
+        >>> digits = datasets.load("digits")
+        >>> fit = fit_arrays(digits.x[:1000], digits.labels[:1000], digits.x[1000:], model="linear", seeds=2,
+        ...                  epochs=8, record_every=8, device="cpu")
+        >>> fit.probs.shape
+        (2, 1, 797, 10)
+        >>> bool((fit.probs.mean(axis=0)[0].argmax(axis=1) == digits.labels[1000:]).mean() > 0.85)
+        True
+    """
+    config = dataclasses.replace(config or TrainConfig(), **changes)
+    if len(config.models) != 1:
+        raise InputError(f"model must be one architecture here; got {config.model!r}")
+    train, wanted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
+    config = filled(config, config.models[0], train.shape[1:])
+    values, classes = checked_targets(targets, len(train), n_classes)
+    seen, parts, labels = _evaluated(wanted, validation, classes)
+    if train.shape[1:] != seen.shape[1:]:
+        raise InputError(f"evaluate must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}")
+    if config.patience and not parts:
+        raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
+    statistics = normalization(train)
+    found = np.zeros((config.seeds, len(config.recorded_epochs()), len(wanted), classes), dtype=np.float32)
+    place = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
+    histories = []
+    with prepared(config) as (device, precision):
+        given = TrainingSet(
+            on_device(train, statistics, device),
+            torch.arange(len(train), device=device),
+            torch.from_numpy(values).to(device),
+            classes,
+            None if groups is None else torch.from_numpy(np.asarray(groups, dtype=np.int64)).to(device),
+        )
+        examples = on_device(seen, statistics, device)
+        for index in range(config.seeds):
+
+            def record(epoch: int, probs: NDArray[np.float32], index: int = index) -> None:
+                found[index, place[epoch]] = probs[: len(wanted)]
+
+            fitted = fit_model(
+                config,
+                given,
+                Watched(examples, record, parts, labels),
+                seed=first_seed + index,
+                precision=precision,
+                progress=_part_of(progress, index, config.seeds),
+                label=f"{config.model} seed {first_seed + index}, ",
+            )
+            histories.append(tuple(fitted.history.epochs))
+    return ArrayFit(found, config.recorded_epochs(), tuple(histories), config)
+
+
+def _evaluated(
+    wanted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
+) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]], NDArray[np.int64] | None]:
+    """Join the examples that are predicted and those that are watched: one pass evaluates both."""
+    if validation is None:
+        return wanted, {}, None
+    x = shaped(np.asarray(validation[0]))
+    told, _ = checked_targets(validation[1], len(x), classes)
+    if told.ndim != 1:
+        raise InputError("validation labels must be class numbers of shape (N,)")
+    if x.shape[1:] != wanted.shape[1:] or x.dtype != wanted.dtype:
+        raise InputError("validation examples must have the shape and type of those to be predicted")
+    labels = np.concatenate([np.zeros(len(wanted), dtype=np.int64), told])
+    rows = np.arange(len(wanted), len(wanted) + len(x))
+    return np.concatenate([wanted, x]), {"validation": rows}, labels
+
+
+def _part_of(progress: engine.Progress | None, index: int, count: int) -> engine.Progress | None:
+    if progress is None:
+        return None
+    return lambda text, fraction: progress(text, (index + fraction) / count)

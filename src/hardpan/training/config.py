@@ -1,0 +1,147 @@
+"""What a training run is asked to do: every setting in one place, saved with every result."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.records import record
+
+AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
+OBJECTIVES = ("erm", "groupdro", "reweight", "upsample", "subsample")
+
+# What decides where a run computes and what is kept of it, but not its numbers.
+_NOT_THE_NUMBERS = ("model", "seeds", "record_every", "device", "threads", "patience", "evaluation_batch")
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Settings of ``hardpan train``.
+
+    Attributes:
+        model: architecture, or several with commas: a name of ``training.classifiers``, or ``module:factory``.
+        seeds: how many runs an architecture, seeds 0, 1, ...
+        epochs: passes over the training examples.
+        batch: examples a step, over all processes.
+        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; empty: what suits the architecture.
+        rate: the highest learning rate; 0: what suits the architecture and the optimiser.
+        momentum: of ``sgd``.
+        weight_decay: of matrices and filters; negative: what suits the optimiser.
+        schedule: ``cosine``, ``step`` (a tenth at 50 % and again at 75 %) or ``constant``.
+        warmup: fraction of the run over which the rate rises.
+        clip: largest norm of the gradient; 0: no limit.
+        smoothing: label smoothing, 0..1.
+        average: decay of the running mean of the weights that predicts; 0: the weights themselves predict.
+        augment: ``auto`` (crops and flips of colour images, crops of grey ones, nothing for vectors), ``none``,
+            ``crop`` or ``crop-flip``.
+        objective: ``erm``, ``groupdro``, ``reweight``, ``upsample``, ``subsample``; all but the first need groups.
+        objective_options: further settings of the objective.
+        model_options: further arguments of the architecture.
+        record_every: predictions are recorded after every so many epochs, and after the last.
+        patience: stop when validation loss has not improved for so many epochs; 0: never.
+        precision: ``float32``, ``tf32``, ``bf16``, or ``auto`` (bf16 on a GPU, float32 on a CPU).
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        threads: CPU threads of a run; numbers are the same to the last bit for the same count of them.
+        evaluation_batch: examples at a time when predicting; 0: what suits the device.
+        compile: compile the model with ``torch.compile`` first (needs a C++ compiler).
+
+    Example:
+        >>> TrainConfig(model="mlp", epochs=0)
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: epochs must be a whole number of at least 1; got 0
+    """
+
+    model: str = "resnet18"
+    seeds: int = 3
+    epochs: int = 20
+    batch: int = 128
+    optimizer: str = ""
+    rate: float = 0.0
+    momentum: float = 0.9
+    weight_decay: float = -1.0
+    schedule: str = "cosine"
+    warmup: float = 0.05
+    clip: float = 0.0
+    smoothing: float = 0.0
+    average: float = 0.0
+    augment: str = "auto"
+    objective: str = "erm"
+    objective_options: Mapping[str, Any] = field(default_factory=dict)
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    record_every: int = 1
+    patience: int = 0
+    precision: str = "auto"
+    device: str = "auto"
+    threads: int = 1
+    evaluation_batch: int = 0
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in _WHOLE.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+                upper = "" if math.isinf(high) else f" and at most {high:g}"
+                raise InputError(f"{name} must be a number of at least {low:g}{upper}; got {value!r}")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                told = ", ".join(item for item in allowed if item)
+                raise InputError(f"{name} must be one of {told}; got {getattr(self, name)!r}")
+        if not self.models:
+            raise InputError("model must name an architecture, such as resnet18, or several with commas")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The architectures, one by one."""
+        return tuple(dict.fromkeys(name.strip() for name in self.model.split(",") if name.strip()))
+
+    def recorded_epochs(self) -> tuple[int, ...]:
+        """The epochs whose predictions are kept; epoch 1 is the state after one pass.
+
+        Example:
+            >>> TrainConfig(epochs=7, record_every=3).recorded_epochs()
+            (3, 6, 7)
+        """
+        chosen = set(range(self.record_every, self.epochs + 1, self.record_every))
+        return tuple(sorted(chosen | {self.epochs}))
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide the numbers of a run; a run goes on only with the same ones."""
+        plain = dataclasses.asdict(self)
+        return {name: value for name, value in plain.items() if name not in _NOT_THE_NUMBERS}
+
+
+_WHOLE = {
+    "seeds": 1,
+    "epochs": 1,
+    "batch": 1,
+    "record_every": 1,
+    "patience": 0,
+    "threads": 1,
+    "evaluation_batch": 0,
+}
+_RANGES = {
+    "rate": (0.0, math.inf),
+    "momentum": (0.0, 1.0),
+    "weight_decay": (-1.0, math.inf),
+    "warmup": (0.0, 1.0),
+    "clip": (0.0, math.inf),
+    "smoothing": (0.0, 1.0),
+    "average": (0.0, 0.999999),
+}
+_CHOICES = {
+    "optimizer": ("", "sgd", "adamw", "adam"),
+    "schedule": ("cosine", "step", "constant"),
+    "augment": AUGMENTATIONS,
+    "objective": OBJECTIVES,
+    "precision": ("auto", "float32", "tf32", "bf16"),
+}

@@ -1,0 +1,139 @@
+"""Examples as the device holds them: raw values, statistics of the training rows, and targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hardpan.errors import InputError
+
+_BLOCK = 4096  # rows at a time where statistics are summed: large sets are not copied to float64 whole
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization:
+    """Mean and reciprocal spread that make raw values into what a network sees: (x − mean)·scale.
+
+    Attributes:
+        mean: (channels,) of images, (d,) of vectors.
+        scale: as ``mean``; 1 where the training rows do not vary.
+    """
+
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Raw examples on a device: images (N, H, W, C) or vectors (N, d), unsigned bytes where they were such."""
+
+    raw: Tensor
+    mean: Tensor
+    scale: Tensor
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the examples are images."""
+        return self.raw.ndim == 4
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example as a network sees it: (C, H, W) or (d,)."""
+        if self.is_image:
+            height, width, channels = self.raw.shape[1:]
+            return (channels, height, width)
+        return (self.raw.shape[1],)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def normalize(self, raw: Tensor) -> Tensor:
+        """Give what a network sees of raw examples: float32, (B, C, H, W) or (B, d).
+
+        Images lie in memory with channels last on a GPU, where convolutions want it so.
+        """
+        values = (raw.float() - self.mean) * self.scale
+        if not self.is_image:
+            return values
+        values = values.permute(0, 3, 1, 2)
+        return values if values.is_cuda else values.contiguous()
+
+
+def shaped(x: NDArray[Any]) -> NDArray[Any]:
+    """Give images as (N, H, W, C) and vectors as (N, d), or refuse the shape.
+
+    Example:
+        >>> shaped(np.zeros((5, 8, 8))).shape, shaped(np.zeros((5, 3))).shape
+        ((5, 8, 8, 1), (5, 3))
+    """
+    x = np.asarray(x)
+    if x.dtype.kind not in "uifb":
+        raise InputError(f"x must hold numbers; got {x.dtype}")
+    if x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise InputError(f"x must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}")
+    return x[..., None] if x.ndim == 3 else x
+
+
+def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Normalization:
+    """Give the statistics of training rows: a channel's over all pixels, a feature's over all rows.
+
+    The scale is 1/std with std floored at 1e-6 of the largest, so that a feature that does not vary stays at 0.
+
+    Args:
+        x: images (N, H, W, C) or vectors (N, d).
+        rows: the rows that count; all where None.
+
+    Example:
+        >>> found = normalization(np.array([[0.0, 5.0], [2.0, 5.0]]))
+        >>> found.mean.tolist(), found.scale.tolist()
+        ([1.0, 5.0], [1.0, 1.0])
+    """
+    rows = np.arange(len(x)) if rows is None else rows
+    axes = tuple(range(x.ndim - 1))
+    count = len(rows) * int(np.prod(x.shape[1:-1]))
+    total, square = np.zeros(x.shape[-1]), np.zeros(x.shape[-1])
+    for start in range(0, len(rows), _BLOCK):
+        total += x[rows[start : start + _BLOCK]].astype(np.float64).sum(axis=axes)
+    mean = total / count
+    for start in range(0, len(rows), _BLOCK):
+        square += ((x[rows[start : start + _BLOCK]].astype(np.float64) - mean) ** 2).sum(axis=axes)
+    spread = np.sqrt(square / count)
+    if not np.isfinite(spread).all():
+        raise InputError("x must hold finite numbers; some training examples hold NaN or infinity")
+    varies = spread > 1e-6 * max(float(spread.max()), 1e-300)
+    return Normalization(mean.astype(np.float32), np.where(varies, 1 / np.where(varies, spread, 1), 1).astype("f4"))
+
+
+def on_device(x: NDArray[Any], statistics: Normalization, device: torch.device) -> Examples:
+    """Put raw examples on a device; bytes stay bytes, everything else becomes float32."""
+    kept = x if x.dtype == np.uint8 else x.astype(np.float32)
+    raw = torch.from_numpy(np.ascontiguousarray(kept)).to(device)
+    mean, scale = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.scale)
+    return Examples(raw, mean.to(device), scale.to(device))
+
+
+def checked_targets(targets: Any, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
+    """Give targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
+    values = np.asarray(targets)
+    if values.ndim not in (1, 2) or len(values) != n:
+        raise InputError(f"targets must have shape ({n},) or ({n}, C); got {values.shape}")
+    if values.ndim == 2:
+        soft = values.astype(np.float32)
+        if not (np.isfinite(soft).all() and (soft >= 0).all() and np.allclose(soft.sum(1), 1, atol=1e-3)):
+            raise InputError(
+                "targets of shape (N, C) must be probabilities: rows of nonnegative numbers with sum 1"
+            )
+        if n_classes not in (None, soft.shape[1]):
+            raise InputError(f"targets have {soft.shape[1]} classes, and n_classes is {n_classes}")
+        return soft, soft.shape[1]
+    if values.dtype.kind not in "ui" or values.min() < 0:
+        raise InputError("targets of shape (N,) must be class numbers 0, 1, ...")
+    most = int(values.max()) + 1
+    if n_classes is not None and most > n_classes:
+        raise InputError(f"targets name class {most - 1}, and n_classes is {n_classes}")
+    return values.astype(np.int64), max(n_classes or most, 2)

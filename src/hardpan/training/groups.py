@@ -1,0 +1,76 @@
+"""Groups of examples for objectives that weigh them: a hard subset and the rest, or numbers from a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+Groups = str | os.PathLike[str] | NDArray[Any] | None
+
+
+def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.int64] | None:
+    """Give a group number for every example of a dataset, where the objective asks for groups.
+
+    A manifest of ``hardpan confusion subset`` (JSON) makes group 1 of its examples and group 0 of the others. An
+    npz file holds ``groups`` (N,) in the order of the dataset, or with ``ids`` in any order.
+
+    Args:
+        groups: a file, (N,) numbers 0, 1, ..., or None.
+        dataset: whose examples are meant.
+        objective: ``erm`` takes none, the others need them.
+    """
+    if objective == "erm":
+        if groups is not None:
+            raise InputError(
+                "groups were given, and the objective is erm, which has none; choose another objective"
+            )
+        return None
+    if groups is None:
+        raise InputError(
+            f"objective {objective!r} needs groups; give a subset's JSON, an npz file or group numbers"
+        )
+    if isinstance(groups, (str, os.PathLike)):
+        path = Path(groups)
+        return _from_npz(path, dataset) if path.suffix.lower() == ".npz" else _from_subset(path, dataset)
+    return _checked(np.asarray(groups), len(dataset), "groups")
+
+
+def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:
+    from hardpan.confusion import load_subset
+
+    found = np.zeros(len(dataset), dtype=np.int64)
+    found[load_subset(path).rows(dataset.ids)] = 1
+    return found
+
+
+def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in ("groups", "ids") if name in stored.files}
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read as npz ({error}); write it with numpy.savez") from error
+    if "groups" not in arrays:
+        raise InputError(f"{path}: has no array 'groups'; give (N,) group numbers under that name")
+    if "ids" not in arrays:
+        return _checked(arrays["groups"], len(dataset), f"{path}: groups")
+    place = {str(name): row for row, name in enumerate(arrays["ids"].tolist())}
+    missing = [name for name in dataset.ids.tolist() if name not in place]
+    if missing:
+        raise InputError(f"{path}: {len(missing)} examples have no group (first {missing[0]}); name every id")
+    values = _checked(arrays["groups"], len(arrays["ids"]), f"{path}: groups")
+    return values[[place[name] for name in dataset.ids.tolist()]]
+
+
+def _checked(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
+    if values.shape != (n,) or values.dtype.kind not in "iu" or (values < 0).any():
+        raise InputError(
+            f"{what} must be {n} whole numbers of at least 0; got {values.dtype} of shape {values.shape}"
+        )
+    return values.astype(np.int64)

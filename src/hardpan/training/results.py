@@ -1,0 +1,50 @@
+"""What ``hardpan train`` gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hardpan.records import Estimate, record
+from hardpan.training.config import TrainConfig
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class TrainedRun:
+    """One architecture and seed.
+
+    Attributes:
+        model: the architecture.
+        seed: of the run.
+        store: where its predictions are.
+        weights: the folder of its weights, for ``training.predict``.
+        epochs: how many were run in all.
+        resumed_at: how many of them were there before.
+        accuracy: of the last epoch that was evaluated, by part (validation, test).
+        values: everything that the last epoch said (loss, accuracy, ...).
+        seconds: how long it took here.
+    """
+
+    model: str
+    seed: int
+    store: str
+    weights: str
+    epochs: int
+    resumed_at: int
+    accuracy: Mapping[str, Estimate] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What ``hardpan train`` made: its runs, and the stores of their predictions, one an architecture."""
+
+    runs: tuple[TrainedRun, ...]
+    stores: tuple[str, ...]
+    config: TrainConfig
+
+    def __repr__(self) -> str:
+        return f"Trained({len(self.runs)} runs, stores {', '.join(self.stores)})"

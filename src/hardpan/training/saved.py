@@ -1,0 +1,154 @@
+"""Trained models on disk: weights as safetensors, everything else as JSON that names their hash and comes last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+import hardpan
+from hardpan import datasets, engine
+from hardpan.errors import InputError
+from hardpan.records import Dataset, write_text
+from hardpan.training import classifiers
+from hardpan.training.classifiers.weights import load_weights, save_weights
+from hardpan.training.evaluation import Evaluator
+from hardpan.training.examples import Normalization, on_device, shaped
+
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedModel:
+    """A trained model as its folder holds it.
+
+    Attributes:
+        model: in evaluation mode, on the CPU.
+        normalization: what its inputs are normalised by.
+        description: everything that is known of it: architecture, classes, settings, seed, history.
+    """
+
+    model: nn.Module
+    normalization: Normalization
+    description: Mapping[str, Any]
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes it tells apart."""
+        return int(self.description["n_classes"])
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one example as the network sees it."""
+        return tuple(self.description["input_shape"])
+
+
+def save_model(
+    folder: str | os.PathLike[str],
+    model: nn.Module,
+    statistics: Normalization,
+    description: Mapping[str, Any],
+) -> None:
+    """Write a model into a folder: weights first, then the description that commits them."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_weights(model, folder / WEIGHTS)
+        content = {
+            "kind": "classifier",
+            "schema": 1,
+            "hardpan": hardpan.__version__,
+            "sha256": _hash(folder / WEIGHTS),
+            **description,
+            "mean": statistics.mean.tolist(),
+            "scale": statistics.scale.tolist(),
+        }
+        write_text(folder / DESCRIPTION, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise InputError(
+            f"{folder}: model cannot be written ({error.strerror or error}); make room, and run the same again"
+        ) from error
+
+
+def describe_model(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Give what the JSON of a model says, where weights of that hash are beside it; else None."""
+    folder = Path(folder)
+    try:
+        found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        if found["kind"] != "classifier" or found["sha256"] != _hash(folder / WEIGHTS):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return dict(found)
+
+
+def load_model(folder: str | os.PathLike[str]) -> SavedModel:
+    """Read a model that ``hardpan train`` wrote; its weights are checked against their hash."""
+    found = describe_model(folder)
+    if found is None:
+        raise InputError(
+            f"{os.fspath(folder)}: holds no whole model ({DESCRIPTION} and {WEIGHTS} of its hash); give the "
+            "folder of one seed that hardpan train wrote"
+        )
+    model = classifiers.build(
+        found["model"],
+        input_shape=tuple(found["input_shape"]),
+        n_classes=found["n_classes"],
+        seed=found["seed"],
+        **found.get("model_options", {}),
+    )
+    load_weights(model, Path(folder) / WEIGHTS)
+    statistics = Normalization(
+        np.array(found["mean"], dtype=np.float32), np.array(found["scale"], dtype=np.float32)
+    )
+    return SavedModel(model.eval(), statistics, found)
+
+
+def predict(
+    model: str | os.PathLike[str] | SavedModel,
+    data: str | os.PathLike[str] | Dataset | NDArray[Any],
+    *,
+    device: str = "auto",
+    precision: str = "float32",
+    batch: int = 0,
+) -> NDArray[np.float32]:
+    """Give a trained model's probabilities of examples.
+
+    Args:
+        model: the folder of one seed that ``hardpan train`` wrote, or what :func:`load_model` gave.
+        data: a name or path for ``datasets.load``, a dataset, or an array like those it was trained on.
+        device: where to compute.
+        precision: ``float32``, ``tf32`` or ``bf16``.
+        batch: examples at a time; 0: what suits the device.
+
+    Returns:
+        (N, C) float32.
+    """
+    found = model if isinstance(model, SavedModel) else load_model(model)
+    if isinstance(data, (str, os.PathLike)):
+        data = datasets.load(data)
+    x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
+    place = engine.pick_device(device)
+    examples = on_device(x, found.normalization, place)
+    if examples.input_shape != found.input_shape:
+        raise InputError(
+            f"data must hold examples of shape {found.input_shape} (channels first), as the model was trained on; "
+            f"got {examples.input_shape}"
+        )
+    precision = engine.choose_precision(precision, place)
+    with torch.no_grad(), engine.matrix_precision(precision, place):
+        network = found.model.to(place)
+        return Evaluator(network, examples, n_classes=found.n_classes, precision=precision, batch=batch)()
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
