@@ -121,7 +121,7 @@ def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, mes
 
 
 def test_a_record_is_read_before_its_part_was_imported(tmp_path):
-    from hardpan.bayes.verdict import held_out_error, weigh
+    from hardpan.bayes.floors.verdict import held_out_error, weigh
 
     path = records.save(weigh({}, {"c": held_out_error(1, 10, method="m")}), tmp_path / "v.json")
     code = f"from hardpan import records; print(type(records.load({str(path)!r})).__name__)"

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardpan import bayes
 from hardpan.audit.evidence import Evidence, Finding
-from hardpan.bayes import fitted, neighbours, verdict
+from hardpan.bayes.floors import fitted, neighbours, verdict
 from hardpan.errors import InputError
 from hardpan.records import Chart, Estimate, Section, Table, Tile
 from hardpan.report import numbers

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardpan.bayes.floors.means import held_out_error as held_out_error
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats import clopper_pearson
@@ -71,34 +72,6 @@ class Verdict:
     def refuted(self) -> tuple[str, ...]:
         """Names of the estimates that are refuted."""
         return tuple(item.floor for item in self.weighings if item.refuted)
-
-
-def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95) -> Estimate:
-    """Give a classifier's error on held-out examples with its Clopper–Pearson interval.
-
-    Args:
-        errors: how many of the examples it got wrong.
-        n: how many there were.
-        method: which classifier, trained on what.
-        confidence: level of the interval.
-
-    Example:
-        >>> e = held_out_error(0, 100, method="always right")
-        >>> e.value, e.low, round(e.high, 4)
-        (0.0, 0.0, 0.0362)
-    """
-    low, high = (float(limit) for limit in clopper_pearson(errors, n, confidence))
-    value = errors / n
-    return Estimate(
-        value,
-        float(np.sqrt(value * (1 - value) / n)),
-        low,
-        high,
-        confidence=confidence,
-        method=method,
-        n=n,
-        log10=float(np.log10(value)) if value > 0 else None,
-    )
 
 
 def weigh(

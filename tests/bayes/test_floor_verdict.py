@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from hardpan import records
-from hardpan.bayes.verdict import held_out_error, weigh
+from hardpan.bayes.floors.verdict import held_out_error, weigh
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 

@@ -3,7 +3,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from hardpan.bayes.fitted import fit_shared
+from hardpan.bayes.floors.fitted import fit_shared
 from hardpan.errors import InputError
 
 

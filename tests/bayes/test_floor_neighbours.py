@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
-from hardpan.bayes import neighbours
+from hardpan.bayes.floors import neighbours
 from hardpan.errors import InputError
 
 

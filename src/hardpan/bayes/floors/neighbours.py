@@ -1,0 +1,246 @@
+"""The nearest-neighbour bracket of the Bayes error (Cover and Hart, 1967), with one neighbour and with k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc
+
+from hardpan.bayes.floors.means import held_out_error
+from hardpan.bayes.floors.search import k_nearest
+from hardpan.errors import InputError
+from hardpan.records import Estimate, record
+
+ASYMPTOTIC = "so many training examples that a test example and its nearest neighbour share one posterior"
+KS = (1, 3, 5, 9, 17, 33)
+FINITE_SAMPLE = (
+    "With finitely many training examples the nearest-neighbour error lies above its limit, so this lower end may "
+    "lie above the Bayes error; it is a lower end only as far as the assumption holds."
+)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class NeighbourBracket:
+    """The Bayes error between two ends, and what each end rests on.
+
+    Attributes:
+        error: held-out error of the nearest-neighbour rule, with its Clopper–Pearson interval.
+        lower: the lower end: Cover and Hart's inverse of the error, with the error's interval carried over.
+        upper: the upper end: held-out error of the rule with k neighbours (of ``error`` where k is 1).
+        lower_assumption: what the lower end assumes.
+        upper_assumption: what the upper end assumes.
+        n_classes: K.
+        k: how many neighbours vote in ``upper``.
+        rule: how k was chosen.
+        k_lower: for two classes and k ≥ 3 a second lower end, from ``upper`` by Devroye's inequality; else None.
+    """
+
+    error: Estimate
+    lower: Estimate
+    upper: Estimate
+    lower_assumption: str
+    upper_assumption: str
+    n_classes: int
+    k: int = 1
+    rule: str = "k = 1"
+    k_lower: Estimate | None = None
+
+    @property
+    def low(self) -> float:
+        """The lowest Bayes error that this evidence leaves."""
+        return self.lower.low
+
+    @property
+    def high(self) -> float:
+        """The highest Bayes error that this evidence leaves."""
+        return self.upper.high
+
+
+def cover_hart(error: float, n_classes: int) -> float:
+    """Give the smallest Bayes error that a limiting nearest-neighbour error allows.
+
+    E ≥ (K−1)/K · (1 − √(1 − K/(K−1) · e)), the inverse of e ≤ E (2 − K/(K−1) · E); above e = (K−1)/K, the error
+    of guessing, the bound is (K−1)/K.
+
+    Args:
+        error: the nearest-neighbour error e, 0..1.
+        n_classes: K ≥ 2.
+
+    Source: Cover and Hart, "Nearest neighbor pattern classification" (1967), equation 32.
+
+    Example:
+        >>> round(cover_hart(0.18, 2), 12), cover_hart(0.0, 10), cover_hart(1.0, 2)
+        (0.1, 0.0, 0.5)
+    """
+    if n_classes < 2:
+        raise InputError(f"n_classes must be at least 2; got {n_classes}")
+    if not 0.0 <= error <= 1.0:
+        raise InputError(f"error must lie in 0..1; got {error!r}")
+    guessing = (n_classes - 1) / n_classes
+    # e / (1 + √(1 − e/g)) is the same number as g (1 − √(1 − e/g)) without the loss of digits at small e.
+    return min(error, guessing) / (1.0 + float(np.sqrt(max(0.0, 1.0 - error / guessing))))
+
+
+def devroye(error: float, k: int) -> float:
+    """Give the smallest Bayes error of two classes that a limiting k-neighbour error allows.
+
+    Where the smaller posterior is p, k neighbours err with probability r(p) = p + (1 − 2p) P(Bin(k, p) > k/2).
+    So e ≤ E · max_p r(p)/p, and E ≥ e / max_p r(p)/p; at most 1/2. The maximum is taken over a fine grid.
+
+    Args:
+        error: the error e of the rule with k neighbours, 0..1.
+        k: odd, at least 3.
+
+    Source: Devroye, "On the inequality of Cover and Hart in nearest neighbor discrimination" (1981).
+
+    Example:
+        >>> round(devroye(0.2, 3), 4), round(devroye(0.2, 33), 4)
+        (0.152, 0.1873)
+    """
+    if k < 3 or k % 2 == 0:
+        raise InputError(f"k must be odd and at least 3; got {k}: use cover_hart for the nearest neighbour")
+    p = np.linspace(0.0, 0.5, 5001)[1:]
+    wrong = bdtrc((k - 1) // 2, k, p)
+    return min(0.5, error / (1 + float(np.max((1 - 2 * p) * wrong / p))))
+
+
+def bracket(
+    x_train: NDArray[Any],
+    y_train: NDArray[np.int64],
+    x_test: NDArray[Any],
+    y_test: NDArray[np.int64],
+    *,
+    n_classes: int | None = None,
+    confidence: float = 0.95,
+    k: int | None = 1,
+    validation: tuple[NDArray[Any], NDArray[np.int64]] | None = None,
+) -> NeighbourBracket:
+    """Bracket the Bayes error by the held-out error of the nearest-neighbour rule.
+
+    The bracket runs from Cover and Hart's bound at the lower Clopper–Pearson limit of the nearest neighbour's
+    error to the upper limit of the error with k neighbours. For more than two classes no such bound is known for
+    k > 1, so the lower end always comes from one neighbour.
+
+    Args:
+        x_train: (n, d) features, or images that are flattened.
+        y_train: (n,) class numbers.
+        x_test: (m, d) held-out features.
+        y_test: (m,) class numbers.
+        n_classes: K; by default one more than the highest class number.
+        confidence: level of the interval of the error.
+        k: how many neighbours vote; None: of 1, 3, 5, 9, 17 and 33, none above √n, the one with the fewest errors
+            on validation (the smallest of equals), or on train, leaving one out, where there is no validation part.
+        validation: features and labels that may choose k; the test part never does.
+
+    Source: Cover and Hart, "Nearest neighbor pattern classification" (1967); Devroye (1981) for two classes.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 2000)
+        >>> x = rng.normal(2.0 * y, 1.0)[:, None]           # Bayes error 0.159
+        >>> found = bracket(x[:1000], y[:1000], x[1000:], y[1000:], k=None)
+        >>> found.low < 0.159 < found.high, found.k
+        (True, 17)
+    """
+    if len(x_train) != len(y_train) or len(x_test) != len(y_test) or not len(x_train) or not len(x_test):
+        raise InputError(
+            "x and y must have one row for each example and not be empty; got "
+            f"{len(x_train)} and {len(y_train)} for train, {len(x_test)} and {len(y_test)} for test"
+        )
+    c = int(max(y_train.max(), y_test.max())) + 1 if n_classes is None else n_classes
+    rule = f"k = {k}"
+    if k is None:
+        k, rule = choose_k(x_train, y_train, validation)
+    found = y_train[k_nearest(x_train, x_test, k)[0]]
+    trained = f"on {len(x_train):,} training examples, Euclidean"
+    error = _error(found[:, 0], y_test, f"nearest neighbour {trained}", confidence)
+    upper = error
+    if k > 1:
+        upper = _error(majority(found), y_test, f"majority of {k} nearest neighbours {trained}; {rule}", confidence)
+    return NeighbourBracket(
+        error=error,
+        lower=_carried(error, lambda e: cover_hart(e, c), "Cover–Hart bound from the nearest-neighbour error"),
+        upper=upper,
+        lower_assumption=ASYMPTOTIC,
+        upper_assumption="the test examples are independent draws that nothing was tuned on",
+        n_classes=c,
+        k=k,
+        rule=rule,
+        k_lower=_carried(upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours")
+        if c == 2 and k >= 3
+        else None,
+    )
+
+
+def choose_k(
+    x_train: NDArray[Any],
+    y_train: NDArray[np.int64],
+    validation: tuple[NDArray[Any], NDArray[np.int64]] | None = None,
+) -> tuple[int, str]:
+    """Choose how many neighbours vote, and say how: see ``k`` of :func:`bracket`.
+
+    Example:
+        >>> x, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+        >>> choose_k(x, y)
+        (1, 'k = 1 of 1, 3, 5 has the fewest errors on train, leaving one out')
+    """
+    ks = [k for k in KS if k == 1 or k * k <= len(x_train)]
+    if len(ks) == 1:
+        return 1, "k = 1, the only one for so few examples"
+    x, y = validation if validation is not None and len(validation[1]) else (None, y_train)
+    found = y_train[k_nearest(x_train, x, ks[-1])[0]]
+    errors = [int((majority(found[:, :k]) != y).sum()) for k in ks]
+    k = ks[int(np.argmin(errors))]
+    where = "train, leaving one out" if x is None else "validation"
+    return k, f"k = {k} of {', '.join(map(str, ks))} has the fewest errors on {where}"
+
+
+def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the most frequent class of each row of labels (m, k), nearest first; of equals, the one that came first.
+
+    Example:
+        >>> majority(np.array([[2, 1, 1], [0, 1, 2], [3, 3, 3]])).tolist()
+        [1, 0, 3]
+    """
+    m, k = votes.shape
+    agreeing = np.zeros((m, k))
+    for j in range(k):
+        agreeing[:, j] = (votes == votes[:, j : j + 1]).sum(axis=1)
+    chosen: NDArray[np.int64] = votes[np.arange(m), np.argmax(agreeing, axis=1)]
+    return chosen
+
+
+def _error(predicted: NDArray[np.int64], y_test: NDArray[np.int64], method: str, confidence: float) -> Estimate:
+    return held_out_error(int((predicted != y_test).sum()), len(y_test), method=method, confidence=confidence)
+
+
+def _carried(error: Estimate, bound: Callable[[float], float], method: str) -> Estimate:
+    """An estimate of a rising function of an error: its interval is the error's, carried over."""
+    value, low, high = (bound(point) for point in (error.value, error.low, error.high))
+    return Estimate(
+        value,
+        # Ratios of intervals stand in for the slope, which turns vertical where the error is that of guessing.
+        error.stderr * (high - low) / max(error.high - error.low, 1e-300),
+        low,
+        high,
+        confidence=error.confidence,
+        method=method,
+        n=error.n,
+        notes=(FINITE_SAMPLE,),
+        log10=float(np.log10(value)) if value > 0 else None,
+    )
+
+
+def nearest(x_train: NDArray[Any], x_test: NDArray[Any]) -> NDArray[np.int64]:
+    """Give the row of the nearest training example for every test example, in bounded memory.
+
+    Example:
+        >>> nearest(np.array([[0.0], [10.0]]), np.array([[9.0], [1.0]])).tolist()
+        [1, 0]
+    """
+    return k_nearest(x_train, x_test, 1)[0][:, 0]

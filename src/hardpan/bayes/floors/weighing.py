@@ -1,0 +1,191 @@
+"""The verdict: what held-out evidence leaves of the estimates of the floor.
+
+The Bayes error is at most the error of any classifier on independent data. So an estimate above the upper
+confidence limit of some classifier's held-out error is refuted, whatever produced it. A model of the data whose own
+decisions err more or less often than it promises is not the data, and its number has nothing to rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from scipy.special import betainc
+
+from hardpan.bayes.floors.candidates import Candidate, Check, Entry, Floor
+from hardpan.bayes.floors.gap import Difference
+from hardpan.errors import InputError
+from hardpan.records import Estimate
+from hardpan.stats import clopper_pearson
+
+GUESSING = "guessing"
+HELD_OUT = "the test examples are independent draws that nothing was tuned on"
+OWN_DECISIONS = "its own decisions"
+
+
+def weigh(
+    candidates: Sequence[Candidate],
+    *,
+    n_classes: int,
+    confidence: float = 0.95,
+    notes: Iterable[str] = (),
+    left_out: Iterable[str] = (),
+    differences: Iterable[Difference] = (),
+) -> Floor:
+    """Weigh estimates of the floor against classifiers' held-out errors and against their own assumptions.
+
+    With M classifiers on one test set each limit is the upper Clopper–Pearson limit at level
+    1 − (1 − confidence)/M, so that all of them hold together at ``confidence``. An estimate or a lower end is
+    refuted when its value exceeds the smallest limit (guessing errs in (K−1)/K, so no limit is higher). It is
+    unfounded when a test of its assumption fails, at level (1 − confidence) shared among the tests. Upper ends and
+    calibrated plug-ins are ceilings: a high one is not refuted, and being only as good as their assumption they
+    refute nothing.
+
+    The surviving bracket runs to the smallest limit, from the lowest of the lower ends that stand; of those that
+    share an assumption the highest counts, since a loose bound does not speak against a tight one.
+
+    Args:
+        candidates: at least one of them a classifier.
+        n_classes: K.
+
+    Source: the Bayes error is the minimum over all classifiers; the limit is Clopper and Pearson's (1934).
+
+    Example:
+        >>> from hardpan.bayes.floors.means import held_out_error
+        >>> model = Estimate(0.0246, 0.0, 0.0246, 0.0246, method="a density model")
+        >>> network = held_out_error(30, 10_000, method="a network")
+        >>> found = weigh(
+        ...     [Candidate("flow", "estimate", model, "the flow is the data"),
+        ...      Candidate("network", "classifier", network, HELD_OUT)], n_classes=10)
+        >>> found.refuted, found.low, round(found.high, 4)
+        (('flow',), 0.0, 0.0043)
+    """
+    classifiers = [item for item in candidates if item.role == "classifier"]
+    if not classifiers:
+        raise InputError("a floor needs the held-out error of at least one classifier; got none")
+    names = [item.name for item in candidates]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"names must differ; {twice!r} is given twice")
+    limits = {item.name: _limit(item, confidence, len(classifiers)) for item in classifiers}
+    limits[GUESSING] = (n_classes - 1) / n_classes
+    best = min(limits, key=lambda name: limits[name])
+    tests = sum(item.check is not None for item in candidates)
+    level = (1 - confidence) / max(tests, 1)
+    entries = tuple(_weighed(item, best, limits[best], level) for item in candidates)
+    lowest = _lowest(entries)
+    low = min(lowest.estimate.low, limits[best]) if lowest else 0.0
+    return Floor(
+        entries=entries,
+        low=low,
+        high=limits[best],
+        low_from=lowest.name if lowest else "",
+        low_assumption=lowest.assumption if lowest else "",
+        high_from=best,
+        confidence=confidence,
+        n_classifiers=len(classifiers),
+        n_classes=n_classes,
+        sentence=_sentence(entries, lowest, low, best, limits[best], confidence),
+        notes=tuple(notes),
+        left_out=tuple(left_out),
+        differences=tuple(differences),
+    )
+
+
+def own_decisions_check(promised: Estimate, made: Estimate) -> Check:
+    """Test whether a model's own classifier errs as often as the model's Bayes error promises.
+
+    If the model were the data, the errors made on n test examples would be binomial with the promised share.
+
+    Args:
+        promised: the model's Bayes error.
+        made: held-out error of its decisions.
+
+    Example:
+        >>> exact = Estimate(0.008, 0.0, 0.008, 0.008)
+        >>> own_decisions_check(exact, Estimate(0.109, 0.0, 0.1, 0.12, n=10_000)).p_value < 1e-9
+        True
+    """
+    share = min(max(promised.value, 0.0), 1.0)
+    wrong, n = round(made.value * made.n), made.n
+    as_many = float(betainc(wrong, n - wrong + 1, share)) if wrong else 1.0
+    as_few = 1.0 - float(betainc(wrong + 1, n - wrong, share)) if wrong < n else 1.0
+    p_value = min(1.0, 2 * min(as_many, as_few))
+    promise = f"it promises {percent(promised.value)} of errors"
+    return Check(p_value, f"{promise}, and its own decisions make {percent(made.value)}")
+
+
+def percent(value: float) -> str:
+    """A share in percent with three digits, or as a power of ten below 0.001 %.
+
+    Example:
+        >>> percent(0.0246), percent(0.0), percent(3e-27)
+        ('2.46 %', '0 %', '3e-27')
+    """
+    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else f"{value:.2g}"
+
+
+def _limit(item: Candidate, confidence: float, n_classifiers: int) -> float:
+    errors = item.estimate.value * item.estimate.n
+    if item.estimate.n < 1 or abs(errors - round(errors)) > 1e-6 * item.estimate.n:
+        raise InputError(
+            f"classifier {item.name!r} must be a share of n held-out examples; got value {item.estimate.value} "
+            f"with n={item.estimate.n}"
+        )
+    return float(clopper_pearson(round(errors), item.estimate.n, 1 - (1 - confidence) / n_classifiers)[1])
+
+
+def _weighed(item: Candidate, best: str, limit: float, level: float) -> Entry:
+    if np.isnan(item.estimate.value):
+        raise InputError(f"{item.name!r} must be a number; got NaN")
+    status, against = "stands", ""
+    if item.role == "classifier":
+        reason = "The floor lies below the upper end of this interval: no classifier is better than the best one."
+    elif item.role != "upper" and item.estimate.value > limit:
+        status, against = "refuted", best
+        reason = f"Refuted: {best} makes fewer errors on held-out examples than this calls possible"
+        reason += "." if item.estimate.low > limit else ", though its own interval reaches below that limit."
+    elif item.check is not None and item.check.p_value < level:
+        status, against = "unfounded", OWN_DECISIONS
+        reason = f"Unfounded: {item.check.sentence}, so it is not true that {item.assumption}."
+    elif item.role == "upper":
+        reason = f"A ceiling if {item.assumption}."
+    else:
+        reason = f"Stands if {item.assumption}: no classifier here is surely better"
+        reason += "." if item.estimate.high <= limit else ", though its own interval reaches above the limit."
+    return Entry(item.name, item.role, item.estimate, item.assumption, status, against, reason)
+
+
+def _lowest(entries: Sequence[Entry]) -> Entry | None:
+    """The entry that gives the lower end: the highest one of each assumption, and of these the lowest."""
+    by_assumption: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.role in ("estimate", "lower") and entry.status == "stands":
+            other = by_assumption.get(entry.assumption)
+            if other is None or entry.estimate.low > other.estimate.low:
+                by_assumption[entry.assumption] = entry
+    return min(by_assumption.values(), key=lambda entry: entry.estimate.low, default=None)
+
+
+def _sentence(
+    entries: Sequence[Entry], lowest: Entry | None, low: float, best: str, high: float, confidence: float
+) -> str:
+    text = f"The lowest possible error is at most {percent(high)} "
+    text += f"(the {100 * confidence:g} % limit of {best})"
+    if lowest is not None:
+        text += f" and, if {lowest.assumption}, at least {percent(low)} ({lowest.name})"
+    else:
+        text += ", and no estimate that could bound it from below is left"
+    refuted = [f"{entry.name} ({percent(entry.estimate.value)})" for entry in entries if entry.status == "refuted"]
+    if refuted:
+        text += f"; refuted by that limit: {_joined(refuted)}"
+    unfounded = [entry.name for entry in entries if entry.status == "unfounded"]
+    if unfounded:
+        text += f"; contradicted by {'its' if len(unfounded) == 1 else 'their'} own errors: {_joined(unfounded)}"
+    if not refuted and not unfounded and lowest is not None:
+        text += "; nothing is refuted, though a better classifier still may do it"
+    return text + "."
+
+
+def _joined(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
