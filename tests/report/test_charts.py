@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.report.confusion_samples import CONFUSION
 
 from hardpan.errors import InputError
 from hardpan.records import Chart
@@ -68,6 +69,7 @@ DATES = Chart(
 )
 # Every drawing joins this list and gets every check of this file.
 EVERY = {chart.drawing: chart for chart in (INTERVALS, CURVE, BARS, SCATTER, SLOPE, DEVIATIONS, DATES)}
+EVERY |= {chart.drawing: chart for chart in CONFUSION}
 
 
 def logarithmic(chart):

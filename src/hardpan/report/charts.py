@@ -11,6 +11,8 @@ Rows by drawing (fractions throughout):
 - ``bars``: name, value. Options: x_title.
 - ``lines``: see :mod:`hardpan.report.lines`.
 - ``scatter``, ``slope``, ``deviations``, ``dates``: see :mod:`hardpan.report.testbed_charts`.
+- ``distribution``, ``threshold``, ``error_by_band``, ``joint``, ``confused``, ``dots``: see
+  :mod:`hardpan.report.confusion_charts`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import altair as alt
 
 from hardpan.errors import InputError
 from hardpan.records import Chart
-from hardpan.report import numbers, testbed_charts
+from hardpan.report import confusion_charts, numbers, testbed_charts
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
 
@@ -161,6 +163,7 @@ KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
     "bars": bars,
     "lines": lines,
     **testbed_charts.KINDS,
+    **confusion_charts.KINDS,
 }
 
 
@@ -180,6 +183,7 @@ SWITCHES = {
     "curve": _LOG_SWITCH,
     "lines": _LOG_SWITCH,
     "scatter": Switch("Probit axes", "scale", "linear", "probit"),
+    "distribution": Switch("Logarithmic counts", "log", False, True),
 }
 """Drawings that offer such a choice."""
 
@@ -189,6 +193,11 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("ceiling", "error that a classifier makes: a ceiling"),
         ("refuted", "refuted"),
         ("shade", "not refuted"),
+    ),
+    "dots": (
+        ("ceiling", "confusion score"),
+        ("floor", "needs no labels"),
+        ("muted", "uses the labels"),
     ),
 }
 """What the colours of a drawing mean: a field of the palette, and words."""

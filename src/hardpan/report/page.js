@@ -29,12 +29,21 @@
     return drawn.view;
   };
 
+  // A chart with a slider for the threshold: pictures of examples below it fade.
+  const follow = ({ view }) => {
+    if (!view.getState().signals || !("threshold" in view.getState().signals)) return;
+    view.addSignalListener("threshold", (name, from) => {
+      document.querySelectorAll(".thumb").forEach((thumb) =>
+        thumb.classList.toggle("easy", Number(thumb.dataset.score) < from - 1e-9));
+    });
+  };
+
   const enliven = (figure) => {
     const chart = data.charts[figure.id];
     let which = 0;
     const live = figure.querySelector(".live");
     live.classList.add("drawn");
-    show(figure, chart.specs[which]).catch((error) => {
+    show(figure, chart.specs[which]).then(follow).catch((error) => {
       live.classList.remove("drawn");
       console.error(error);
     });

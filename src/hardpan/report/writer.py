@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 import hardpan
 from hardpan.records import Provenance, Section, Tile
-from hardpan.report import charts, numbers
+from hardpan.report import charts, confusion_charts, numbers
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT, Theme
 
@@ -76,7 +76,9 @@ def page(
 
 def _shown(section: Section, key: str, keys: Iterable[int]) -> dict[str, Any]:
     """A section as the template reads it: charts drawn, numbers written."""
-    drawings = [draw(chart, f"chart-{number}") for chart, number in zip(section.charts, keys, strict=False)]
+    drawn = [chart for chart in section.charts if chart.drawing != confusion_charts.GALLERY]
+    drawings = [draw(chart, f"chart-{number}") for chart, number in zip(drawn, keys, strict=False)]
+    galleries = [confusion_charts.tiles(chart) for chart in section.charts if chart not in drawn]
     estimates = [
         (name, {"shown": numbers.estimate(item), "method": item.method, "notes": item.notes, "n": _count(item.n)})
         for name, item in section.estimates.items()
@@ -87,6 +89,7 @@ def _shown(section: Section, key: str, keys: Iterable[int]) -> dict[str, Any]:
         "sentences": section.sentences,
         "warnings": section.warnings,
         "drawings": drawings,
+        "galleries": galleries,
         "estimates": estimates,
         "tables": section.tables,
     }

@@ -1,0 +1,174 @@
+"""How many seeds and epochs a confusion score needs: the same scores from fewer of each."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.confusion.banding import Bands, bands, default_edges
+from hardpan.confusion.entropy import entropies
+from hardpan.confusion.orders import kendall, pearson
+from hardpan.confusion.scoring import mean_in_order
+from hardpan.confusion.sources import Part, Progress, evenly_spaced, read
+from hardpan.errors import InputError
+from hardpan.records import Estimate, record
+
+Floats = NDArray[np.float64]
+FRACTIONS = (0.05, 0.1, 0.2, 0.33, 1.0)  # of 100 epochs: the paper's 5, 10, 20, 33 and 100
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Variant:
+    """The scores from some seeds and epochs.
+
+    Attributes:
+        seeds: how many.
+        epochs: the epochs that were used.
+        mean: mean score.
+        deviation: standard deviation of the scores over examples.
+        counts: examples by cell of the histogram.
+        tau: Kendall's τ with the scores from all seeds and epochs.
+        rho: Pearson's ρ with them.
+        bands: error of the target model by band, or None.
+    """
+
+    seeds: int
+    epochs: tuple[int, ...]
+    mean: float
+    deviation: float
+    counts: NDArray[np.int64]
+    tau: Estimate
+    rho: Estimate
+    bands: Bands | None
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Ablation:
+    """All variants, fewest seeds and epochs first; ``edges`` are the limits of the histograms' cells."""
+
+    variants: tuple[Variant, ...]
+    edges: NDArray[np.float64]
+    examples: int
+    target: str
+
+
+def ablate(
+    probs: Any,
+    *,
+    fractions: Sequence[float] = FRACTIONS,
+    seeds: Sequence[int] | None = None,
+    correct: ArrayLike | None = None,
+    target: str = "",
+    rows: ArrayLike | None = None,
+    block: int | None = None,
+    backend: str = "threads",
+    workers: int | None = None,
+    address: str = "",
+    progress: Progress | None = None,
+) -> Ablation:
+    """Score with fewer epochs and seeds, and say what changes.
+
+    Args:
+        probs: as for :func:`hardpan.confusion.scores`.
+        fractions: shares of the epochs, evenly spaced and beginning with the first; those that come to the same
+            number of epochs are used once.
+        seeds: how many seeds, each a number of the first seeds; 1 and all where None.
+        correct: (N,) or (M, N) right or wrong of a target model, for its error by band.
+        target: name of that model.
+        rows: mask or numbers of the examples to use; all where None.
+        block: examples at a time; with ``backend``, ``workers``, ``address`` and ``progress`` as for scores.
+        backend: where the blocks run.
+        workers: how many at once.
+        address: of a cluster.
+        progress: told the fraction done.
+
+    Source: Albiero et al. (2023), section 3.3, Figures 5 and 6.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> probs = rng.dirichlet(np.ones(4), size=(3, 20, 50))
+        >>> found = ablate(probs)
+        >>> [(variant.seeds, len(variant.epochs)) for variant in found.variants][:5]
+        [(1, 1), (1, 2), (1, 4), (1, 7), (1, 20)]
+    """
+    source = read(probs)
+    counts = _counts(len(source.epochs), fractions)
+    sizes = _seed_counts(len(source.seeds), seeds)
+    places = {
+        count: tuple(source.epochs.index(epoch) for epoch in evenly_spaced(source.epochs, count))
+        for count in counts
+    }
+    piece = functools.partial(_ablated, sizes=sizes, places=tuple(places.values()))
+    parts = source.map(piece, block=block, backend=backend, workers=workers, address=address, progress=progress)
+    values = np.concatenate(parts, axis=-1)
+    if rows is not None:
+        values = values[..., np.asarray(rows)]
+    named = {
+        (size, tuple(source.epochs[place] for place in places[count])): values[i, j]
+        for i, size in enumerate(sizes)
+        for j, count in enumerate(counts)
+    }
+    return compare_variants(named, n_classes=source.n_classes, correct=correct, target=target)
+
+
+def compare_variants(
+    values: Mapping[tuple[int, tuple[int, ...]], Floats],
+    *,
+    n_classes: int,
+    correct: ArrayLike | None = None,
+    target: str = "",
+) -> Ablation:
+    """Compare score vectors in bits, by (number of seeds, epochs); the last is the one that others are held to."""
+    if not values:
+        raise InputError("values must hold at least one variant")
+    whole = list(values.values())[-1]
+    top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
+    edges = np.linspace(0.0, top, 61)
+    limits = default_edges(np.array([0.0, top]))
+    variants = []
+    for (size, epochs), item in values.items():
+        variants.append(
+            Variant(
+                seeds=size,
+                epochs=epochs,
+                mean=float(item.mean()),
+                deviation=float(item.std()),
+                counts=np.histogram(item, edges)[0].astype(np.int64),
+                tau=kendall(item, whole),
+                rho=pearson(item, whole),
+                bands=None if correct is None else bands(item, correct, limits.tolist()),
+            )
+        )
+    return Ablation(tuple(variants), edges, len(whole), target)
+
+
+def _ablated(part: Part, *, sizes: tuple[int, ...], places: tuple[tuple[int, ...], ...]) -> Floats:
+    """(sizes, fractions, rows) scores in bits; every entropy is computed once."""
+    used = sorted({place for chosen in places for place in chosen})
+    found = []
+    for size in sizes:
+        curve = {t: entropies(part, t, range(size)) for t in used}
+        found.append(np.stack([mean_in_order(np.stack([curve[t] for t in chosen])) for chosen in places]))
+    return np.stack(found)
+
+
+def _counts(epochs: int, fractions: Sequence[float]) -> tuple[int, ...]:
+    if not len(fractions) or not all(0 < fraction <= 1 for fraction in fractions):
+        raise InputError(f"fractions must be numbers in 0 < f ≤ 1; got {list(fractions)}")
+    return tuple(sorted({max(1, round(fraction * epochs)) for fraction in fractions}))
+
+
+def _seed_counts(available: int, wanted: Sequence[int] | None) -> tuple[int, ...]:
+    sizes = tuple(sorted({1, available})) if wanted is None else tuple(sorted({int(size) for size in wanted}))
+    if not sizes or sizes[0] < 1 or sizes[-1] > available:
+        raise InputError(f"seeds must be numbers of seeds in 1..{available}; got {list(wanted or ())}")
+    return sizes

@@ -1,0 +1,223 @@
+"""Error by band of the confusion score, with exact intervals, and how closely the two go together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan import stats
+from hardpan.confusion.orders import DRAWS, correlation_of_means, pearson, share
+from hardpan.errors import InputError
+from hardpan.records import Estimate, record
+from hardpan.stats.agreement import right_or_wrong
+
+if TYPE_CHECKING:
+    from hardpan.confusion.scoring import Scores
+
+Floats = NDArray[np.float64]
+MOST_BANDS = 20
+WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
+HARDEST = 0.1
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The examples whose score lies in low ≤ s < high: how many, their mean score, and their error."""
+
+    low: float
+    high: float
+    examples: int
+    mean_score: float
+    error: Estimate | None
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Error by band of the score.
+
+    Attributes:
+        bands: every band, also those without an example.
+        rho: Pearson's ρ between mean score and error of the bands that have examples, as in the paper's Figure 2.
+        by_example: Pearson's ρ between score and error of the examples.
+        error: the error over all examples.
+        hardest_tenth: share of all errors that lies in the tenth of the examples with the highest scores.
+        models: how many models' answers were given.
+        examples: how many there are.
+    """
+
+    bands: tuple[Band, ...]
+    rho: Estimate
+    by_example: Estimate
+    error: Estimate
+    hardest_tenth: Estimate
+    models: int
+    examples: int
+
+
+def bands(
+    scores: Scores | ArrayLike,
+    correct: ArrayLike,
+    edges: Sequence[float] | None = None,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Bands:
+    """Error by band of the confusion score, with Clopper–Pearson intervals.
+
+    Args:
+        scores: (N,) scores.
+        correct: (N,) right or wrong of one model; or (M, N) of several, whose mean error is given. Models err on
+            the same examples, so several count as one in the intervals, with the ends rounded outwards.
+        edges: rising limits of the bands; the last band includes its upper end. Without it, bands of a round width
+            from 0 to the largest possible score.
+        confidence: level of the intervals.
+        seed: of the bootstrap for the correlations.
+
+    Source: Albiero et al., "Confusing Large Models by Confusing Small Models" (2023), Figure 2.
+
+    Example:
+        >>> import numpy as np
+        >>> s = np.repeat([0.25, 0.75], 100)
+        >>> found = bands(s, np.arange(200) % 10 >= np.repeat([1, 5], 100), edges=[0, 0.5, 1])
+        >>> [(band.examples, band.error.value) for band in found.bands], round(found.rho.value, 6)
+        ([(100, 0.1), (100, 0.5)], 1.0)
+    """
+    values = score_values(scores)
+    right = answers(correct, len(values))
+    limits = default_edges(scores) if edges is None else _edges(edges, values)
+    models, n = right.shape
+    wrong = models - right.sum(axis=0, dtype=np.int64)
+    place = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
+    count = len(limits) - 1
+    cells = np.bincount(place * (models + 1) + wrong, minlength=count * (models + 1)).reshape(count, models + 1)
+    sums: Floats = np.bincount(place, weights=values, minlength=count).astype(np.float64)
+    found = []
+    for i in range(count):
+        inside = int(cells[i].sum())
+        error = mean_error(int(cells[i] @ np.arange(models + 1)), models, inside, confidence) if inside else None
+        centre = float(sums[i] / inside) if inside else math.nan
+        found.append(Band(float(limits[i]), float(limits[i + 1]), inside, centre, error))
+    return Bands(
+        bands=tuple(found),
+        rho=_band_correlation(cells, sums, confidence, seed),
+        by_example=pearson(values, wrong / models, confidence=confidence, seed=seed),
+        error=mean_error(int(wrong.sum()), models, n, confidence),
+        hardest_tenth=errors_in_hardest(values, wrong, models, confidence),
+        models=models,
+        examples=n,
+    )
+
+
+def default_edges(scores: Scores | ArrayLike) -> Floats:
+    """Round limits from 0 to the largest possible score (or the largest there is), at most twenty bands.
+
+    Example:
+        >>> default_edges([0.0, 1.0, 3.32]).tolist()[:3], len(default_edges([0.0, 9.9]))
+        ([0.0, 0.2, 0.4], 21)
+    """
+    values = score_values(scores)
+    top = max(float(getattr(scores, "largest", 0.0)), float(values.max()), WIDTHS[0])
+    width = next((width for width in WIDTHS if top / width <= MOST_BANDS), top / MOST_BANDS)
+    return np.round(np.arange(math.ceil(top / width - 1e-9) + 1) * width, 10)
+
+
+def mean_error(wrong: int, models: int, examples: int, confidence: float = 0.95) -> Estimate:
+    """The mean error of models on the same examples, with the Clopper–Pearson interval of one model.
+
+    Where models differ the number of wrong answers a model is not whole; the ends are then rounded outwards.
+    """
+    if models == 1:
+        return share(wrong, examples, confidence)
+    low, _ = stats.clopper_pearson(wrong // models, examples, confidence)
+    _, high = stats.clopper_pearson(-(-wrong // models), examples, confidence)
+    value = wrong / models / examples
+    error = math.sqrt(value * (1 - value) / examples)
+    method = f"Clopper–Pearson, mean of {models} models"
+    return Estimate(value, error, float(low), float(high), confidence=confidence, method=method, n=examples)
+
+
+def errors_in_hardest(values: Floats, wrong: NDArray[np.int64], models: int, confidence: float) -> Estimate:
+    """Share of all errors among the tenth of the examples with the highest scores; equal scores share a place."""
+    n, total = len(values), int(wrong.sum())
+    if total == 0:
+        return Estimate(math.nan, math.nan, 0.0, 1.0, confidence=confidence, method="no errors", n=0)
+    size = max(1, round(HARDEST * n))
+    edge = np.sort(values)[-size]
+    above, ties = values > edge, values == edge
+    inside = wrong[above].sum() + wrong[ties].sum() * (size - np.count_nonzero(above)) / np.count_nonzero(ties)
+    value = float(inside / total)
+    # Examples are the units: as many independent errors as examples that any model gets wrong, at most.
+    errors = max(1, round(total / models))
+    low, _ = stats.clopper_pearson(math.floor(value * errors), errors, confidence)
+    _, high = stats.clopper_pearson(math.ceil(value * errors - 1e-9), errors, confidence)
+    error = math.sqrt(value * (1 - value) / errors)
+    return Estimate(
+        value, error, float(low), float(high), confidence=confidence, method="Clopper–Pearson", n=errors
+    )
+
+
+def score_values(scores: Any) -> Floats:
+    """Scores as one row of finite numbers, or a refusal."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError(f"scores must be one row of finite numbers; got shape {values.shape}")
+    return values
+
+
+def answers(correct: ArrayLike, examples: int) -> NDArray[np.bool_]:
+    """Right or wrong as (M, N), or a refusal."""
+    right = right_or_wrong("correct", correct)
+    right = right[None] if right.ndim == 1 else right
+    if right.ndim != 2 or right.shape[1] != examples or not len(right):
+        raise InputError(
+            f"correct must be (N,) or (models, N) with N = {examples:,}; got shape {np.shape(correct)}"
+        )
+    return right
+
+
+def _edges(edges: Sequence[float], values: Floats) -> Floats:
+    limits = np.asarray(edges, dtype=np.float64)
+    if limits.ndim != 1 or len(limits) < 2 or not (np.isfinite(limits).all() and (np.diff(limits) > 0).all()):
+        raise InputError(f"edges must be at least two rising numbers; got {list(edges)}")
+    if values.min() < limits[0] or values.max() > limits[-1]:
+        raise InputError(
+            f"edges must enclose all scores ({values.min():.4g} to {values.max():.4g}); got {limits[0]:g} to "
+            f"{limits[-1]:g}"
+        )
+    return limits
+
+
+def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float, seed: int) -> Estimate:
+    """Correlation over bands; its interval draws examples, which move the errors and may empty a band."""
+    n, models = int(cells.sum()), cells.shape[1] - 1
+    inside = cells.sum(axis=1)
+    centre = np.divide(sums, inside, out=np.zeros(len(inside)), where=inside > 0)
+    number = int(np.count_nonzero(inside))
+    method = f"Pearson over {number} bands, bootstrap of examples"
+
+    def correlation(drawn: NDArray[Any]) -> Floats:
+        size = drawn.sum(axis=-1)
+        used = size > 0
+        error = np.divide(drawn @ np.arange(models + 1.0), models * size, out=np.zeros(size.shape), where=used)
+        columns = np.stack([np.broadcast_to(centre, error.shape), error], axis=-1)
+        x, y = columns[..., 0], columns[..., 1]
+        weight = used / used.sum(axis=-1, keepdims=True)
+        means = [np.sum(weight * term, axis=-1) for term in (x, y, x * x, x * y, y * y)]
+        return correlation_of_means(np.stack(means, axis=-1))
+
+    value = float(correlation(cells[None])[0]) if number > 1 else math.nan
+    drawn = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
+    draws = correlation(drawn.reshape(DRAWS, *cells.shape))
+    finite = draws[np.isfinite(draws)]
+    if not math.isfinite(value) or len(finite) < 2:
+        return Estimate(math.nan, math.nan, math.nan, math.nan, confidence=confidence, method=method, n=n)
+    low, high = stats.percentile_interval(finite, confidence)
+    error = float(np.std(finite, ddof=1))
+    return Estimate(value, error, float(low), float(high), confidence=confidence, method=method, n=n, seed=seed)

@@ -1,0 +1,166 @@
+"""What the charts of confusion scores show: numbers in, charts out; ``hardpan.report`` draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.confusion.ablation import Ablation, Variant
+from hardpan.confusion.banding import Bands
+from hardpan.confusion.models import ConfusedModels
+from hardpan.confusion.predictors import Predictors
+from hardpan.confusion.transfers import Transfer
+from hardpan.records import Chart
+
+CELLS = 60
+UNIT = "confusion score (bits)"
+
+
+def distribution(groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "") -> Chart:
+    """How the scores of one or more groups of examples are distributed, counts on a logarithmic axis."""
+    edges = np.linspace(0.0, top, CELLS + 1)
+    counts = {name: np.histogram(values, edges)[0] for name, values in groups.items()}
+    return histograms(counts, edges, title or "Distribution of confusion scores")
+
+
+def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], title: str) -> Chart:
+    """Histograms over the same cells."""
+    rows = tuple(
+        {"group": name, "low": round(float(low), 6), "high": round(float(high), 6), "count": int(count)}
+        for name, column in counts.items()
+        for low, high, count in zip(edges[:-1], edges[1:], column, strict=True)
+    )
+    words = "; ".join(f"{name}: {_halves(column, edges)}" for name, column in counts.items())
+    return Chart("distribution", title, rows, f"Histogram of scores. {words}.", {"x_title": UNIT, "log": True})
+
+
+def threshold(
+    values: NDArray[np.float64], wrong: NDArray[np.float64] | None, top: float, start: float, title: str = ""
+) -> Chart:
+    """A histogram with a slider: from the threshold on, how many examples, and which share of the errors."""
+    edges = np.linspace(0.0, top, CELLS + 1)
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, CELLS - 1)
+    counts = np.bincount(place, minlength=CELLS)
+    above = counts[::-1].cumsum()[::-1]
+    errors = None if wrong is None else np.bincount(place, weights=wrong, minlength=CELLS)
+    rows = []
+    for i in range(CELLS):
+        row: dict[str, Any] = {"low": round(float(edges[i]), 6), "high": round(float(edges[i + 1]), 6)}
+        row |= {"count": int(counts[i]), "above": int(above[i])}
+        if errors is not None:
+            row |= {"wrong": float(errors[i]), "wrong_above": float(errors[i:].sum())}
+        rows.append(row)
+    total_wrong = None if errors is None else float(errors.sum())
+    words = f"Histogram of the scores of {len(values):,} examples; {_halves(counts, edges)}."
+    options = {"x_title": UNIT, "start": start, "total": len(values), "wrong": total_wrong}
+    return Chart("threshold", title or "Which examples are hard: move the threshold", tuple(rows), words, options)
+
+
+def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = UNIT) -> Chart:
+    """Error by band, a line a group; bands without an example are left out."""
+    rows = tuple(
+        {
+            "group": name,
+            "x": band.mean_score,
+            "low": band.low,
+            "high": band.high,
+            "value": band.error.value,
+            "error_low": band.error.low,
+            "error_high": band.error.high,
+            "count": band.examples,
+        }
+        for name, found in groups.items()
+        for band in found.bands
+        if band.error is not None
+    )
+    words = "; ".join(f"{name}: Pearson ρ over bands {_number(found.rho)}" for name, found in groups.items())
+    return Chart("error_by_band", title or "Error by band of the score", rows, f"{words}.", {"x_title": x_title})
+
+
+def joint(found: Transfer) -> Chart:
+    """The two models' scores against one another."""
+    edges, rows = found.edges, []
+    for i, j in zip(*np.nonzero(found.counts), strict=True):
+        rows.append(
+            {
+                "x_low": round(float(edges[i]), 6),
+                "x_high": round(float(edges[i + 1]), 6),
+                "y_low": round(float(edges[j]), 6),
+                "y_high": round(float(edges[j + 1]), 6),
+                "count": int(found.counts[i, j]),
+            }
+        )
+    words = (
+        f"Scores of {found.examples:,} examples by {found.first} and by {found.second}: Kendall τ "
+        f"{_number(found.tau)}; {100 * found.below.value:.0f} % lie below the diagonal."
+    )
+    options = {"x_title": f"score by {found.first} (bits)", "y_title": f"score by {found.second} (bits)"}
+    title = f"{found.second} against {found.first}: τ = {found.tau.value:.2f}"
+    return Chart("joint", title, tuple(rows), words, options | {"top": float(edges[-1])})
+
+
+def confused(found: ConfusedModels) -> Chart:
+    """Accuracy against mean confusion, a cross a model."""
+    rows = tuple(
+        {
+            "name": model.name,
+            "x": model.mean_confusion.value,
+            "x_low": model.mean_confusion.low,
+            "x_high": model.mean_confusion.high,
+            "y": model.accuracy.value,
+            "y_low": model.accuracy.low,
+            "y_high": model.accuracy.high,
+        }
+        for model in found.models
+    )
+    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {_number(found.rho)}."
+    options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy"}
+    return Chart("confused", "Confused models fare worse?", rows, words, options)
+
+
+def predictors(found: Predictors) -> Chart:
+    """AUROC of each difficulty score, with its interval."""
+    rows = tuple(
+        {
+            "name": row.name,
+            "value": row.auroc.value,
+            "low": row.auroc.low,
+            "high": row.auroc.high,
+            "role": "ceiling" if row.name == "confusion score" else "muted" if row.uses_labels else "floor",
+        }
+        for row in found.rows
+    )
+    first, last = found.rows[0], found.rows[-1]
+    words = f"AUROC from {first.name} ({first.auroc.value:.3f}) to {last.name} ({last.auroc.value:.3f})."
+    title = "How well each score foretells errors"
+    return Chart("dots", title, rows, words, {"x_title": "AUROC for errors"})
+
+
+def variants(found: Ablation, seeds: int) -> tuple[Chart, ...]:
+    """Figures 5 and 6 for one number of seeds: distributions, and errors by band where there is a target."""
+    chosen = [item for item in found.variants if item.seeds == seeds]
+    noun = f"{seeds} seed" + ("" if seeds == 1 else "s")
+    charts = [
+        histograms({_epochs(item): item.counts for item in chosen}, found.edges, f"Distribution of scores, {noun}")
+    ]
+    targeted = {f"{_epochs(item)}, ρ = {item.bands.rho.value:.2f}": item.bands for item in chosen if item.bands}
+    if targeted:
+        charts.append(error_by_band(targeted, f"Error of {found.target or 'the model'} by band, {noun}"))
+    return tuple(charts)
+
+
+def _epochs(item: Variant) -> str:
+    return f"{len(item.epochs)} epoch" + ("" if len(item.epochs) == 1 else "s")
+
+
+def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
+    total = int(counts.sum())
+    upper = int(counts[(edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2].sum())
+    return f"{upper:,} of {total:,} examples in the upper half of the range"
+
+
+def _number(item: Any) -> str:
+    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"

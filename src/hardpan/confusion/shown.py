@@ -1,0 +1,256 @@
+"""Confusion scores as a part of a report: sentences, pictures, galleries and tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hardpan
+from hardpan.confusion import pictures
+from hardpan.confusion.banding import Bands, bands
+from hardpan.confusion.galleries import class_name, gallery, groups_by_class
+from hardpan.confusion.mislabelled import Suspect, suspects
+from hardpan.confusion.scoring import Scores
+from hardpan.confusion.signals import Signals
+from hardpan.confusion.subsets import Subset
+from hardpan.confusion.uncertainty import Stability, stability
+from hardpan.errors import InputError
+from hardpan.records import Chart, Dataset, Estimate, Provenance, Section, Table
+
+MOST_SUSPECTS = 24
+MOST_ROWS = 40
+QUANTILE = 0.9
+
+
+def section(
+    scores: Scores,
+    signals: Signals | None = None,
+    dataset: Dataset | None = None,
+    *,
+    part: str = "all",
+    subset: Subset | None = None,
+    title: str = "Which examples are hard?",
+    confidence: float = 0.95,
+) -> Section:
+    """The section of a page: distribution, error by band, errors in the hardest tenth, and galleries.
+
+    Args:
+        scores: confusion scores.
+        signals: of the same predictions, for errors, answers and doubts of labels.
+        dataset: the examples, for thumbnails; joined by id.
+        part: of the split that errors and galleries are of: "test", "all", ...; distributions show every part.
+        subset: a hard subset, to be mentioned.
+        title: of the section.
+        confidence: level of the intervals.
+    """
+    if signals is not None and not np.array_equal(signals.ids, scores.ids):
+        raise InputError("signals and scores must be of the same examples in the same order")
+    rows = part_rows(scores, part)
+    shown = scores.rows(rows)
+    wrong = None if signals is None or signals.correct_seeds is None else ~signals.correct_seeds[:, rows]
+    start = subset.threshold if subset is not None else float(np.quantile(shown.values, QUANTILE))
+    charts: list[Chart] = [_threshold(shown, wrong, start)]
+    if scores.split is not None and len(np.unique(scores.split)) > 1:
+        groups = {str(name): scores.values[scores.split == name] for name in np.unique(scores.split)}
+        charts.insert(0, pictures.distribution(groups, scores.largest))
+    sentences, tables, estimates = [_spread(shown)], [], {}
+    if wrong is not None:
+        found = bands(shown, ~wrong, confidence=confidence)
+        sentences += list(band_sentences(found))
+        charts.append(pictures.error_by_band({part if part != "all" else "error": found}))
+        tables.append(band_table(found))
+        estimates = {"error": found.error, "share of the errors in the most confusing tenth": found.hardest_tenth}
+    if scores.stderr is not None:
+        sentences.append(stability_sentence(stability(shown)))
+    if subset is not None:
+        sentences.append(f"Hard subset: {subset!r}.")
+    charts += galleries(shown, None if signals is None else _cut(signals, rows), dataset)
+    tables += _lists(shown, None if signals is None else _cut(signals, rows))
+    return Section(title, tuple(sentences), estimates, tuple(charts), tuple(tables), _warnings(scores))
+
+
+def part_rows(scores: Scores, part: str) -> NDArray[np.int64]:
+    """Row numbers of one part of the split, or of "all"."""
+    if part == "all":
+        return np.arange(len(scores))
+    chosen = scores.part(part)  # refuses a part that is not there
+    return np.flatnonzero(np.isin(scores.ids, chosen.ids))
+
+
+def band_sentences(found: Bands) -> tuple[str, ...]:
+    """What bands say, in two sentences."""
+    tenth = found.hardest_tenth
+    first = f"The error is {_percent(found.error)} over all {found.examples:,} examples"
+    if np.isfinite(tenth.value):
+        first += f"; {_percent(tenth, 0)} of the errors sit in the most confusing tenth"
+    return (
+        f"{first}.",
+        f"Pearson's ρ between score and error is {_number(found.rho)} by band and {_number(found.by_example)} by "
+        "example.",
+    )
+
+
+def band_table(found: Bands, name: str = "") -> Table:
+    """A row a band."""
+    rows = tuple(
+        (f"{band.low:g} to {band.high:g}", band.examples, _percent(band.error) if band.error else None)
+        for band in found.bands
+    )
+    title = f"Error by band of the confusion score{', ' + name if name else ''} ({found.error.method})"
+    return Table(title, ("score, bits", "examples", "error"), rows)
+
+
+def stability_sentence(found: Stability) -> str:
+    """How sure scores and ranking are."""
+    text = f"A score has a standard error of {found.mean_stderr:.3f} bits on average (scores spread by "
+    text += f"{found.spread:.3f})"
+    if found.tau is not None:
+        text += (
+            f"; without any one seed the ranking keeps Kendall's τ of at least {found.tau.value:.3f}, and "
+            f"{100 * min(found.overlap):.0f} % of the hardest tenth stays"
+        )
+    return f"{text}."
+
+
+def galleries(scores: Scores, signals: Signals | None, dataset: Dataset | None, each: int = 8) -> list[Chart]:
+    """Hardest and easiest of each class, labels in doubt, and examples that no seed gets right."""
+    if dataset is None:
+        return []
+    predicted = None if signals is None else signals.predicted
+    found = [
+        gallery(name, groups_by_class(scores, each=each, easiest=easiest), scores, dataset, predicted=predicted)
+        for name, easiest in (("Most confusing of each class", False), ("Least confusing of each class", True))
+    ]
+    if signals is not None and signals.labels is not None:
+        doubted = suspects(signals, MOST_SUSPECTS)
+        groups: Mapping[str, NDArray[np.int64]] = {"label in doubt": np.array([item.row for item in doubted], int)}
+        found.append(gallery("Most probably mislabelled", groups, scores, dataset, predicted=predicted))
+        missed = no_seed_right(scores, signals)
+        title = f"No seed right at the last epoch: {len(missed):,} examples"
+        title += f", the {MOST_SUSPECTS} most confusing" if len(missed) > MOST_SUSPECTS else ""
+        groups = {"all wrong": missed[:MOST_SUSPECTS]}
+        found.append(gallery(title, groups, scores, dataset, predicted=predicted))
+    return [item for item in found if item is not None]
+
+
+def no_seed_right(scores: Scores, signals: Signals) -> NDArray[np.int64]:
+    """Row numbers of the examples that every seed gets wrong at the last epoch, most confusing first."""
+    rows = np.flatnonzero(~signals.correct("seeds").any(axis=0))
+    return rows[np.argsort(-scores.values[rows], kind="stable")]
+
+
+def suspect_table(found: Sequence[Suspect], scores: Scores) -> Table:
+    """Labels in doubt, most doubtful first."""
+    rows = tuple(
+        (
+            item.id,
+            class_name(scores, item.label),
+            class_name(scores, item.suggested),
+            round(item.label_probability, 3),
+            round(item.suggested_probability, 3),
+        )
+        for item in found
+    )
+    columns = ("example", "label", "suggested", "mean p(label)", "mean p(suggested)")
+    return Table("Most probably mislabelled: reasons to look, not verdicts", columns, rows)
+
+
+def provenance(
+    command: str, hashes: Mapping[str, str] | None = None, seed: int = 0, method: Sequence[str] = ()
+) -> Provenance:
+    """How a page about confusion scores was made."""
+    return Provenance(
+        method=(
+            "The confusion score of an example is s(x) = 1/T Σₜ H(1/M Σᵢ fₜ⁽ⁱ⁾(x)): probabilities are averaged "
+            "over the M seeds, their entropy is taken in bits, and averaged over the T epochs. It needs no labels.",
+            "Standard errors of scores are from the jackknife over seeds (over epochs, the circular block "
+            "bootstrap). Errors by band have Clopper–Pearson intervals; correlations have bootstrap ones.",
+            *method,
+        ),
+        citations=(
+            "Albiero, Mehta, Evtimov, Bell, Sagun, Markosyan: Confusing Large Models by Confusing Small Models "
+            "(2023)",
+            "Simsek, Hall, Sagun: Understanding out-of-distribution accuracies through quantifying difficulty of "
+            "test samples (2022)",
+            "Northcutt, Jiang, Chuang: Confident learning (2021)",
+        ),
+        command=command,
+        seed=seed,
+        versions={"hardpan": hardpan.__version__, "Python": platform.python_version(), "numpy": np.__version__},
+        hashes=dict(hashes or {}),
+    )
+
+
+def _threshold(shown: Scores, wrong: NDArray[np.bool_] | None, start: float) -> Chart:
+    mean = None if wrong is None else wrong.mean(axis=0)
+    return pictures.threshold(shown.values, mean, shown.largest, start)
+
+
+def _spread(scores: Scores) -> str:
+    middle, upper = np.quantile(scores.values, [0.5, QUANTILE])
+    return (
+        f"{len(scores):,} examples scored by {_count(len(scores.seeds), 'seed')} over "
+        f"{_count(len(scores.epochs), 'epoch')}: half score below {middle:.3g} bits, nine tenths below "
+        f"{upper:.3g}, of {scores.largest:.3g} possible."
+    )
+
+
+def _lists(scores: Scores, signals: Signals | None) -> list[Table]:
+    order = np.argsort(-scores.values, kind="stable")[:MOST_ROWS]
+    columns = ["example", "score, bits"]
+    cells: list[list[object]] = [scores.ids[order].tolist(), np.round(scores.values[order], 4).tolist()]
+    if scores.stderr is not None:
+        columns.append("standard error")
+        cells.append(np.round(scores.stderr[order], 4).tolist())
+    if scores.labels is not None:
+        columns.append("label")
+        cells.append([class_name(scores, int(label)) for label in scores.labels[order]])
+    if signals is not None:
+        columns.append("ensemble says")
+        cells.append([class_name(scores, int(label)) for label in signals.predicted[order]])
+    rows = tuple(zip(*cells, strict=True))
+    tables = [Table(f"The {len(order)} most confusing examples", tuple(columns), rows)]
+    if signals is not None and signals.labels is not None:
+        doubted = suspects(signals, MOST_SUSPECTS)
+        if doubted:
+            tables.append(suspect_table(doubted, scores))
+    return tables
+
+
+def _cut(signals: Signals, rows: NDArray[np.int64]) -> Signals:
+    names = ["ids", "predicted", "correct_seeds", "correct_ensemble", "label_probability"]
+    names += ["other", "other_probability", "labels"]
+    cut: dict[str, Any] = {
+        name: None if getattr(signals, name) is None else getattr(signals, name)[..., rows] for name in names
+    }
+    difficulties = {name: column[rows] for name, column in signals.difficulties.items()}
+    return dataclasses.replace(signals, difficulties=difficulties, **cut)
+
+
+def _warnings(scores: Scores) -> tuple[str, ...]:
+    found = []
+    if len(scores.seeds) < 2:
+        found.append("One seed only: the score cannot see where seeds disagree, and has no error over seeds.")
+    if len(scores.epochs) < 5:
+        found.append(
+            f"{_count(len(scores.epochs), 'epoch')} only: the paper finds scores unsteady with few epochs."
+        )
+    return tuple(found)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _percent(item: Estimate, decimals: int = 1) -> str:
+    low, high = 100 * item.low, 100 * item.high
+    return f"{100 * item.value:.{decimals}f} % [{low:.{decimals}f}, {high:.{decimals}f}]"
+
+
+def _number(item: Estimate) -> str:
+    return f"{item.value:.2f} [{item.low:.2f}, {item.high:.2f}]"

@@ -1,0 +1,126 @@
+"""Transfer, ablation and comparison as parts of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hardpan.confusion import pictures
+from hardpan.confusion.ablation import Ablation
+from hardpan.confusion.models import ConfusedModels
+from hardpan.confusion.predictors import Predictors
+from hardpan.confusion.transfers import TargetErrors, Transfer
+from hardpan.records import Estimate, Section, Table
+
+
+def transfer_section(found: Sequence[Transfer], targets: TargetErrors | None = None) -> Section:
+    """Does what confuses one model confuse others? Pairs of models; errors of all by band of the first's scores."""
+    sentences = [
+        f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ {_number(item.tau)} "
+        f"and Pearson's ρ {_number(item.rho)}; {100 * item.below.value:.1f} % "
+        f"[{100 * item.below.low:.1f}, {100 * item.below.high:.1f}] that differ confuse {item.second} less."
+        for item in found[:6]
+    ]
+    rows = tuple(
+        (item.first, item.second, item.examples, _number(item.tau), _number(item.rho), _percent(item.below))
+        for item in found
+    )
+    columns = ("first", "second", "examples", "Kendall τ", "Pearson ρ", "below the diagonal")
+    charts = [pictures.joint(item) for item in found[:6]]
+    tables = [Table("Scores of two models on the same examples", columns, rows)]
+    if targets is not None:
+        title = f"Error of each model by band of {targets.scored_by}'s scores"
+        charts.append(pictures.error_by_band(targets.targets, title))
+        errors = tuple(
+            (name, _percent(item.error), _number(item.rho), _number(item.by_example), _percent(item.hardest_tenth))
+            for name, item in targets.targets.items()
+        )
+        names = ("model", "error", "ρ by band", "ρ by example", "errors in the hardest tenth")
+        tables.append(Table(title, names, errors))
+    return Section("Does confusion carry over?", tuple(sentences), {}, tuple(charts), tuple(tables))
+
+
+def ablation_section(found: Ablation) -> Section:
+    """How many seeds and epochs are enough."""
+    charts = [
+        chart
+        for seeds in sorted({item.seeds for item in found.variants})
+        for chart in pictures.variants(found, seeds)
+    ]
+    whole = found.variants[-1]
+    close = [item for item in found.variants if item.tau.value >= 0.95]
+    least = min(close, key=lambda item: item.seeds * len(item.epochs))
+    sentences = (
+        f"All {whole.seeds} seeds and {len(whole.epochs)} epochs give a mean score of {whole.mean:.3f} bits; "
+        f"{least.seeds} × {len(least.epochs)} are enough to rank the examples with Kendall's τ of 0.95 with them.",
+    )
+    rows = tuple(
+        (
+            item.seeds,
+            len(item.epochs),
+            round(item.mean, 4),
+            round(item.deviation, 4),
+            _number(item.tau),
+            _number(item.rho),
+            None if item.bands is None else _number(item.bands.rho),
+        )
+        for item in found.variants
+    )
+    columns = ("seeds", "epochs", "mean score", "deviation", "τ with all", "ρ with all", "ρ with error, by band")
+    table = Table("Scores from fewer seeds and epochs", columns, rows)
+    return Section("How many seeds and epochs?", sentences, {}, tuple(charts), (table,))
+
+
+def predictor_section(found: Predictors, models: ConfusedModels | None = None) -> Section:
+    """The confusion score beside other difficulty scores, and, with several models, confusion against accuracy."""
+    ours = (
+        found.row("confusion score") if any(row.name == "confusion score" for row in found.rows) else found.rows[0]
+    )
+    best = found.rows[0]
+    free = next((row for row in found.rows if not row.uses_labels), best)
+    sentences = [
+        f"The confusion score foretells errors of {found.target or 'the model'} with AUROC {_number(ours.auroc)}; "
+        f"of the scores that need no labels, {free.name} does best with {_number(free.auroc)}.",
+    ]
+    rows = tuple(
+        (
+            row.name,
+            "yes" if row.uses_labels else "no",
+            *(_number(item) for item in (row.by_band, row.by_example, row.auroc, row.aupr, row.aurc)),
+            _number(row.auroc_lead),
+            row.meaning,
+        )
+        for row in found.rows
+    )
+    columns = (
+        "score",
+        "needs labels",
+        "ρ by band",
+        "ρ by example",
+        "AUROC",
+        "AUPR",
+        "AURC",
+        "AUROC behind ours",
+        "what",
+    )
+    title = (
+        f"Difficulty scores as predictors of errors, {found.examples:,} examples, error {_percent(found.error)}; "
+        f"AURC: {found.best_aurc:.4f} is the best there can be, {found.chance_aurc:.4f} chance"
+    )
+    charts, tables = [pictures.predictors(found)], [Table(title, columns, rows)]
+    if models is not None:
+        charts.append(pictures.confused(models))
+        sentences.append(
+            f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
+            f"{_number(models.rho)} (the interval redraws examples, not models)."
+        )
+        cells = tuple((item.name, _number(item.mean_confusion), _percent(item.accuracy)) for item in models.models)
+        tables.append(Table("Mean confusion and accuracy", ("model", "mean confusion, bits", "accuracy"), cells))
+    return Section("Does it foretell errors?", tuple(sentences), {}, tuple(charts), tuple(tables))
+
+
+def _number(item: Estimate) -> str:
+    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"
+
+
+def _percent(item: Estimate) -> str:
+    return f"{100 * item.value:.1f} % [{100 * item.low:.1f}, {100 * item.high:.1f}]"

@@ -1,0 +1,222 @@
+"""What else predictions say of an example, in one pass: other difficulty scores, answers, doubts of labels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.confusion.entropy import Floats, entropies
+from hardpan.confusion.sources import Epochs, Part, Progress, read
+from hardpan.errors import InputError
+from hardpan.records import record
+
+_SMALLEST = 2.0**-24  # half precision holds nothing smaller, so a logarithm of less would only be of rounding
+
+DIFFICULTIES = {
+    "confusion score": "entropy of the seeds' mean, mean over epochs",
+    "ensemble entropy": "entropy of the seeds' mean at the last epoch",
+    "single-model entropy": "entropy of the first seed at the last epoch",
+    "max-probability": "1 − largest probability, first seed, last epoch",
+    "margin": "1 − (largest − second largest probability), first seed, last epoch",
+    "disagreement": "share of seeds that differ from the ensemble's answer, last epoch",
+    "mutual information": "entropy of the seeds' mean − mean of their entropies, last epoch",
+    "AUM": "− mean over seeds and epochs of log p(label) − log p(best other class)",
+    "forgetting": "how often right became wrong from epoch to epoch, mean over seeds; never right counts as all",
+    "cartography confidence": "1 − mean probability of the label over seeds and epochs",
+    "cartography variability": "deviation of the label's probability over epochs, mean over seeds",
+}
+NEED_LABELS = ("AUM", "forgetting", "cartography confidence", "cartography variability")
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Signals:
+    """What predictions say of each example, apart from how to use it.
+
+    Attributes:
+        ids: (N,) ids.
+        difficulties: (N,) numbers by name, higher for harder; those in ``NEED_LABELS`` only where labels are known.
+        predicted: (N,) the ensemble's answer at the last epoch.
+        correct_seeds: (S, N) whether each seed is right at the last epoch, or None without labels.
+        correct_ensemble: (N,) whether the ensemble is right at the last epoch, or None without labels.
+        label_probability: (N,) mean probability of the given label over seeds and epochs, or None without labels.
+        other: (N,) the class with the highest mean probability among all but the given label (among all, without).
+        other_probability: (N,) its mean probability.
+        labels: (N,) class numbers, or None.
+        seeds: numbers of the seeds.
+        epochs: numbers of the epochs.
+    """
+
+    ids: NDArray[np.str_]
+    difficulties: Mapping[str, NDArray[np.float64]]
+    predicted: NDArray[np.int64]
+    correct_seeds: NDArray[np.bool_] | None
+    correct_ensemble: NDArray[np.bool_] | None
+    label_probability: NDArray[np.float64] | None
+    other: NDArray[np.int64]
+    other_probability: NDArray[np.float64]
+    labels: NDArray[np.int64] | None
+    seeds: tuple[int, ...]
+    epochs: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def correct(self, of: str = "ensemble") -> NDArray[np.bool_]:
+        """Right or wrong at the last epoch: of the "ensemble" (N,), or of all "seeds" (S, N)."""
+        if of not in ("ensemble", "seeds"):
+            raise InputError(f"of must be 'ensemble' or 'seeds'; got {of!r}")
+        found = self.correct_seeds if of == "seeds" else self.correct_ensemble
+        if found is None:
+            raise InputError("labels are not known: give labels, or predictions that were recorded with them")
+        return found
+
+
+def signals(
+    probs: Any,
+    epochs: Epochs = "all",
+    seeds: Sequence[int] | None = None,
+    *,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    block: int | None = None,
+    compiled: bool | None = None,
+    backend: str = "threads",
+    workers: int | None = None,
+    address: str = "",
+    progress: Progress | None = None,
+) -> Signals:
+    """Compute other difficulty scores, answers and doubts of labels in one pass over the predictions.
+
+    Args:
+        probs: as for :func:`hardpan.confusion.scores`, as are the other arguments.
+        epochs: which epochs.
+        seeds: which seeds.
+        ids: (N,) ids for an array.
+        labels: (N,) class numbers; those of the store where None.
+        block: examples at a time.
+        compiled: whether entropies come from the kernel.
+        backend: where the blocks run.
+        workers: how many at once.
+        address: of a cluster.
+        progress: told the fraction done.
+
+    Sources: Pleiss et al. (2020) for AUM (with log-probabilities, whose differences are those of the logits);
+    Toneva et al. (2019) for forgetting; Swayamdipta et al. (2020) for cartography.
+
+    Example:
+        >>> import numpy as np
+        >>> found = signals(np.array([[0.9, 0.1], [0.4, 0.6]]), labels=[0, 0])
+        >>> found.difficulties["max-probability"].round(6).tolist(), found.correct().tolist()
+        ([0.1, 0.4], [True, False])
+    """
+    source = read(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
+    piece = functools.partial(_signalled, labels=source.labels, compiled=compiled)
+    found = source.map(piece, block=block, backend=backend, workers=workers, address=address, progress=progress)
+    columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
+    difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
+    known = source.labels is not None
+    return Signals(
+        ids=source.ids,
+        difficulties=difficulties,
+        predicted=columns["predicted"],
+        correct_seeds=columns["correct_seeds"] if known else None,
+        correct_ensemble=columns["correct_ensemble"] if known else None,
+        label_probability=columns["label_probability"] if known else None,
+        other=columns["other"],
+        other_probability=columns["other_probability"],
+        labels=source.labels,
+        seeds=source.seeds,
+        epochs=source.epochs,
+    )
+
+
+def _signalled(part: Part, *, labels: NDArray[np.int64] | None, compiled: bool | None) -> dict[str, NDArray[Any]]:
+    epochs = len(part.epochs)
+    own = None if labels is None else labels[part.first_row : part.first_row + len(part)]
+    walk = _Walk(len(part.seeds), len(part))
+    total = np.zeros(len(part))
+    last_entropy = np.zeros(len(part))
+    mean = np.zeros(0)
+    probs = np.zeros(0)
+    for t in range(epochs):
+        last_entropy = entropies(part, t, compiled=compiled)
+        total += last_entropy
+        probs = part.probabilities(t, np.float32)
+        over_seeds = probs.mean(axis=0)
+        mean = over_seeds.astype(np.float64) if t == 0 else mean + over_seeds
+        if own is not None:
+            walk.step(probs, own)
+    mean /= epochs
+    found: dict[str, NDArray[Any]] = {"confusion score": total / epochs, "ensemble entropy": last_entropy}
+    found |= _last(part, probs, last_entropy, compiled)
+    rows = np.arange(len(part))
+    if own is not None:
+        found |= walk.end(epochs)
+        found["correct_seeds"] = probs.argmax(axis=-1) == own
+        found["correct_ensemble"] = found["predicted"] == own
+        found["label_probability"] = mean[rows, own]
+        mean[rows, own] = -1.0
+    found["other"] = mean.argmax(axis=-1)
+    found["other_probability"] = mean[rows, found["other"]]
+    return found
+
+
+def _last(part: Part, probs: NDArray[Any], entropy: Floats, compiled: bool | None) -> dict[str, NDArray[Any]]:
+    """What the last epoch alone tells."""
+    last, seeds = len(part.epochs) - 1, len(part.seeds)
+    alone = np.stack([entropies(part, last, [seed], compiled) for seed in range(seeds)])
+    two = np.partition(probs[0], -2, axis=-1)[:, -2:].astype(np.float64)
+    answer = probs.mean(axis=0).argmax(axis=-1)
+    found = {
+        "single-model entropy": alone[0],
+        "max-probability": 1.0 - two[:, 1],
+        "margin": 1.0 - (two[:, 1] - two[:, 0]),
+        "predicted": answer,
+    }
+    if seeds > 1:
+        found["disagreement"] = (probs.argmax(axis=-1) != answer).mean(axis=0)
+        found["mutual information"] = np.maximum(entropy - alone.mean(axis=0), 0.0)
+    return found
+
+
+class _Walk:
+    """What labels and training tell together, gathered from epoch to epoch."""
+
+    def __init__(self, seeds: int, rows: int) -> None:
+        self.margin = np.zeros(rows)
+        self.forgotten = np.zeros((seeds, rows))
+        self.ever = np.zeros((seeds, rows), dtype=bool)
+        self.before = np.zeros((seeds, rows), dtype=bool)
+        self.sum = np.zeros((seeds, rows))
+        self.squares = np.zeros((seeds, rows))
+
+    def step(self, probs: NDArray[Any], labels: NDArray[np.int64]) -> None:
+        rows = np.arange(len(labels))
+        own = probs[:, rows, labels].astype(np.float64)
+        right = probs.argmax(axis=-1) == labels
+        others = probs.copy()
+        others[:, rows, labels] = 0.0
+        best = others.max(axis=-1).astype(np.float64)
+        gap = np.log(np.maximum(own, _SMALLEST)) - np.log(np.maximum(best, _SMALLEST))
+        self.margin += gap.mean(axis=0)
+        self.forgotten += self.before & ~right
+        self.ever |= right
+        self.before = right
+        self.sum += own
+        self.squares += own**2
+
+    def end(self, epochs: int) -> dict[str, Floats]:
+        mean = self.sum / epochs
+        variance = np.maximum(self.squares / epochs - mean**2, 0.0)
+        return {
+            "AUM": -self.margin / epochs,
+            "forgetting": np.where(self.ever, self.forgotten, float(epochs)).mean(axis=0),
+            "cartography confidence": 1.0 - mean.mean(axis=0),
+            "cartography variability": np.sqrt(variance).mean(axis=0),
+        }

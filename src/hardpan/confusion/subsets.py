@@ -1,0 +1,224 @@
+"""Hard subsets: chosen by threshold, quantile or count, kept as a manifest that is checked wherever it is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan import records
+from hardpan.confusion.sources import check_labels
+from hardpan.errors import InputError
+from hardpan.records import array_hash, record
+
+if TYPE_CHECKING:
+    from hardpan.confusion.scoring import Scores
+
+VERSION = 1
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Subset:
+    """The ids of some examples, and how they were chosen: the manifest that commands take as ``--subset``.
+
+    Attributes:
+        ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
+        ids_sha256: names the ids; a manifest edited by hand is refused.
+        scores_sha256: names the scores it was cut from (ids and values).
+        rule: "threshold", "quantile" or "count".
+        value: of the rule.
+        threshold: the lowest score inside (the highest where ``easiest``).
+        balanced: whether each class gives its share.
+        easiest: whether it holds the least confusing examples.
+        examples: how many it was cut from.
+        per_class: how many of each class, where labels are known.
+        seeds: of the scores.
+        epochs: of the scores.
+        base: of the scores.
+        source: what was scored.
+        version: of the manifest's form.
+    """
+
+    ids: NDArray[np.str_]
+    ids_sha256: str
+    scores_sha256: str
+    rule: str
+    value: float
+    threshold: float
+    balanced: bool
+    easiest: bool
+    examples: int
+    per_class: Mapping[str, int]
+    seeds: tuple[int, ...]
+    epochs: tuple[int, ...]
+    base: float
+    source: str
+    version: int = VERSION
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        kind = "easiest" if self.easiest else "hardest"
+        cut = f"{self.rule} {self.value:g}{', balanced' if self.balanced else ''}"
+        return (
+            f"Subset({len(self):,} {kind} of {self.examples:,} examples, {cut}, scores {self.scores_sha256[:12]})"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the manifest as JSON (many ids in an npz beside it)."""
+        return records.save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Subset:
+        """Read a manifest; same as :func:`load_subset`."""
+        return load_subset(path)
+
+    def check(self, scores: Scores) -> None:
+        """Refuse scores that are not those that the subset was cut from."""
+        if scores.sha256 != self.scores_sha256:
+            raise InputError(
+                f"subset: was cut from scores {self.scores_sha256[:12]}, and these are {scores.sha256[:12]}; "
+                "cut it again, or give the scores it came from"
+            )
+
+    def rows(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """Row numbers of the subset's examples among ``ids``, in the order of the subset.
+
+        Args:
+            ids: (N,) ids of a dataset or store; every id of the subset must be among them.
+        """
+        names = np.asarray(ids, dtype=np.str_)
+        order = np.argsort(names, kind="stable")
+        place = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
+        rows = order[place] if len(names) else np.zeros(len(self), dtype=np.int64)
+        missing = self.ids[names[rows] != self.ids] if len(names) else self.ids
+        if len(missing):
+            raise InputError(
+                f"subset: {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} given "
+                f"(first {missing[0]}); give the data or predictions that it was cut from"
+            )
+        return rows.astype(np.int64)
+
+
+def subset(
+    scores: Scores,
+    *,
+    threshold: float | None = None,
+    quantile: float | None = None,
+    count: int | None = None,
+    balanced: bool = False,
+    easiest: bool = False,
+    labels: ArrayLike | None = None,
+) -> Subset:
+    """Cut a hard subset from confusion scores; exactly one of threshold, quantile and count says how.
+
+    Args:
+        scores: of all examples.
+        threshold: take scores of at least this (at most, where ``easiest``).
+        quantile: take scores from this quantile on: 0.9 gives the most confusing tenth.
+        count: take so many, the most confusing first; equal scores in the order of the ids.
+        balanced: take from each class by itself: the same quantile of each, or an equal count (count must divide
+            by the number of classes). A threshold cannot be balanced.
+        easiest: take from the other end; quantile 0.9 then gives the least confusing tenth.
+        labels: (N,) class numbers for ``balanced``; those of the scores where None.
+
+    Example:
+        >>> import numpy as np
+        >>> from hardpan import confusion
+        >>> probs = np.array([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0], [0.6, 0.4]])
+        >>> hard = subset(confusion.scores(probs, ids=["a", "b", "c", "d"]), count=2)
+        >>> hard.ids.tolist(), hard.rows(["d", "c", "b", "a"]).tolist()
+        (['a', 'd'], [3, 0])
+    """
+    rules = {"threshold": threshold, "quantile": quantile, "count": count}
+    given = {name: value for name, value in rules.items() if value is not None}
+    if len(given) != 1:
+        raise InputError(f"give exactly one of threshold, quantile and count; got {', '.join(given) or 'none'}")
+    rule, value = next(iter(given.items()))
+    classes = scores.labels if labels is None else check_labels(labels, len(scores), scores.n_classes)
+    if balanced and classes is None:
+        raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
+    # Most confusing first; ties go by id, so that the order of the rows does not matter.
+    hardness = -scores.values if easiest else scores.values
+    order = np.lexsort((scores.ids, -hardness))
+    pools = [order] if not balanced or classes is None else _by_class(order, classes, rule)
+    kept = np.concatenate([pool[: _size(hardness[pool], rule, value, easiest, len(pools))] for pool in pools])
+    if not len(kept):
+        raise InputError(
+            f"no score is {'at most' if easiest else 'at least'} {value:g}; scores lie in "
+            f"{scores.values.min():.4g} to {scores.values.max():.4g}"
+        )
+    kept = kept[np.lexsort((scores.ids[kept], -hardness[kept]))]
+    ids = scores.ids[kept]
+    return Subset(
+        ids=ids,
+        ids_sha256=_ids_hash(ids),
+        scores_sha256=scores.sha256,
+        rule=rule,
+        value=float(value),
+        threshold=float(scores.values[kept[-1]]),
+        balanced=balanced,
+        easiest=easiest,
+        examples=len(scores),
+        per_class={} if classes is None else _counts(classes[kept], scores),
+        seeds=scores.seeds,
+        epochs=scores.epochs,
+        base=scores.base,
+        source=scores.source,
+    )
+
+
+def load_subset(path: str | os.PathLike[str]) -> Subset:
+    """Read a manifest and check that it is whole."""
+    found: Any = records.load(path)
+    if not isinstance(found, Subset):
+        raise InputError(f"{path}: is a {type(found).__name__}, not a Subset; give what `confusion subset` wrote")
+    if found.version != VERSION:
+        raise InputError(f"{path}: is version {found.version} of a subset's manifest; this hardpan reads {VERSION}")
+    # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
+    if not isinstance(found.ids, np.ndarray) or _ids_hash(found.ids) != found.ids_sha256:
+        raise InputError(f"{path}: the ids are not those that were chosen; the manifest was changed: cut it again")
+    return found
+
+
+def _by_class(order: NDArray[np.int64], classes: NDArray[np.int64], rule: str) -> list[NDArray[np.int64]]:
+    if rule == "threshold":
+        raise InputError("a threshold cannot be balanced: it decides how many of each class; use quantile or count")
+    return [order[classes[order] == label] for label in np.unique(classes)]
+
+
+def _size(hardness: NDArray[np.float64], rule: str, value: float, easiest: bool, pools: int) -> int:
+    """How many of a pool, sorted most confusing first, are taken."""
+    n = len(hardness)
+    if rule == "threshold":
+        if not np.isfinite(value):
+            raise InputError(f"threshold must be a finite number; got {value!r}")
+        return int(np.count_nonzero(hardness >= (-value if easiest else value)))
+    if rule == "quantile":
+        if not 0.0 <= value < 1.0:
+            raise InputError(f"quantile must lie in 0 ≤ q < 1, such as 0.9 for the hardest tenth; got {value!r}")
+        return max(1, round((1.0 - value) * n))
+    if isinstance(value, bool) or value != int(value) or value < 1:
+        raise InputError(f"count must be a whole number of at least 1; got {value!r}")
+    if value % pools:
+        raise InputError(f"count must divide by the {pools} classes for a balanced subset; got {value:g}")
+    if value // pools > n:
+        raise InputError(f"count must be at most {n * pools:,} here; got {value:g}")
+    return int(value) // pools
+
+
+def _counts(classes: NDArray[np.int64], scores: Scores) -> dict[str, int]:
+    numbers = np.bincount(classes, minlength=scores.n_classes)
+    names = scores.class_names or tuple(map(str, range(scores.n_classes)))
+    return {name: int(number) for name, number in zip(names, numbers, strict=True)}
+
+
+def _ids_hash(ids: NDArray[np.str_]) -> str:
+    return array_hash(np.asarray(ids, dtype=np.str_))

@@ -1,0 +1,275 @@
+"""Drawings for confusion scores.
+
+Rows by drawing (fractions throughout, scores in bits):
+
+- ``distribution``: low, high, count, group. Options: x_title, log (counts on a logarithmic axis).
+- ``threshold``: low, high, count, wrong (or None), above, wrong_above: a histogram with a slider for the threshold.
+  Options: x_title, start (where the slider begins), total, wrong.
+- ``error_by_band``: x, low, high, value, error_low, error_high, count, group. Options: x_title, y_title.
+- ``joint``: x_low, x_high, y_low, y_high, count: a two-dimensional histogram. Options: x_title, y_title, top.
+- ``confused``: name, x, x_low, x_high, y, y_low, y_high (mean confusion and accuracy). Options: x_title, y_title.
+- ``dots``: name, value, low, high, role (a colour of the palette: "ceiling", "floor", "muted"). Options: x_title.
+
+``gallery`` is drawn by the page itself: rows of group, place (in the sheet), score, shown and the story of an
+example; options sprite (the sheet), columns, count, aspect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import altair as alt
+
+from hardpan.records import Chart
+from hardpan.report.lines import DASHES, SERIES
+from hardpan.report.palette import LIGHT
+
+GALLERY = "gallery"
+_PERCENT = "format(datum.value, '.3~%')"
+_MOST_WITH_BARS = 3
+_EMPTY = 0.7  # where a bar of counts begins on a logarithmic axis
+
+
+def distribution(chart: Chart) -> alt.TopLevelMixin:
+    """How many examples have which score: steps, one line a group."""
+    log = bool(chart.options.get("log"))
+    groups = _groups(chart)
+    rows = []
+    for row in chart.rows:
+        shown = dict(row) | {"range": _range(row), "height": row["count"]}
+        if log:
+            shown["height"] = max(row["count"], _EMPTY)
+        rows.append(shown)
+    # A step line ends where its last cell begins; the other end of that cell closes it.
+    for group in groups:
+        last = [row for row in rows if row["group"] == group][-1]
+        rows.append(last | {"low": last["high"]})
+    scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False) if log else alt.Scale(zero=True)
+    title = "examples (logarithmic axis)" if log else "examples"
+    x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
+    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(format="~s", tickCount=6))
+    colour, dash = _look(groups)
+    base = alt.Chart(_data(rows)).encode(x=x, y=y)
+    tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
+    line = base.mark_line(interpolate="step-after", strokeWidth=2).encode(color=colour, strokeDash=dash)
+    spot = base.mark_point(size=120, opacity=0, filled=True, color=LIGHT.floor).encode(tooltip=tips)
+    return alt.layer(line, spot).properties(height=300)
+
+
+def threshold(chart: Chart) -> alt.TopLevelMixin:
+    """A histogram whose bars above the threshold are marked; a slider moves it, a line says what it cuts off."""
+    rows = [dict(row) | {"height": max(row["count"], _EMPTY), "range": _range(row)} for row in chart.rows]
+    total, wrong = int(chart.options.get("total", 1)), chart.options.get("wrong")
+    low, high = (rows[0]["low"], rows[-1]["low"]) if rows else (0.0, 1.0)
+    step = rows[0]["high"] - rows[0]["low"] if rows else 1.0
+    slider = alt.binding_range(min=low, max=high, step=step, name="Hard from (bits) ")
+    chosen = alt.param(name="threshold", value=_nearest(rows, float(chart.options.get("start", 0.0))), bind=slider)
+    said = (
+        f"'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',') + ' examples ('"
+        f" + format(datum.above / {total}, '.1%') + ')'"
+    )
+    if wrong:
+        said += f" + ', with ' + format(datum.wrong_above / {int(wrong)}, '.0%') + ' of the errors'"
+    x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
+    scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False)
+    y = alt.Y("height:Q", title="examples (logarithmic axis)", scale=scale, axis=alt.Axis(format="~s", tickCount=6))
+    tips = [alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", title="examples", format=",")]
+    tips.append(alt.Tooltip("above:Q", title="from here on", format=","))
+    colour = alt.condition("datum.low >= threshold - 1e-9", alt.value(LIGHT.ceiling), alt.value(LIGHT.floor))
+    base = alt.Chart(_data(rows))
+    marked = base.transform_filter("abs(datum.low - threshold) < 1e-6").transform_calculate(said=said)
+    text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 13, "color": LIGHT.ink}
+    bars = base.mark_bar(stroke=LIGHT.paper, strokeWidth=0.5).encode(
+        x=x, x2="high:Q", y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
+    )
+    words = marked.mark_text(**text).encode(x=alt.value(2), y=alt.value(-8), text="said:N")
+    return alt.layer(bars, words).add_params(chosen).properties(height=280)
+
+
+def error_by_band(chart: Chart) -> alt.TopLevelMixin:
+    """Error against the score, a point a band; intervals as bars, or, with many lines, on hover only."""
+    groups = _groups(chart)
+    rows = [dict(row) | {"range": _range(row), "shown": _error(row)} for row in chart.rows]
+    x = alt.X("x:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
+    title = str(chart.options.get("y_title", "error"))
+    axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=axis)
+
+    colour, dash = _look(groups)
+    tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("shown:N", title="error")]
+    tips.append(alt.Tooltip("count:Q", title="examples", format=","))
+    base = alt.Chart(_data(rows)).encode(x=x, color=colour, tooltip=tips)
+    layers = [base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash)]
+    if len(groups) <= _MOST_WITH_BARS:
+        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(y=y("error_low"), y2="error_high:Q"))
+    layers.append(base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")))
+    return alt.layer(*layers).properties(height=320)
+
+
+def joint(chart: Chart) -> alt.TopLevelMixin:
+    """A two-dimensional histogram with logarithmic colours and the diagonal dashed."""
+    rows = [dict(row) for row in chart.rows]
+    top = float(chart.options.get("top", 1.0))
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x = alt.X("x_low:Q", title=_x_title(chart), scale=scale, axis=alt.Axis(format="~g"))
+    y = alt.Y("y_low:Q", title=str(chart.options.get("y_title", "")), scale=scale, axis=alt.Axis(format="~g"))
+    colour = alt.Color(
+        "count:Q",
+        scale=alt.Scale(type="log", scheme="viridis"),
+        legend=alt.Legend(title="examples", format="~s", tickCount=4, gradientLength=160),
+    )
+    tips = [
+        alt.Tooltip("x_low:Q", title=_x_title(chart), format=".3~f"),
+        alt.Tooltip("y_low:Q", title=str(chart.options.get("y_title", "")), format=".3~f"),
+        alt.Tooltip("count:Q", title="examples", format=","),
+    ]
+    cells = (
+        alt.Chart(_data(rows))
+        .mark_rect()
+        .encode(x=x, x2="x_high:Q", y=y, y2="y_high:Q", color=colour, tooltip=tips)
+    )
+    ends = alt.Chart(_data([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
+    line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
+    return alt.layer(cells, line).properties(height=380)
+
+
+def confused(chart: Chart) -> alt.TopLevelMixin:
+    """Accuracy against mean confusion, a cross a model, named."""
+    rows = [dict(row) for row in chart.rows]
+    spread = alt.Scale(zero=False, nice=True, padding=20)
+    axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title=_x_title(chart), scale=spread, axis=alt.Axis(format="~g", tickCount=6))
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title=str(chart.options.get("y_title", "accuracy")), scale=spread, axis=axis)
+
+    base = alt.Chart(_data(rows))
+    tips = [
+        alt.Tooltip("name:N", title="model"),
+        alt.Tooltip("x:Q", title="mean confusion", format=".3~f"),
+        alt.Tooltip("y:Q", title="accuracy", format=".2%"),
+    ]
+    name: dict[str, Any] = {"align": "left", "dx": 7, "dy": -8, "fontSize": 12, "color": LIGHT.ink}
+    return alt.layer(
+        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2="x_high:Q", y=y("y")),
+        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2="y_high:Q"),
+        base.mark_point(color=LIGHT.floor, size=60, filled=True, opacity=1).encode(
+            x=x("x"), y=y("y"), tooltip=tips
+        ),
+        base.mark_text(**name).encode(x=x("x"), y=y("y"), text="name:N"),
+    ).properties(height=320)
+
+
+_DOT_ROLES = {"ceiling": LIGHT.ceiling, "floor": LIGHT.floor, "muted": LIGHT.muted}
+
+
+def dots(chart: Chart) -> alt.TopLevelMixin:
+    """A dot with its interval a row, on an axis of plain numbers."""
+    rows = [dict(row) | {"key": f"{i}|{row['name']}", "shown": _plain(row)} for i, row in enumerate(chart.rows)]
+    named = alt.Axis(
+        labelExpr="slice(datum.label, indexof(datum.label, '|') + 1)",
+        labelLimit=190,
+        ticks=False,
+        domain=False,
+        grid=False,
+    )
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title=_x_title(chart), scale=alt.Scale(zero=False, padding=10))
+
+    domain = list(_DOT_ROLES)
+    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=domain, range=list(_DOT_ROLES.values())))
+    tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=_x_title(chart))]
+    base = alt.Chart(_data(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
+    return alt.layer(
+        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
+        base.mark_point(size=60, filled=True, opacity=1).encode(x=x("value"), color=colour),
+    ).properties(height=24 * max(1, len(rows)))
+
+
+KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
+    "distribution": distribution,
+    "threshold": threshold,
+    "error_by_band": error_by_band,
+    "joint": joint,
+    "confused": confused,
+    "dots": dots,
+}
+
+
+def tiles(chart: Chart) -> dict[str, Any]:
+    """A gallery as the page's template reads it: groups of pictures, each with its place in the sheet and story."""
+    columns, count = int(chart.options["columns"]), int(chart.options["count"])
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in chart.rows:
+        place = int(row["place"])
+        hidden = ("group", "place", "score", "shown")
+        story = {"score": row["shown"], **{name: value for name, value in row.items() if name not in hidden}}
+        told = ", ".join(f"{name} {value}" for name, value in story.items() if name != "id")
+        tile = {
+            "left": place % columns,
+            "top": place // columns,
+            "score": row["score"],
+            "story": story,
+            "told": told,
+        }
+        label, answer = row.get("label"), row.get("ensemble says")
+        tile["note"] = f"{row['score']:.2f}" if answer in (None, label) else f"{row['score']:.2f} {answer}?"
+        groups.setdefault(str(row["group"]), []).append(tile)
+    return {
+        "title": chart.title,
+        "description": chart.description,
+        "sprite": chart.options["sprite"],
+        "columns": columns,
+        "lines": -(-count // columns),
+        "aspect": f"{float(chart.options['aspect']):.4f}",
+        "groups": groups,
+    }
+
+
+def _groups(chart: Chart) -> list[str]:
+    return list(dict.fromkeys(str(row["group"]) for row in chart.rows))
+
+
+def _look(groups: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
+    """Colours, then dashes, so that every line of a chart is told apart; a legend only where there are several."""
+    colours = [SERIES[i % len(SERIES)] for i in range(len(groups))]
+    dashes = [DASHES[i % len(DASHES)] for i in range(len(groups))]
+    legend = (
+        alt.Legend(title=None, orient="top", columns=3, labelLimit=200, symbolType="stroke", symbolStrokeWidth=3)
+        if len(groups) > 1
+        else None
+    )
+    return (
+        alt.Color("group:N", scale=alt.Scale(domain=groups, range=colours), legend=legend),
+        alt.StrokeDash("group:N", scale=alt.Scale(domain=groups, range=dashes), legend=legend),
+    )
+
+
+def _nearest(rows: list[dict[str, Any]], value: float) -> float:
+    return float(min((row["low"] for row in rows), key=lambda low: abs(low - value), default=value))
+
+
+def _x_title(chart: Chart) -> str:
+    return " ".join(str(chart.options.get("x_title", "confusion score (bits)")).split())
+
+
+def _range(row: Any) -> str:
+    return f"{row['low']:.3g} to {row['high']:.3g}"
+
+
+def _error(row: Any) -> str:
+    return f"{100 * row['value']:.1f} [{100 * row['error_low']:.1f}, {100 * row['error_high']:.1f}] %"
+
+
+def _plain(row: Any) -> str:
+    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+
+
+def _data(rows: list[dict[str, Any]]) -> alt.Data:
+    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
