@@ -50,8 +50,12 @@ def seeded_mean(seed: int) -> Any:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_back_end_gives_the_same_bits_in_the_order_of_the_pieces(backend, where):
     told: list[tuple[str, float]] = []
+    saved: dict[int, float] = {}
     function = seeded_mean(3)
-    found = map_pieces(function, range(23), progress=lambda *said: told.append(said), **where(backend))
+    found = map_pieces(
+        function, range(23), progress=lambda *said: told.append(said), each=saved.__setitem__, **where(backend)
+    )
+    assert [saved[i] for i in range(23)] == found
     assert found == [function(i) for i in range(23)]
     assert [fraction for _, fraction in told] == [(k + 1) / 23 for k in range(23)]
     assert told[-1] == ("23 of 23 pieces", 1.0)

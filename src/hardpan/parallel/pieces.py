@@ -39,6 +39,7 @@ def map_pieces(
     workers: int | None = None,
     address: str = "",
     progress: Callable[[str, float], None] | None = None,
+    each: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
     """Give ``[function(piece) for piece in pieces]``, computed wherever ``backend`` says.
 
@@ -54,6 +55,8 @@ def map_pieces(
         address: of a running cluster, ``tcp://host:8786`` for Dask, ``host:6379`` for Ray; without one a cluster
             of this machine's cores is started for the call.
         progress: told after every piece, in the caller's thread: a step and the fraction done.
+        each: given the number and the result of every piece as it ends, in the caller's thread: the place to save
+            it, so that a caller who is killed loses only the pieces under way.
 
     Returns:
         The results in the order of the pieces.
@@ -82,6 +85,8 @@ def map_pieces(
             if outcome.error is not None:
                 raise outcome.error
             found[outcome.index] = outcome.value
+            if each is not None:
+                each(outcome.index, outcome.value)
             if progress is not None:
                 progress(f"{len(found)} of {len(given)} pieces", len(found) / len(given))
     return [found[index] for index in range(len(given))]

@@ -81,7 +81,7 @@ def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 
     if _FACTORY.fullmatch(name):
         return _from_factory(name, tuple(input_shape), n_classes, seed, options)
     make = _maker(name)
-    _check_options(name, make, options)
+    _check_options(name, options)
     with torch.device("meta"):
         model = make(shape, n_classes, **options)
     with torch.no_grad():
@@ -114,13 +114,26 @@ def _maker(name: str) -> _Make:
     raise InputError(f"model {name!r} is not known; give one of {', '.join(_MAKERS)}, or module:factory")
 
 
-def _check_options(name: str, make: _Make, options: dict[str, Any]) -> None:
+def option_names(name: str) -> tuple[str, ...]:
+    """The options that :func:`build` takes for a classifier; none are known of a ``module:factory``.
+
+    Example:
+        >>> option_names("vgg16")
+        ('dropout', 'width')
+    """
+    if _FACTORY.fullmatch(name):
+        return ()
+    make = _maker(name)
     fixed = set(make.keywords) if isinstance(make, partial) else set()
-    known = [
+    return tuple(
         option.name
         for option in inspect.signature(make).parameters.values()
         if option.kind is option.KEYWORD_ONLY and option.name not in fixed
-    ]
+    )
+
+
+def _check_options(name: str, options: dict[str, Any]) -> None:
+    known = option_names(name)
     for option in options:
         if option not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has none"
