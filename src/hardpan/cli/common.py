@@ -48,6 +48,21 @@ def floats(option: str, text: str) -> tuple[float, ...]:
         ) from None
 
 
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Read a comma-separated list of whole numbers, such as ``500,2000``.
+
+    Example:
+        >>> whole_numbers("--sizes", "500, 2000")
+        (500, 2000)
+    """
+    try:
+        return tuple(int(piece) for piece in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"{option} must be whole numbers with commas between them, such as 500,2000; got {text!r}"
+        ) from None
+
+
 def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> None:
     """Print a result on stdout: its JSON alone, or what a person reads (without it, the record's repr)."""
     if as_json:

@@ -11,21 +11,29 @@ try:
 except ImportError as error:
     raise MissingExtra("torch", "torch") from error
 
+from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
 from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
 from hardpan.flows.files import load, save, weights_hash
 from hardpan.flows.fitting import fit, sweep
 from hardpan.flows.flow import Flow, FlowRecord, Samples
+from hardpan.flows.judging import Judged, judge
 
 __all__ = [
     "CLASS_WEIGHTS",
     "PRESETS",
+    "Benchmark",
     "Flow",
     "FlowConfig",
     "FlowRecord",
+    "Judged",
     "Samples",
+    "SynthesizeConfig",
     "fit",
+    "judge",
     "load",
+    "read_benchmark",
     "save",
     "sweep",
+    "synthesize",
     "weights_hash",
 ]

@@ -1,0 +1,221 @@
+"""Further commands of ``hardpan flow``: synthetic benchmarks of any difficulty, and classifiers judged on them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+
+from hardpan import records, store
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr, whole_numbers
+from hardpan.errors import InputError
+from hardpan.records import Provenance
+
+FlowPath = Annotated[
+    str, typer.Argument(metavar="FLOW", help="A folder of hardpan flow fit, or a flow that comes along by name.")
+]
+BayesError = Annotated[
+    float | None, typer.Option("--bayes-error", help="The Bayes error to draw at, 0..1; sets the temperature.")
+]
+Temperature = Annotated[float, typer.Option("--temperature", help="The temperature, where no error is given.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to the group ``flow``."""
+    app.command("synthesize")(synthesize)
+    app.command("judge")(judge)
+    app.command("curve")(curve)
+
+
+def synthesize(
+    flow: FlowPath,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the examples and manifest.json.")],
+    bayes_error: BayesError = None,
+    temperature: Temperature = 1.0,
+    n: Annotated[int, typer.Option("-n", help="How many examples, train and test together.")] = 70_000,
+    test_share: Annotated[float, typer.Option(help="Share of them that is the test set.")] = 1 / 7,
+    format: Annotated[
+        str, typer.Option(help="npz (float32: posteriors are exact), npz8, idx or png (8 bits).")
+    ] = "npz",
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Write a synthetic benchmark of a wanted difficulty, with the true posterior of every example.
+
+    Killed, it goes on where it was when it is started again.
+
+    Example: [bold]hardpan flow synthesize fashion-mnist --bayes-error 0.10 -n 70000 --out synthetic[/bold]
+    """
+    from hardpan import flows
+    from hardpan.report.files import check_writable
+
+    check_writable(out)
+    config = flows.SynthesizeConfig(bayes_error, temperature, n, test_share, seed, format)
+    with progress_on_stderr() as progress:
+        made = flows.synthesize(flows.load(flow), out, config, source=flow, progress=progress)
+    table = Table(title=f"Synthetic benchmark in {out}", title_justify="left", title_style="bold", box=None)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    table.show_header = False
+    table.add_row(
+        "Bayes error", f"{100 * made.bayes_error.value:.4g} % (exact, ± {100 * made.bayes_error.stderr:.1g})"
+    )
+    checked = f"{100 * made.observed.value:.4g} % by the best classifier on these examples: agrees"
+    table.add_row("Checked", checked)
+    table.add_row("Temperature", f"{made.temperature:.4g}")
+    table.add_row("Examples", f"{len(made.labels) - len(made.test):,} to train, {len(made.test):,} to test")
+    if made.rounding is not None:
+        table.add_row(
+            "8 bits cost", f"at most {100 * made.rounding.value:.2g} points ± {100 * made.rounding.stderr:.1g}"
+        )
+    table.add_row("Data", str(out / made.data))
+    table.add_row("Truth", str(out / "manifest.json"))
+    emit(_brief(made), json, table)
+
+
+def judge(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A benchmark of hardpan flow synthesize.")],
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="Probabilities of the test examples: a store, npy, or npz (key probs; ids by choice).",
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="What to call the classifier.")] = "",
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """Hold a classifier against the truth: exact excess risk, exact calibration error, difficulty of every example.
+
+    Example: [bold]hardpan flow judge synthetic predictions.npz --out judged[/bold]
+    """
+    from hardpan import flows
+    from hardpan.flows import judging
+    from hardpan.report import page
+    from hardpan.report.files import check_writable, write_together
+
+    if out is not None:
+        check_writable(out)
+    made = flows.read_benchmark(folder)
+    found = flows.judge(made, _test_probabilities(predictions, made))
+    shown = judging.section(found, name or predictions.stem)
+    if out is not None:
+        command = shlex.join(["hardpan", "flow", "judge", str(folder), str(predictions)])
+        text = page(
+            [shown],
+            title=f"{name or predictions.stem} against the truth",
+            headline=shown.sentences[0],
+            provenance=Provenance(command=command, hashes={"Flow, sha256": made.flow_sha256, **made.files}),
+        )
+        write_together(out, {"index.html": text, "report.json": records.dumps(records.to_json(found)) + "\n"})
+    table = Table(title=shown.sentences[0], title_justify="left", title_style="bold", box=None, show_header=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for label, item in shown.estimates.items():
+        table.add_row(label, f"{100 * item.value:.4g} % ± {100 * item.stderr:.1g}")
+    table.add_row("Log loss above the lowest", f"{found.divergence.value:.4g} nats ± {found.divergence.stderr:.1g}")
+    for warning in shown.warnings:
+        table.add_row("Note", warning)
+    if out is not None:
+        table.add_row("Page", str(out / "index.html"))
+    emit(found, json, table)
+
+
+def curve(
+    flow: FlowPath,
+    models: Annotated[str, typer.Option(help="Architectures, with commas between them.")] = "linear,mlp,convnet",
+    sizes: Annotated[str, typer.Option(help="Training-set sizes, with commas.")] = "500,2000,8000,32000",
+    bayes_error: BayesError = None,
+    temperature: Temperature = 1.0,
+    test: Annotated[int, typer.Option(help="How many test examples.")] = 10_000,
+    seeds: Annotated[int, typer.Option(help="Runs of each architecture at each size.")] = 1,
+    epochs: Annotated[int, typer.Option(help="Passes over the training set, at least.")] = 15,
+    steps: Annotated[int, typer.Option(help="Steps of training, at least.")] = 1000,
+    soft: Annotated[bool, typer.Option("--soft", help="Train on the exact posteriors as soft labels.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Learning curves against the known floor: how the error above it falls as training data grow.
+
+    With --out, finished trainings are kept, and a run that was stopped goes on.
+
+    Example: [bold]hardpan flow curve fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
+    """
+    from hardpan import flows
+    from hardpan.experiments import learning_curve
+    from hardpan.report import page
+    from hardpan.report.files import check_writable, write_together
+
+    if out is not None:
+        check_writable(out)
+    config = learning_curve.CurveConfig(
+        bayes_error,
+        temperature,
+        tuple(item.strip() for item in models.split(",") if item.strip()),
+        whole_numbers("--sizes", sizes),
+        test,
+        seeds,
+        epochs,
+        steps,
+        soft,
+        seed,
+        device,
+    )
+    with progress_on_stderr() as progress:
+        found = learning_curve.grow(flows.load(flow), config, name=flow, out=out, progress=progress)
+    shown = learning_curve.section(found)
+    if out is not None:
+        made = Provenance(
+            seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)}, command=f"hardpan flow curve {flow}"
+        )
+        text = page([shown], title=f"Learning curves on {flow}", headline=shown.sentences[0], provenance=made)
+        files = {"index.html": text, "config.json": records.dumps(records.to_json(config)) + "\n"}
+        write_together(out, files | {"report.json": records.dumps(records.to_json(found)) + "\n"})
+    table = Table(title=shown.sentences[0], title_justify="left", title_style="bold", box=None)
+    for column in ("architecture", "examples", "error", "above the floor"):
+        table.add_column(column)
+    for point in found.points:
+        above = f"{100 * point.excess.value:.3g} ± {100 * point.excess.stderr:.1g} points"
+        table.add_row(point.model, f"{point.n:,}", f"{100 * point.error.value:.4g} %", above)
+    for law in found.laws:
+        table.add_row(law.model, "power law", "", f"n^-{law.exponent.value:.2f} ± {law.exponent.stderr:.1g}")
+    if out is not None:
+        table.add_row("Page", "", "", str(out / "index.html"))
+    emit(found, json, table)
+
+
+def _brief(made: Any) -> Any:
+    """The manifest without its arrays, which are in the folder."""
+    import dataclasses
+
+    none = np.zeros(0)
+    empty: dict[str, Any] = {"ids": none.astype(str), "labels": none.astype(np.int64), "split": none.astype(str)}
+    return dataclasses.replace(made, **empty, posterior=np.zeros((0, len(made.class_names))))
+
+
+def _test_probabilities(path: Path, made: Any) -> NDArray[Any]:
+    """Probabilities of the test examples in the order of the benchmark; the mean over seeds, last epoch."""
+    held = store.open(path)
+    rows = made.test
+    if not held.epochs:
+        raise InputError(f"{path}: holds no epoch that every seed has; finish the recording first")
+    probs = np.mean([held.read(seed, held.epochs[-1]).astype(np.float64) for seed in held.seeds], axis=0)
+    if not str(held.ids[0]).startswith("row-"):
+        places = {str(name): row for row, name in enumerate(held.ids)}
+        missing = [str(name) for name in made.ids[rows] if str(name) not in places]
+        if missing:
+            raise InputError(
+                f"{path}: has no prediction for {len(missing):,} test examples, such as {missing[0]!r}"
+            )
+        return np.asarray(probs[[places[str(name)] for name in made.ids[rows]]])
+    if len(probs) == len(made.labels):
+        return np.asarray(probs[rows])
+    return np.asarray(probs)

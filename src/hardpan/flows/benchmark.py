@@ -1,0 +1,297 @@
+"""Synthetic benchmarks: any number of examples from a flow, at a wanted Bayes error, with every true posterior."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import records, stats
+from hardpan.errors import HardpanError, InputError
+from hardpan.flows import formats, rounding
+from hardpan.flows.files import weights_hash
+from hardpan.flows.flow import Flow
+from hardpan.records import Estimate, record
+
+MANIFEST = "manifest.json"
+PARTS = ".parts"
+BLOCK = 4096  # a multiple of the flow's own block, so that pieces drawn apart are the draw of the whole
+CHECK_CONFIDENCE = 0.9999
+
+Progress = Callable[[str, float], None]
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class SynthesizeConfig:
+    """Settings of ``hardpan flow synthesize``.
+
+    Attributes:
+        bayes_error: the wanted Bayes error, 0..1; None: the temperature is given.
+        temperature: the temperature, where no error is wanted.
+        n: how many examples, train and test together.
+        test_share: share of them that is the test set.
+        seed: of the draws.
+        format: one of ``npz`` (float32, where the posteriors are exact), ``npz8``, ``idx`` and ``png`` (8 bits).
+    """
+
+    bayes_error: float | None = None
+    temperature: float = 1.0
+    n: int = 70_000
+    test_share: float = 1 / 7
+    seed: int = 0
+    format: str = "npz"
+
+    def __post_init__(self) -> None:
+        if self.bayes_error is not None and not 0 < self.bayes_error < 1:
+            raise InputError(f"bayes_error must lie between 0 and 1; got {self.bayes_error!r}")
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 20:
+            raise InputError(f"n must be a whole number of at least 20; got {self.n!r}")
+        if not 0 < self.test_share < 1:
+            raise InputError(f"test_share must lie between 0 and 1; got {self.test_share!r}")
+        if self.format not in formats.FORMATS:
+            raise InputError(f"format must be one of {', '.join(formats.FORMATS)}; got {self.format!r}")
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Benchmark:
+    """The manifest of a synthetic benchmark.
+
+    Attributes:
+        config: the settings.
+        flow: name of the flow, and the dataset that it was fitted to.
+        flow_sha256: hash of its weights.
+        temperature: the temperature that was drawn at.
+        bayes_error: the exact Bayes error of the distribution that was drawn from.
+        observed: error of the Bayes-optimal classifier on these very examples.
+        rounding: how much the floor rises at most by rounding to 8 bits; None for float32 files.
+        class_names: the K names.
+        data: the file or folder of the examples, for ``hardpan.datasets.load``.
+        ids: (N,) ids of the examples as they are read from there.
+        labels: (N,) the classes that were drawn.
+        split: (N,) "train" or "test".
+        posterior: (N, K) the true p(y | x) of every example, before any rounding.
+        files: sha256 of every file, by name (of the list of them, for a folder of images).
+    """
+
+    config: SynthesizeConfig
+    flow: str
+    flow_sha256: str
+    temperature: float
+    bayes_error: Estimate
+    observed: Estimate
+    rounding: Estimate | None
+    class_names: tuple[str, ...]
+    data: str
+    ids: NDArray[np.str_]
+    labels: NDArray[np.int64]
+    split: NDArray[np.str_]
+    posterior: NDArray[np.float64]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def test(self) -> NDArray[np.int64]:
+        """Row numbers of the test set."""
+        return np.flatnonzero(self.split == "test")
+
+    @property
+    def floor(self) -> Estimate:
+        """The floor of the files: the exact one; for 8-bit files, that plus what rounding costs at most."""
+        if self.rounding is None:
+            return self.bayes_error
+        low, cost = self.bayes_error, self.rounding
+        return Estimate(
+            low.value + cost.value,
+            cost.stderr,
+            low.low,
+            low.high + cost.high,
+            method="exact Bayes error before rounding, and what rounding costs at most",
+            n=cost.n,
+        )
+
+
+def synthesize(
+    flow: Flow,
+    out: str | os.PathLike[str],
+    config: SynthesizeConfig | None = None,
+    *,
+    source: str = "",
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Benchmark:
+    """Draw a benchmark from a flow and write it, with its manifest, into a folder.
+
+    The temperature is the one whose exact Bayes error is the wanted one. As it is written, the Bayes-optimal
+    classifier is run on the examples: its error count must agree with the exact value (99.99 % Clopper–Pearson
+    interval), else nothing is kept. A run that is killed goes on where it was, to the same bytes.
+
+    Args:
+        flow: where the examples come from.
+        out: the folder; an unfinished benchmark of the same settings in it is finished, a finished one is read.
+        config: the settings.
+        source: name or folder of the flow, for the manifest and its hash.
+        progress: called with a step and the fraction done.
+        changes: settings to be changed in ``config``.
+
+    Returns:
+        The manifest.
+    """
+    config = dataclasses.replace(config or SynthesizeConfig(), **changes)
+    formats.check(config.format, flow.grey_levels)
+    folder = Path(out)
+    settings = dataclasses.asdict(config) | {"flow": _hash(flow, source)}
+    if (done := _finished(folder, settings)) is not None:
+        return done
+    temperature = config.temperature if config.bayes_error is None else flow.temperature_for(config.bayes_error)
+    exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
+    parts = _parts(folder, settings)
+    blocks = -(-config.n // BLOCK)
+    for number in range(blocks):
+        if progress:
+            progress(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / blocks)
+        _draw_block(flow, parts, number, temperature, config)
+    posterior = np.concatenate([block["posterior"] for block in _blocks(parts, blocks)])
+    labels = np.concatenate([block["y"] for block in _blocks(parts, blocks)])
+    observed = check_draw(posterior, labels, exact)
+    cost = None
+    if config.format != "npz":
+        if progress:
+            progress("measuring what rounding costs", 0.87)
+        first = next(_blocks(parts, blocks))
+        cost = rounding.cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
+    if progress:
+        progress("writing the files", 0.9)
+    split = np.repeat(["train", "test"], _sizes(config))
+    data, files, ids = formats.write(
+        config.format, folder, _pieces(parts, blocks), labels, split, flow.class_names, flow.grey_levels
+    )
+    found = Benchmark(
+        config, _named(flow, source), settings["flow"], temperature, exact, observed, cost, flow.class_names,
+        data, ids, labels, split, posterior, files,
+    )  # fmt: skip
+    records.save(found, folder / MANIFEST)
+    shutil.rmtree(parts)
+    return found
+
+
+def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
+    """Read the manifest of a benchmark that :func:`synthesize` wrote."""
+    place = Path(folder) / MANIFEST
+    if not place.is_file():
+        raise InputError(
+            f"{folder}: holds no {MANIFEST}; make one with: hardpan flow synthesize FLOW --out {folder}"
+        )
+    found = records.load(place)
+    if not isinstance(found, Benchmark):
+        raise InputError(f"{place}: is a {type(found).__name__}, not a synthetic benchmark")
+    return found
+
+
+def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
+    """Hold a sample against its exact Bayes error: the errors of argmax p(y | x) must agree with it.
+
+    Args:
+        posterior: (N, K) true posteriors.
+        labels: (N,) the classes that were drawn.
+        exact: the exact Bayes error.
+
+    Returns:
+        The error of the Bayes-optimal classifier on the sample, with its 99.99 % interval.
+
+    Raises:
+        HardpanError: they do not agree, so the flow, its sampler or its posterior is broken.
+    """
+    wrong, n = int((posterior.argmax(axis=1) != labels).sum()), len(labels)
+    low, high = (float(end) for end in stats.clopper_pearson(wrong, n, CHECK_CONFIDENCE))
+    if exact.low > high or exact.high < low:
+        raise HardpanError(
+            f"the Bayes-optimal classifier errs on {wrong:,} of {n:,} examples, which is not the exact Bayes error "
+            f"{exact.value:.4g} (99.99 % interval {low:.4g} to {high:.4g}); the flow is numerically broken at this "
+            "temperature: nothing was kept, give a smaller error"
+        )
+    value = wrong / n
+    method = "Bayes-optimal classifier on the examples, Clopper–Pearson"
+    return Estimate(value, float(np.sqrt(value * (1 - value) / n)), low, high, CHECK_CONFIDENCE, method, n)
+
+
+def _sizes(config: SynthesizeConfig) -> tuple[int, int]:
+    test = min(max(round(config.test_share * config.n), 1), config.n - 1)
+    return config.n - test, test
+
+
+def _hash(flow: Flow, source: str) -> str:
+    if source:
+        return weights_hash(source)
+    digest = hashlib.sha256()
+    for name, value in sorted(flow.network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(value.detach().cpu().numpy()).tobytes())
+    return digest.hexdigest()
+
+
+def _named(flow: Flow, source: str) -> str:
+    fitted = str(flow.record.fitted.get("dataset", ""))
+    return f"{Path(source).name or 'flow'} (fitted to {fitted})" if fitted else Path(source).name or "flow"
+
+
+def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
+    """The benchmark of these settings, where it is there already; another one is not written over."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    found = read_benchmark(folder)
+    if dataclasses.asdict(found.config) | {"flow": found.flow_sha256} != dict(settings):
+        raise InputError(f"{folder}: holds another benchmark; give another folder, or remove this one")
+    return found
+
+
+def _parts(folder: Path, settings: Mapping[str, Any]) -> Path:
+    """The folder of unfinished pieces; pieces of other settings are thrown away."""
+    parts = folder / PARTS
+    wanted = json.dumps(settings, sort_keys=True)
+    try:
+        if parts.is_dir() and (parts / "settings.json").is_file():
+            if (parts / "settings.json").read_text() == wanted:
+                return parts
+            shutil.rmtree(parts)
+        parts.mkdir(parents=True, exist_ok=True)
+        records.write_text(parts / "settings.json", wanted)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
+    return parts
+
+
+def _draw_block(flow: Flow, parts: Path, number: int, temperature: float, config: SynthesizeConfig) -> None:
+    place = parts / f"{number:06d}.npz"
+    if place.is_file():
+        return
+    rows = min(BLOCK, config.n - number * BLOCK)
+    drawn = flow.sample_with_posterior(rows, temperature=temperature, seed=_block_seed(config.seed, number))
+    waiting = parts / f"{number:06d}.writing.npz"
+    np.savez(waiting, x=drawn.x, y=drawn.y, posterior=drawn.posterior)
+    os.replace(waiting, place)
+
+
+def _block_seed(seed: int, number: int) -> int:
+    """A seed for each block that no other seed and block have."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _blocks(parts: Path, count: int) -> Iterator[dict[str, NDArray[Any]]]:
+    for number in range(count):
+        with np.load(parts / f"{number:06d}.npz", allow_pickle=False) as held:
+            yield {name: held[name] for name in ("x", "y", "posterior")}
+
+
+def _pieces(parts: Path, count: int) -> Callable[[], Iterator[NDArray[np.float32]]]:
+    """The examples, a block at a time, as often as they are asked for."""
+    return lambda: (block["x"] for block in _blocks(parts, count))

@@ -1,0 +1,223 @@
+"""Judging a classifier where the truth is known: exact excess risk, calibration and difficulty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.errors import InputError
+from hardpan.flows.benchmark import Benchmark
+from hardpan.records import Chart, Estimate, Section, Table, record
+from hardpan.stats import clopper_pearson
+
+BINS = 15
+SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """A classifier held against the true posteriors of a synthetic test set.
+
+    Attributes:
+        error: share of wrong labels, as anyone would count it.
+        expected_error: mean of 1 − p(ŷ | x): the same without the noise of the drawn labels.
+        floor: the exact Bayes error.
+        excess: mean of max p − p(ŷ | x): error above the floor, exactly as small as the classifier deserves.
+        calibration: mean over bins of |mean confidence − mean p(ŷ | x)|, weighted: the calibration error without
+            label noise.
+        distance: mean total variation ½ Σ_y |q(y) − p(y | x)| between predicted and true posterior.
+        divergence: mean Kullback–Leibler divergence KL(p ‖ q) in nats: log loss above the lowest possible.
+        brier: mean of Σ_y (q(y) − p(y | x))²: Brier score above the lowest possible.
+        disagreement: share of examples on which ŷ is not the Bayes-optimal label.
+        inexact_by: for 8-bit files, by how much the true posterior of the files may differ (excess error at most).
+        n: how many examples.
+        reliability: bins: confidence, p(ŷ | x), examples.
+        difficulty: (N,) 1 − max p of each example: what even the best classifier risks there.
+        excess_by_example: (N,) max p − p(ŷ | x).
+    """
+
+    error: Estimate
+    expected_error: Estimate
+    floor: Estimate
+    excess: Estimate
+    calibration: Estimate
+    distance: Estimate
+    divergence: Estimate
+    brier: Estimate
+    disagreement: Estimate
+    inexact_by: Estimate | None
+    n: int
+    reliability: tuple[Mapping[str, float], ...] = ()
+    difficulty: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    excess_by_example: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+
+def judge(benchmark: Benchmark, probs: ArrayLike, *, confidence: float = 0.95) -> Judged:
+    """Hold a classifier's probabilities on the test set against the true ones.
+
+    Args:
+        benchmark: with N test examples of K classes.
+        probs: (N, K) probabilities in the order of the test set, or (N,) predicted class numbers.
+        confidence: level of all intervals.
+
+    Returns:
+        Exact numbers: what is uncertain in them is which x were drawn, not which labels.
+
+    Example:
+        >>> import tempfile
+        >>> from hardpan import datasets, flows
+        >>> flow = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1))
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     made = flows.synthesize(flow, place, bayes_error=0.2, n=400)
+        >>> best = judge(made, made.posterior[made.test])
+        >>> best.excess.value, best.divergence.value, best.disagreement.value
+        (0.0, 0.0, 0.0)
+    """
+    rows = benchmark.test
+    truth, labels = benchmark.posterior[rows], benchmark.labels[rows]
+    q = _probabilities(np.asarray(probs), truth.shape)
+    n, chosen = len(rows), q.argmax(axis=1)
+    right = truth[np.arange(n), chosen]
+    best = truth.max(axis=1)
+    wrong = int((chosen != labels).sum())
+    low, high = (float(end) for end in clopper_pearson(wrong, n, confidence))
+    p_log = np.where(truth > 0, np.log(np.where(truth > 0, truth, 1.0)), 0.0)
+    with np.errstate(divide="ignore"):
+        q_log = np.log(np.maximum(q, np.finfo(np.float64).tiny))
+    bins = _reliability(q.max(axis=1), right)
+
+    def mean(values: NDArray[np.float64], method: str) -> Estimate:
+        return _mean(values, method, confidence)
+
+    return Judged(
+        error=Estimate(wrong / n, float(np.sqrt(wrong / n * (1 - wrong / n) / n)), low, high, confidence,
+                       "share of wrong labels, Clopper–Pearson", n),
+        expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
+        floor=benchmark.bayes_error,
+        excess=mean(best - right, "mean of max p − p(ŷ | x)"),
+        calibration=_calibration(q.max(axis=1), right, bins, confidence),
+        distance=mean(0.5 * np.abs(q - truth).sum(axis=1), "mean of ½ Σ |q − p|"),
+        divergence=mean(np.maximum((truth * (p_log - q_log)).sum(axis=1), 0.0), "mean of KL(p ‖ q), nats"),
+        brier=mean(((q - truth) ** 2).sum(axis=1), "mean of Σ (q − p)²"),
+        disagreement=mean((chosen != truth.argmax(axis=1)).astype(np.float64), "share of labels not optimal"),
+        inexact_by=benchmark.rounding,
+        n=n,
+        reliability=bins,
+        difficulty=1 - best,
+        excess_by_example=best - right,
+    )  # fmt: skip
+
+
+def section(judged: Judged, name: str) -> Section:
+    """The judgement as a part of a page."""
+    shown = {
+        "Error (counted)": judged.error,
+        "Error (expected)": judged.expected_error,
+        "Floor (exact)": judged.floor,
+        "Error above the floor": judged.excess,
+        "Calibration error": judged.calibration,
+        "Distance of the posteriors": judged.distance,
+        "Labels that are not optimal": judged.disagreement,
+    }
+    excess, floor = judged.excess, judged.floor
+    sentences = (
+        f"{name} makes {100 * judged.expected_error.value:.3g} % of errors where no classifier can make fewer than "
+        f"{100 * floor.value:.3g} %: {100 * excess.value:.3g} points are left to win "
+        f"({100 * excess.low:.2g} to {100 * excess.high:.2g}).",
+        f"Its probabilities are off by {100 * judged.calibration.value:.2g} points on average over bins of "
+        f"confidence, and {judged.divergence.value:.3g} nats of log loss above the lowest possible.",
+    )
+    chart = Chart(
+        "lines",
+        "Confidence against truth",
+        tuple({"series": name, "x": row["confidence"], "y": row["truth"]} for row in judged.reliability)
+        + tuple({"series": "perfect", "x": end, "y": end} for end in (0.0, 1.0)),
+        "; ".join(f"confidence {r['confidence']:.2f}: true {r['truth']:.2f}" for r in judged.reliability),
+        {"x_title": "confidence of the classifier", "y_title": "true probability that it is right"},
+    )
+    table = Table(
+        "In other losses",
+        ("loss above the lowest possible", "value", "standard error"),
+        (
+            ("log loss, nats", judged.divergence.value, judged.divergence.stderr),
+            ("Brier score", judged.brier.value, judged.brier.stderr),
+        ),
+    )
+    warnings: tuple[str, ...] = ()
+    if judged.inexact_by is not None:
+        warnings = (
+            "These files hold 8-bit images. The posteriors are those before rounding: the floor of the files is up "
+            f"to {100 * judged.inexact_by.value:.2g} points higher (± {100 * judged.inexact_by.stderr:.1g}), and "
+            "the error above the floor that much smaller.",
+        )
+    return Section("Against the truth", sentences, shown, (chart,), (table,), warnings)
+
+
+def _probabilities(given: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:
+    n, k = shape
+    if given.ndim == 1 and np.issubdtype(given.dtype, np.integer):
+        if len(given) != n or given.min(initial=0) < 0 or given.max(initial=0) >= k:
+            raise InputError(f"predictions must be {n:,} class numbers in 0..{k - 1}; got {len(given):,}")
+        return np.asarray(np.eye(k)[given])
+    if given.shape != shape or not np.issubdtype(given.dtype, np.floating):
+        raise InputError(
+            f"predictions must be probabilities of shape ({n:,}, {k}), one row a test example in order; got "
+            f"{given.dtype} of shape {given.shape}"
+        )
+    q = given.astype(np.float64)
+    bad = ~np.isfinite(q).all(axis=1) | (q < 0).any(axis=1) | (np.abs(q.sum(axis=1) - 1) > SUM_TOLERANCE)
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(
+            f"predictions: row {row} is no probability distribution (sum {q[row].sum():.4g}); give probabilities, "
+            "not logits"
+        )
+    return np.asarray(q / q.sum(axis=1, keepdims=True))
+
+
+def _reliability(confidences: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[dict[str, float], ...]:
+    """Bins of equal counts: mean confidence, mean true probability, how many."""
+    order = np.argsort(confidences, kind="stable")
+    parts = [part for part in np.array_split(order, BINS) if len(part)]
+    return tuple(
+        {
+            "confidence": float(confidences[part].mean()),
+            "truth": float(right[part].mean()),
+            "examples": float(len(part)),
+        }
+        for part in parts
+    )
+
+
+def _calibration(
+    confidences: NDArray[np.float64],
+    right: NDArray[np.float64],
+    bins: tuple[dict[str, float], ...],
+    confidence: float,
+) -> Estimate:
+    n = len(right)
+    value = sum(row["examples"] / n * abs(row["confidence"] - row["truth"]) for row in bins)
+    # Where bins are far from 0 the absolute value is smooth, and the error of the sum is that of signed gaps.
+    order = np.argsort(confidences, kind="stable")
+    signed = np.concatenate(
+        [
+            np.sign((confidences[part] - right[part]).mean()) * (confidences[part] - right[part])
+            for part in np.array_split(order, BINS)
+            if len(part)
+        ]
+    )
+    made = _mean(signed, f"{len(bins)} bins of equal counts, true probabilities in place of labels", confidence)
+    return Estimate(value, made.stderr, max(0.0, made.low), made.high, confidence, made.method, n)
+
+
+def _mean(values: NDArray[np.float64], method: str, confidence: float) -> Estimate:
+    from scipy.special import ndtri
+
+    mean, n = float(values.mean()), len(values)
+    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    reach = float(ndtri(0.5 + confidence / 2)) * error
+    return Estimate(mean, error, max(0.0, mean - reach), mean + reach, confidence, method, n)

@@ -1,0 +1,127 @@
+"""Synthetic benchmarks: what is written is what was drawn, and the truth beside it is true."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from hardpan import datasets, flows, records
+from hardpan.errors import HardpanError, InputError
+from hardpan.flows import benchmark, rounding
+from hardpan.records import Dataset, Estimate
+
+
+@pytest.fixture(scope="module")
+def flow():
+    return flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=2))
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 400)
+    x = (rng.normal(size=(400, 4)) + 2 * np.eye(3, 4)[labels]).astype(np.float32)
+    data = Dataset("blobs", x, datasets.content_ids(x), labels, ("a", "b", "c"))
+    return flows.fit(data, flows.FlowConfig(preset="tiny", epochs=2))
+
+
+@pytest.mark.parametrize("format", ["npz", "npz8", "idx", "png"])
+def test_files_hold_the_draw_and_the_manifest_its_truth(flow, tmp_path, format):
+    wanted = {"bayes_error": 0.15} if format == "npz" else {"temperature": 0.8}
+    made = flows.synthesize(flow, tmp_path, n=900, format=format, seed=3, **wanted)
+    data = datasets.load(tmp_path / made.data)
+    places = {str(name): row for row, name in enumerate(data.ids)}
+    order = [places[str(name)] for name in made.ids]
+    assert np.array_equal(data.labels[order], made.labels)
+    assert np.array_equal(data.split[order], made.split)
+    assert len(made.test) == round(900 / 7)
+    assert format != "npz" or made.bayes_error.value == pytest.approx(0.15, rel=0.01)
+    assert made.posterior.shape == (900, 10)
+    assert made.posterior.sum(axis=1) == pytest.approx(np.ones(900))
+    if format == "npz":
+        assert made.rounding is None
+        again = flow.posterior(data.x[order], temperature=made.temperature)
+        assert np.abs(again - made.posterior).max() < 1e-2  # float32 files, through the flow and back
+        assert (again.argmax(axis=1) == made.posterior.argmax(axis=1)).mean() > 0.995
+    else:
+        assert data.x.dtype == np.uint8
+        assert 0 <= made.rounding.value < 0.9  # 17 levels, and values outside them, lose much
+        assert made.floor.value == pytest.approx(made.bayes_error.value + made.rounding.value)
+    assert not (tmp_path / benchmark.PARTS).exists()
+
+
+def test_the_manifest_is_read_back_and_a_second_run_reads_it(flow, tmp_path):
+    made = flows.synthesize(flow, tmp_path, temperature=1.3, n=200)
+    written = (tmp_path / "data.npz").stat().st_mtime_ns
+    again = flows.synthesize(flow, tmp_path, temperature=1.3, n=200)
+    assert (tmp_path / "data.npz").stat().st_mtime_ns == written
+    assert np.array_equal(again.posterior, made.posterior)
+    assert again.bayes_error == made.bayes_error
+    with pytest.raises(InputError, match="holds another benchmark"):
+        flows.synthesize(flow, tmp_path, temperature=1.3, n=201)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(flow, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "BLOCK", 1024)
+    whole = flows.synthesize(flow, tmp_path / "whole", n=3000)
+
+    def stop(step, fraction):
+        if fraction > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        flows.synthesize(flow, tmp_path / "stopped", n=3000, progress=stop)
+    assert not (tmp_path / "stopped" / benchmark.MANIFEST).exists()
+    resumed = flows.synthesize(flow, tmp_path / "stopped", n=3000)
+    assert resumed.files == whole.files
+    assert (tmp_path / "whole/data.npz").read_bytes() == (tmp_path / "stopped/data.npz").read_bytes()
+
+
+def test_a_sample_that_contradicts_its_floor_is_not_kept():
+    posterior = np.tile([0.9, 0.1], (5000, 1))
+    labels = (np.random.default_rng(0).random(5000) < 0.1).astype(int)
+    told = benchmark.check_draw(posterior, labels, Estimate(0.1, 0.0, 0.1, 0.1))
+    assert told.low < 0.1 < told.high
+    with pytest.raises(HardpanError, match=r"which is not the exact Bayes error 0\.2"):
+        benchmark.check_draw(posterior, labels, Estimate(0.2, 0.0, 0.2, 0.2))
+
+
+def test_rounding_to_few_levels_costs_more(flow):
+    """Throwing bits away cannot help, and a flow whose images are cut to black knows nothing."""
+    drawn = flow.sample_with_posterior(600, temperature=1.2, seed=1)
+    fine = rounding.cost(flow, drawn.x, drawn.posterior, temperature=1.2, draws=2)
+    assert 0 <= fine.low <= fine.value <= fine.high
+    black = dataclasses.replace(fine)
+    chosen = flow.log_joint(np.zeros_like(drawn.x), temperature=1.2).argmax(axis=1)
+    nothing = (drawn.posterior.max(axis=1) - drawn.posterior[np.arange(600), chosen]).mean()
+    assert black.value < nothing
+
+
+def test_vectors_come_as_npz_only(vectors, tmp_path):
+    made = flows.synthesize(vectors, tmp_path, bayes_error=0.2, n=300)
+    assert datasets.load(tmp_path / made.data).x.shape == (300, 4)
+    with pytest.raises(InputError, match="draws feature vectors; give format npz"):
+        flows.synthesize(vectors, tmp_path / "idx", n=300, format="idx")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"bayes_error": 1.5}, "bayes_error must lie between 0 and 1; got 1.5"),
+        ({"n": 3}, "n must be a whole number of at least 20; got 3"),
+        ({"format": "tiff"}, "format must be one of npz, npz8, idx, png; got 'tiff'"),
+        ({"test_share": 0}, "test_share must lie between 0 and 1; got 0"),
+    ],
+)
+def test_settings_are_checked_before_any_work(changes, words):
+    with pytest.raises(InputError, match=words):
+        flows.SynthesizeConfig(**changes)
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"holds no manifest\.json"):
+        flows.read_benchmark(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps(records.to_json(Estimate(0.1, 0, 0.1, 0.1))))
+    with pytest.raises(InputError, match="not a synthetic benchmark"):
+        flows.read_benchmark(tmp_path)
