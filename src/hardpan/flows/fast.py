@@ -1,14 +1,169 @@
-"""The steps of a Glow level with a backward pass of their own."""
+"""The steps of a Glow level as one operation with a backward pass of its own: what training on a GPU runs.
+
+The same function as :func:`hardpan.flows.steps.run_plain`. Every convolution is a matrix product on (M, channels)
+rows, M = B·H·W, in the coupling networks' own precision; mixing, couplings and log-determinants stay in float32. A
+step forward is six kernels and a step back about sixteen, whatever the batch, so that a captured graph of the whole
+training step spends its time in products and not in launches. Each small operation exists twice: in plain torch
+(:class:`PlainOps`, any device) and as Triton kernels (:mod:`hardpan.flows.kernels`).
+"""
 
 from __future__ import annotations
 
-import functools
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
-from hardpan.flows.steps import Runner, run_plain
+from hardpan.flows import steps
+from hardpan.flows.steps import SCALE_BOUND, Runner, Stack
+
+ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
 
-def fast_runner(dtype: torch.dtype) -> Runner:
-    """How to run steps on a GPU."""
-    return functools.partial(run_plain, dtype=dtype)
+class PlainOps:
+    """The small operations in plain torch; rows are places, (M, channels)."""
+
+    @staticmethod
+    def patches(x: Tensor, channels: int, columns: int, width: int, places: int, sign: int, dtype: Any) -> Tensor:
+        """The first ``channels`` of x with their 3×3 neighbours, tap by tap, and zeros up to ``columns``."""
+        image = x[:, :channels].reshape(-1, places // width, width, channels)
+        found = steps.patches(image).reshape(len(x), 9, channels)
+        found = found if sign > 0 else found.flip(1)  # the neighbour of tap t is at minus the offset of tap 8 − t
+        return functional.pad(found.reshape(len(x), -1), (0, columns - 9 * channels)).to(dtype)
+
+    @staticmethod
+    def fold_add(taps: Tensor, out: Tensor, channels: int, width: int, places: int, sign: int) -> None:
+        """Add to the first ``channels`` of out what their neighbours say."""
+        said = taps[:, : 9 * channels].float().reshape(len(taps), 9, channels)
+        if sign < 0:
+            # What the neighbour at minus an offset says for tap t is what the one at plus says for tap 8 − t.
+            said = said.flip(1)
+        image = said.reshape(-1, places // width, width, 9 * channels)
+        out[:, :channels] += steps.fold(image).reshape(-1, channels)
+
+    @staticmethod
+    def couple(
+        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int
+    ) -> tuple[Tensor, Tensor]:
+        """Output of the coupling and its raw parameters; adds to log_det."""
+        raw = bias.expand_as(y).clone()
+        PlainOps.fold_add(taps, raw, y.shape[1], width, places, 1)
+        log_scale, shift = raw.chunk(2, 1)
+        bounded = SCALE_BOUND * torch.tanh(log_scale / SCALE_BOUND)
+        kept, moved = y.chunk(2, 1)
+        log_det += bounded.reshape(len(log_det), -1).sum(1)
+        return torch.cat([kept, moved * torch.exp(bounded) + shift], 1), raw
+
+    @staticmethod
+    def couple_back(gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int) -> tuple[Tensor, Tensor]:
+        """Gradients of y and of the raw parameters."""
+        bent = torch.tanh(raw.chunk(2, 1)[0] / SCALE_BOUND)
+        scale = torch.exp(SCALE_BOUND * bent)
+        g_kept, g_moved = gz.chunk(2, 1)
+        g_bounded = g_moved * y.chunk(2, 1)[1] * scale + g_log_det.repeat_interleave(places)[:, None]
+        return torch.cat([g_kept, g_moved * scale], 1), torch.cat([g_bounded * (1 - bent.square()), g_moved], 1)
+
+    @staticmethod
+    def masked_product(a: Tensor, w: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """(a @ wᵀ) where hidden > 0, and its column sums in float32."""
+        out = (a @ w.T) * (hidden > 0)
+        return out, out.sum(0, dtype=torch.float32)
+
+
+def _triton_ops() -> Any:
+    from hardpan.flows import kernels
+
+    return kernels
+
+
+class _Level(torch.autograd.Function):
+    """K steps: see :func:`hardpan.flows.steps.run_plain`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dtype: Any, ops: Any, *arrays: Tensor) -> tuple[Tensor, Tensor]:
+        stack = Stack(*arrays)
+        batch, height, width, channels = x.shape
+        places, inner = height * width, channels // 2
+        log_det = torch.zeros(batch, dtype=x.dtype, device=x.device)
+        weights = _prepared(stack, dtype)
+        flat, kept = x.reshape(-1, channels).contiguous(), []
+        for k in range(len(stack.mix)):
+            y = torch.addmm(stack.offset[k], flat, stack.mix[k].T)
+            around = ops.patches(y, inner, weights.w1.shape[1], width, places, 1, dtype)
+            hidden1 = _affine_relu(weights.b1[k], around, weights.w1[k])
+            hidden2 = _affine_relu(weights.b2[k], hidden1, weights.w2[k])
+            taps = _wide_product(hidden2, weights.w3[k])
+            z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places)
+            kept += [flat, y, around, hidden1, hidden2, raw]
+            flat = z
+        ctx.save_for_backward(stack.mix, weights.w1, weights.w2, weights.w3, *kept)
+        ctx.layout, ctx.ops, ctx.dtype = (batch, height, width, channels), ops, dtype
+        return flat.reshape(x.shape), log_det
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
+    def backward(ctx: Any, gz: Tensor, g_log_det: Tensor) -> tuple[Any, ...]:
+        mix, w1, w2, w3, *kept = ctx.saved_tensors
+        batch, height, width, channels = ctx.layout
+        ops, places, inner = ctx.ops, height * width, channels // 2
+        flat, g_log_det = gz.reshape(-1, channels).contiguous(), g_log_det.contiguous()
+        found: list[list[Tensor]] = []
+        for k in reversed(range(len(mix))):
+            before, y, around, hidden1, hidden2, raw = kept[6 * k : 6 * k + 6]
+            gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places)
+            g_taps = ops.patches(g_raw, channels, w3.shape[2], width, places, -1, ctx.dtype)
+            g_hidden2, g_b2 = ops.masked_product(g_taps, w3[k], hidden2)
+            g_hidden1, g_b1 = ops.masked_product(g_hidden2, w2[k], hidden1)
+            ops.fold_add(g_hidden1 @ w1[k].T, gy, inner, width, places, -1)
+            found.append([
+                _outer(gy, before, batch), gy.sum(0),
+                _reduced(around, g_hidden1)[: 9 * inner], g_b1,
+                _reduced(hidden1, g_hidden2), g_b2,
+                _reduced(hidden2, g_taps)[:, : 9 * channels], g_raw.sum(0),
+            ])  # fmt: skip
+            flat = gy @ mix[k]
+        gradients = [torch.stack(parts[::-1]) for parts in zip(*found, strict=True)]
+        return (flat.reshape(ctx.layout), None, None, *gradients)
+
+
+def _prepared(stack: Stack, dtype: Any) -> Stack:
+    """Weights in the networks' precision, their narrow sides padded to aligned rows."""
+    w1 = functional.pad(stack.w1, (0, 0, 0, -stack.w1.shape[1] % ALIGNED)).to(dtype)
+    w3 = functional.pad(stack.w3, (0, -stack.w3.shape[2] % ALIGNED)).to(dtype)
+    b1, w2, b2 = (item.to(dtype) for item in (stack.b1, stack.w2, stack.b2))
+    return Stack(stack.mix, stack.offset, w1, b1, w2, b2, w3, stack.b3)
+
+
+def _affine_relu(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
+    return torch._addmm_activation(bias, a, w)  # bias and ReLU are in the product's own kernel
+
+
+def _wide_product(a: Tensor, b: Tensor) -> Tensor:
+    """A product with a float32 result."""
+    if a.is_cuda and a.dtype != torch.float32 and "dtype" in torch.ops.aten.mm.overloads():  # since torch 2.8
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return (a @ b).float()
+
+
+def _reduced(a: Tensor, b: Tensor) -> Tensor:
+    """aᵀ b over very many rows, in float32: (M, p), (M, q) -> (p, q)."""
+    return _wide_product(a.T, b)
+
+
+def _outer(g: Tensor, x: Tensor, batch: int) -> Tensor:
+    """Σ gᵀ x over all rows, image by image first: one small matrix from very many rows needs the parallel way."""
+    shape = (batch, -1, g.shape[1])
+    return torch.bmm(g.reshape(shape).transpose(1, 2), x.reshape(shape)).sum(0)
+
+
+def fast_runner(dtype: torch.dtype, ops: Any = None) -> Runner:
+    """How to run steps in training on a GPU; ``ops`` replaces the Triton kernels (by :class:`PlainOps`)."""
+    chosen = ops if ops is not None else _triton_ops()
+
+    def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
+        output, log_det = _Level.apply(x, dtype, chosen, *stack.tensors())  # type: ignore[no-untyped-call]
+        return output, log_det
+
+    return run

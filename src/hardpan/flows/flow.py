@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,9 +214,9 @@ class Flow:
             raise InputError(f"n must be a whole number of at least 0; got {n!r}")
         xs, ys, posteriors = [], [], []
         for block in range(-(-int(n) // BLOCK)):
-            top, rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
+            drawn_top, drawn_rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
             rows = slice(0, min(BLOCK, n - block * BLOCK))
-            top, rest = self._tensor(top[rows]), self._tensor(rest[rows])
+            top, rest = self._tensor(drawn_top[rows]), self._tensor(drawn_rest[rows])
             x = self.network.data(top, rest)
             if not bool(torch.isfinite(x).all()):
                 raise InputError(
@@ -227,6 +229,15 @@ class Flow:
             empty = np.zeros((0, *self.sample_shape), np.float32)
             return Samples(empty, np.zeros(0, np.int64), np.zeros((0, self.n_classes)))
         return Samples(np.concatenate(xs), np.concatenate(ys), np.concatenate(posteriors))
+
+    def save(self, folder: str | os.PathLike[str], *, precision: str = "float32") -> Path:
+        """Write the flow into a folder; "float16" halves the file and rounds the weights of the transform.
+
+        What is read back from float32 gives the same bits; from float16 it is a flow of its own, exact in itself.
+        """
+        from hardpan.flows.files import save  # reading needs this class, so writing is looked up late
+
+        return save(self, folder, precision=precision)
 
     def to(self, device: str | torch.device) -> Flow:
         """The same flow with its weights on another device."""

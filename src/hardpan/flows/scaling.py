@@ -55,11 +55,11 @@ class ImageScaling(nn.Module):
         """Padded images as floats in level units; integers, and the padding of float images, get their noise."""
         ready = self.padded(x)
         if not np.issubdtype(x.dtype, np.floating):
-            return (ready + rng.random(ready.shape)).astype(np.float32)
+            return np.asarray(ready + rng.random(ready.shape), dtype=np.float32)
         if x.shape[1:] == self.sample_shape:
-            return ready.astype(np.float32)
+            return np.asarray(ready, dtype=np.float32)
         outside = self.padded(np.ones((1, *self.data_shape), dtype=bool))[0] == 0
-        return (ready + rng.random(ready.shape) * outside).astype(np.float32)
+        return np.asarray(ready + rng.random(ready.shape) * outside, dtype=np.float32)
 
     def to_net(self, x: Tensor) -> Tensor:
         """Level units to what the network sees."""
@@ -90,6 +90,7 @@ class VectorScaling(nn.Module):
     levels = None
     centre: Tensor
     spread: Tensor
+    used: Tensor
 
     def __init__(self, centre: Tensor, spread: Tensor, integers: bool = False) -> None:
         super().__init__()
@@ -97,7 +98,7 @@ class VectorScaling(nn.Module):
         self.register_buffer("spread", spread.float())
         self.integers = integers
         self.data_shape = self.sample_shape = (len(centre),)
-        self.used = torch.nonzero(spread > 0)[:, 0]
+        self.register_buffer("used", torch.nonzero(spread > 0)[:, 0], persistent=False)
         self.dimension = len(self.used)
         self.net_shape = (self.dimension,)
 
@@ -106,22 +107,25 @@ class VectorScaling(nn.Module):
         if x.shape[1:] != self.data_shape:
             raise InputError(f"x must hold vectors of length {self.data_shape[0]}; got shape {x.shape}")
         noise = rng.random(x.shape) if not np.issubdtype(x.dtype, np.floating) else 0.0
-        return np.asarray((x + noise)[:, self.used.numpy()], dtype=np.float32)
+        return np.asarray(self.chosen(x + noise), dtype=np.float32)
+
+    def chosen(self, x: NDArray[Any]) -> NDArray[Any]:
+        """The columns in use."""
+        columns = np.asarray(self.used.cpu().numpy())
+        return np.asarray(x[:, columns])
 
     def to_net(self, x: Tensor) -> Tensor:
         """Standardise."""
-        used = self.used.to(x.device)
-        return (x - self.centre[used]) / self.spread[used]
+        return (x - self.centre[self.used]) / self.spread[self.used]
 
-    def log_det(self) -> float:
+    def log_det(self) -> Tensor:
         """log |det| of :meth:`to_net`."""
-        return -float(torch.log(self.spread[self.used.to(self.spread.device)].double()).sum())
+        return -torch.log(self.spread[self.used]).sum()
 
     def from_net(self, x: Tensor) -> Tensor:
         """Undo :meth:`to_net`, constant features included."""
-        used = self.used.to(x.device)
         whole = self.centre.expand(len(x), -1).clone()
-        whole[:, used] = x * self.spread[used] + self.centre[used]
+        whole[:, self.used] = x * self.spread[self.used] + self.centre[self.used]
         return whole
 
 

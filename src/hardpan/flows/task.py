@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from hardpan import bayes, engine
 from hardpan.errors import HardpanError
@@ -32,18 +31,16 @@ class Rows:
     def __init__(self, network: FlowNetwork, x: NDArray[Any], y: NDArray[np.int64], device: torch.device) -> None:
         self.scaling, self.n_classes = network.scaling, network.base.n_classes
         self.integers = not np.issubdtype(x.dtype, np.floating)
-        rng = np.random.default_rng(0)
         if self.integers and isinstance(self.scaling, ImageScaling):
             ready = self.scaling.padded(x)
-            kept = torch.from_numpy(
-                np.ascontiguousarray(ready if ready.max(initial=0) > 255 else ready.astype(np.uint8))
-            )
+            kept = ready.astype(np.uint8) if ready.max(initial=0) < 256 else ready.astype(np.float32)
         elif self.integers:
-            kept = torch.from_numpy(np.ascontiguousarray(x[:, self.scaling.used.numpy()]).astype(np.float32))
+            kept = self.scaling.chosen(x).astype(np.float32)
         else:
-            kept = torch.from_numpy(self.scaling.continuous(x, rng))
-        self.x = kept.to(device)
+            kept = self.scaling.continuous(x, np.random.default_rng(0))
+        self.x = torch.from_numpy(np.ascontiguousarray(kept)).to(device)
         self.y = torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64)).to(device)
+        self.one_hot = torch.eye(self.n_classes, device=device)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -53,7 +50,7 @@ class Rows:
         x = self.x.index_select(0, rows).float()
         if self.integers:
             x = x + torch.rand(x.shape, generator=generator, device=x.device)
-        return x, functional.one_hot(self.y.index_select(0, rows), self.n_classes).float()
+        return x, self.one_hot.index_select(0, self.y.index_select(0, rows))
 
 
 class FlowTask:
@@ -81,7 +78,9 @@ class FlowTask:
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
         engine.allocate_gradients(self.parameters)
         self.runner = training_runner(config, device)
-        self.one_step = engine.CapturedStep(self._one_step, device, generators=[self.noise])
+        self.one_step = engine.CapturedStep(
+            self._one_step, device, generators=[self.noise], enabled=isinstance(network.transform, Glow)
+        )
         self.order = torch.zeros(0, dtype=torch.int64)
 
     def start(self) -> None:
@@ -131,7 +130,7 @@ class FlowTask:
         scaling = self.network.scaling
         if isinstance(scaling, ImageScaling) or not self.config.jitter:
             return x
-        spread = scaling.spread.index_select(0, scaling.used.to(x.device))
+        spread = scaling.spread.index_select(0, scaling.used)
         return x + self.config.jitter * spread * torch.randn(x.shape, generator=self.noise, device=x.device)
 
     def means(self) -> dict[str, float]:
@@ -160,7 +159,7 @@ class FlowTask:
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
         for start in range(0, count, ROWS):
             chosen_rows = torch.arange(start, min(start + ROWS, count), device=self.device)
-            x, chosen = rows.batch(chosen_rows, generator)
+            x, _ = rows.batch(chosen_rows, generator)
             latents: Latents = self.network.latents(x)
             joint = self.network.base.log_joint(latents)
             labels = rows.y[chosen_rows]

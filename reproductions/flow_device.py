@@ -1,0 +1,645 @@
+"""Glow on a GPU: do the fast kernels compute the same, how fast are they beside normflows, and what do they reach?
+
+    python reproductions/flow_device.py check                      fast paths against plain float32
+    python reproductions/flow_device.py speed --peer FOLDER        images/s of variants, beside normflows in FOLDER
+    python reproductions/flow_device.py equal DATA --peer FOLDER   NLL after equal steps, beside normflows
+    python reproductions/flow_device.py train DATA --minutes 4     fit DATA (a name or folder for datasets.load)
+    python reproductions/flow_device.py pack DATA FILE --rows 30000   a dataset as a small lossless file for a slow line
+    python reproductions/flow_device.py join FOLDER                the split bundle of a train call as files again
+
+Every command takes --out FOLDER (records as JSON) and --tiny (small sizes, to try it on a CPU).
+Setting: Theisen et al. 2021, section 4.1: K = 16 steps, L = 3 levels, C = 512 channels, 32 × 32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import io
+import json
+import lzma
+import math
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from hardpan import datasets, engine, flows
+from hardpan.flows.fast import PlainOps, fast_runner
+from hardpan.flows.network import build, scaling_for
+from hardpan.flows.steps import Steps, run_plain
+from hardpan.flows.task import FlowTask, Rows
+from hardpan.records import Dataset
+
+PART = 16 * 2**20 - 4096
+COMPACT = {"steps": 12, "width": 96}  # about 1.6 MB in float16
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, function in (("check", check), ("speed", speed), ("equal", equal), ("train", train), ("pack", pack),
+                           ("join", join)):  # fmt: skip
+        command = commands.add_parser(name)
+        command.set_defaults(function=function)
+        command.add_argument("--out", type=Path, default=Path("device-out"))
+        command.add_argument("--tiny", action="store_true")
+        command.add_argument("--peer", type=Path, help="folder that holds the package normflows")
+        if name in ("equal", "train", "pack", "join"):
+            command.add_argument("data")
+        if name == "pack":
+            command.add_argument("file", type=Path)
+            command.add_argument("--rows", type=int, default=0, help="training rows to keep (0: all)")
+            command.add_argument("--test-rows", type=int, default=0, help="test rows to keep (0: all)")
+        if name == "train":
+            command.add_argument("--minutes", type=float, default=4.0)
+            command.add_argument("--compact", action="store_true", help="a flow of at most 2 MB")
+            command.add_argument("--name", default="")
+            command.add_argument("--batch", type=int, default=512)
+            command.add_argument("--rate", type=float, default=0.0)
+            command.add_argument("--class-weight", type=float, default=0.01)
+            command.add_argument("--precision", default="bf16")
+        if name == "equal":
+            command.add_argument("--steps", type=int, default=300)
+    given = parser.parse_args()
+    if given.command != "pack":
+        given.out.mkdir(parents=True, exist_ok=True)
+    given.function(given)
+
+
+def device() -> torch.device:
+    return engine.pick_device("auto")
+
+
+def note(given: Any, name: str, content: Any) -> None:
+    made = {
+        "command": " ".join(sys.argv[1:]),
+        "device": engine.describe_device(device()),
+        "torch": torch.__version__,
+    }
+    (given.out / f"{name}.json").write_text(json.dumps(made | content, indent=1) + "\n")
+
+
+# ---------------------------------------------------------------------------------------------------- check
+
+
+def check(given: Any) -> None:
+    """Output, log-determinant and every gradient of a level: fast against plain float32 (and float64)."""
+    rows = []
+    shapes = [(4, 16), (8, 8), (16, 4), (12, 16), (48, 4)] if not given.tiny else [(4, 4), (12, 2)]
+    width, batch, steps = (512, 64, 3) if not given.tiny else (16, 4, 2)
+    cuda = device().type == "cuda"
+    runners: dict[str, tuple[Any, float]] = {
+        "plain ops, float32": (fast_runner(torch.float32, PlainOps), 1e-4),
+        "plain ops, bf16": (fast_runner(torch.bfloat16, PlainOps), 5e-2),
+    }
+    if cuda:
+        runners |= {
+            "kernels, float32": (fast_runner(torch.float32), 1e-4),
+            "kernels, bf16": (fast_runner(torch.bfloat16), 5e-2),
+        }
+    for channels, side in shapes:
+        level, x = level_and_batch(channels, side, width, batch, steps)
+        exact = outcome(level.double(), x.double(), run_exact)
+        level = level.float()
+        for name, (runner, bound) in {"plain float32": (run_plain, 1e-4), **runners}.items():
+            found = outcome(level, x, runner)
+            gap = {key: relative(found[key], exact[key]) for key in exact}
+            worst = max(gap, key=lambda key: gap[key])
+            rows.append({"channels": channels, "side": side, "path": name, "worst": worst, "gap": gap[worst],
+                         "output": gap["output"], "log_det": gap["log_det"], "ok": gap[worst] <= bound})  # fmt: skip
+            print(f"check ch={channels} side={side} {name:22s} output {gap['output']:.1e} log_det {gap['log_det']:.1e} "
+                  f"worst {worst} {gap[worst]:.1e} {'ok' if gap[worst] <= bound else 'NOT OK'}", flush=True)  # fmt: skip
+    note(given, "check", {"rows": rows})
+
+
+def run_exact(x: torch.Tensor, stack: Any) -> Any:
+    log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
+    from hardpan.flows.steps import SCALE_BOUND, fold, patches
+
+    for k in range(len(stack.mix)):
+        x = x @ stack.mix[k].T + stack.offset[k]
+        kept, moved = x.chunk(2, 3)
+        hidden = torch.relu(patches(kept) @ stack.w1[k] + stack.b1[k])
+        hidden = torch.relu(hidden @ stack.w2[k] + stack.b2[k])
+        scale, shift = (fold(hidden @ stack.w3[k]) + stack.b3[k]).chunk(2, 3)
+        scale = SCALE_BOUND * torch.tanh(scale / SCALE_BOUND)
+        x = torch.cat([kept, moved * torch.exp(scale) + shift], 3)
+        log_det = log_det + scale.sum((1, 2, 3))
+    return x, log_det
+
+
+def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int) -> tuple[Steps, torch.Tensor]:
+    generator = torch.Generator().manual_seed(channels + side)
+    level = Steps(channels, steps, width, generator)
+    with torch.no_grad():
+        level.w3.copy_(torch.randn(level.w3.shape, generator=generator) * 0.3 / math.sqrt(9 * width))
+        for item in (level.bias, level.log_scale, level.b1, level.b2, level.b3):
+            item.add_(0.1 * torch.randn(item.shape, generator=generator))
+    x = torch.randn(batch, side, side, channels, generator=generator)
+    return level.to(device()), x.to(device())
+
+
+def outcome(level: Steps, x: torch.Tensor, runner: Any) -> dict[str, torch.Tensor]:
+    level.zero_grad()
+    x = x.clone().requires_grad_()
+    z, log_det = runner(x, level.stack())
+    generator = torch.Generator().manual_seed(1)
+    weights = torch.randn(z.shape, generator=generator).to(z)
+    ((z * weights).sum() + (log_det * torch.linspace(1, 2, len(x)).to(z)).sum()).backward()
+    found = {"output": z.detach(), "log_det": log_det.detach(), "x": x.grad}
+    return found | {name: item.grad.clone() for name, item in level.named_parameters() if item.grad is not None}
+
+
+def relative(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a.double() - b.double()).norm() / b.double().norm().clamp(min=1e-12))
+
+
+# ---------------------------------------------------------------------------------------------------- speed
+
+
+def speed(given: Any) -> None:
+    """Images per second of whole training steps at the paper's setting."""
+    rows: list[dict[str, Any]] = []
+    cuda = device().type == "cuda"
+    for channels in (1, 3):
+        for name, settings in variants(given.tiny, cuda, channels).items():
+            attempt(
+                rows,
+                f"hardpan {name}, {channels} ch",
+                settings["batch"],
+                lambda s=settings, c=channels: time_ours(s, c, given.tiny),
+            )
+        if given.peer:
+            for name, settings in peers(given.tiny, cuda, channels).items():
+                attempt(
+                    rows,
+                    f"normflows {name}, {channels} ch",
+                    settings["batch"],
+                    lambda s=settings, c=channels: time_peer(given, s, c),
+                )
+    if cuda:
+        profile(given)
+    note(given, "speed", {"rows": rows})
+    for row in rows:
+        print(
+            f"{row['variant']:44s} batch {row['batch']:5d} {row.get('images_per_second', 0):9,.0f} images/s  {row.get('note', '')}"
+        )
+
+
+def attempt(rows: list[dict[str, Any]], name: str, batch: int, work: Callable[[], dict[str, Any]]) -> None:
+    row: dict[str, Any] = {"variant": name, "batch": batch}
+    begun = time.monotonic()
+    try:
+        row |= work()
+    except Exception as error:  # one variant that fails must not hide the others
+        row["note"] = f"{type(error).__name__}: {str(error)[:300]}"
+    row["wall_seconds"] = round(time.monotonic() - begun, 1)
+    rows.append(row)
+    print("speed", json.dumps(row), flush=True)
+    if device().type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def variants(tiny: bool, cuda: bool, channels: int) -> dict[str, dict[str, Any]]:
+    if tiny or not cuda:
+        return {"plain float32": {"batch": 8, "fast": False, "precision": "float32", "capture": False}}
+    found: dict[str, dict[str, Any]] = {}
+    if channels == 1:
+        found["plain float32, eager"] = {"batch": 256, "fast": False, "precision": "float32", "capture": False}
+        found["bf16, masked products by torch"] = {
+            "batch": 512, "fast": "torch products", "precision": "bf16", "capture": True,
+        }  # fmt: skip
+        found["plain ops bf16, captured"] = {"batch": 512, "fast": "plain", "precision": "bf16", "capture": True}
+        found["float32, captured"] = {"batch": 512, "fast": True, "precision": "float32", "capture": True}
+    for batch in (256, 512, 1024, 2048) if channels == 1 else (512, 1024):
+        found[f"bf16, captured ({batch})"] = {"batch": batch, "fast": True, "precision": "bf16", "capture": True}
+    return found
+
+
+def peers(tiny: bool, cuda: bool, channels: int) -> dict[str, dict[str, Any]]:
+    if tiny or not cuda:
+        return {"float32": {"batch": 8, "tf32": False, "bf16": False, "tiny": True}}
+    if channels == 3:
+        return {"bf16 autocast": {"batch": 1024, "tf32": True, "bf16": True}}
+    return {
+        "tf32 (256)": {"batch": 256, "tf32": True, "bf16": False},
+        "bf16 autocast (256)": {"batch": 256, "tf32": True, "bf16": True},
+        "tf32 (1024)": {"batch": 1024, "tf32": True, "bf16": False},
+        "bf16 autocast (1024)": {"batch": 1024, "tf32": True, "bf16": True},
+    }
+
+
+def made_up(n: int, channels: int, side: int) -> Dataset:
+    rng = np.random.default_rng(0)
+    shape = (n, side, side) if channels == 1 else (n, side, side, channels)
+    x = rng.integers(0, 256, shape).astype(np.uint8)
+    names = tuple(str(i) for i in range(10))
+    return Dataset("made up", x, datasets.row_ids(n), np.arange(n) % 10, names)
+
+
+class TorchProducts:
+    """The kernels, but for the products that are masked by a ReLU."""
+
+    masked_product = staticmethod(PlainOps.masked_product)
+
+    def __getattr__(self, name: str) -> Any:
+        from hardpan.flows import kernels
+
+        return getattr(kernels, name)
+
+
+def our_task(settings: dict[str, Any], dataset: Dataset, tiny: bool) -> FlowTask:
+    size = {"steps": 2, "levels": 2, "width": 16} if tiny else {}
+    config = flows.FlowConfig(
+        preset="paper", batch_size=settings["batch"], precision=settings["precision"], epochs=1,
+        pad_to=8 if tiny else 32, class_weight=settings.get("class_weight", 0.01), ema=settings.get("ema", 0.999),
+        learning_rate=settings.get("rate", 1e-3), warmup=settings.get("warmup", 0.05), grey_levels=256, **size,
+    ).filled()  # fmt: skip
+    network = build(config, scaling_for(dataset.x, config), torch.full((10,), 0.1)).to(device())
+    assert dataset.labels is not None
+    rows = Rows(network, dataset.x, dataset.labels, device())
+    task = FlowTask(network, config, rows, rows, device())
+    dtype = torch.bfloat16 if settings["precision"] == "bf16" else torch.float32
+    if settings["fast"] == "plain":
+        task.runner = fast_runner(dtype, PlainOps)
+    elif settings["fast"] == "torch products":
+        task.runner = fast_runner(dtype, TorchProducts())
+    elif not settings["fast"]:
+        task.runner = lambda x, stack: run_plain(x, stack, dtype)
+    task.one_step = engine.CapturedStep(
+        task._one_step, device(), generators=[task.noise], enabled=settings["capture"]
+    )
+    task.start()
+    return task
+
+
+def time_ours(settings: dict[str, Any], channels: int, tiny: bool) -> dict[str, Any]:
+    task = our_task(settings, made_up(settings["batch"] * 4, channels, 8 if tiny else 32), tiny)
+    task.begin_epoch(0)
+
+    def work() -> None:
+        task.step(0)
+
+    seconds = timed(work)
+    return {"images_per_second": settings["batch"] / seconds, "step_ms": 1e3 * seconds, "memory_gb": memory()}
+
+
+def timed(work: Callable[[], None], warmup: int = 6, least: float = 1.0) -> float:
+    """Median over three runs of the mean time of a step."""
+    for _ in range(warmup):
+        work()
+    engine.synchronize(device())
+    begun = time.perf_counter()
+    work()
+    engine.synchronize(device())
+    count = max(2, min(40, round(least / 3 / max(time.perf_counter() - begun, 1e-4))))
+    found = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        for _ in range(count):
+            work()
+        engine.synchronize(device())
+        found.append((time.perf_counter() - begun) / count)
+    return sorted(found)[1]
+
+
+def memory() -> float:
+    if device().type != "cuda":
+        return 0.0
+    peak = torch.cuda.max_memory_allocated() / 1e9
+    torch.cuda.reset_peak_memory_stats()
+    return round(peak, 2)
+
+
+def peer_model(given: Any, channels: int, tiny: bool) -> Any:
+    """The peer's Glow as its documentation builds it, at the paper's setting."""
+    sys.path.insert(0, str(given.peer))
+    import normflows as nf
+
+    side, levels, steps, width = (8, 2, 2, 16) if tiny else (32, 3, 16, 512)
+    torch.manual_seed(0)
+    bases, parts, merges = [], [], []
+    for i in range(levels):
+        blocks = [
+            nf.flows.GlowBlock(channels * 2 ** (levels + 1 - i), width, split_mode="channel", scale=True)
+            for _ in range(steps)
+        ]
+        parts.append([*blocks, nf.flows.Squeeze()])
+        small = side // 2 ** (levels - i)
+        if i > 0:
+            merges.append(nf.flows.Merge())
+            bases.append(nf.distributions.ClassCondDiagGaussian((channels * 2 ** (levels - i), small, small), 10))
+        else:
+            shape = (channels * 2 ** (levels + 1), side // 2**levels, side // 2**levels)
+            bases.append(nf.distributions.ClassCondDiagGaussian(shape, 10))
+    return nf.MultiscaleFlow(bases, parts, merges).to(device())
+
+
+def time_peer(given: Any, settings: dict[str, Any], channels: int) -> dict[str, Any]:
+    tiny = bool(settings.get("tiny"))
+    side = 8 if tiny else 32
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if settings["tf32"] else "highest")
+    torch.backends.cudnn.allow_tf32 = settings["tf32"]
+    torch.backends.cudnn.benchmark = True
+    model = peer_model(given, channels, tiny)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=device().type == "cuda")
+    x = torch.rand(settings["batch"], channels, side, side, device=device())
+    y = torch.arange(settings["batch"], device=device()) % 10
+
+    def work() -> None:
+        optimizer.zero_grad()
+        with torch.autocast(device().type, torch.bfloat16, enabled=settings["bf16"]):
+            loss = model.forward_kld(x, y)
+        loss.backward()
+        optimizer.step()
+
+    seconds = timed(work)
+    torch.set_float32_matmul_precision(before)
+    return {"images_per_second": settings["batch"] / seconds, "step_ms": 1e3 * seconds, "memory_gb": memory()}
+
+
+def profile(given: Any) -> None:
+    """Where a captured step spends its time: the kernels of one step, by total time."""
+    from torch.profiler import ProfilerActivity
+
+    settings = {"batch": 1024, "fast": True, "precision": "bf16", "capture": False}
+    task = our_task(settings, made_up(2048, 1, 32), False)
+    task.begin_epoch(0)
+    for _ in range(3):
+        task.step(0)
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as found:
+        task.step(0)
+        engine.synchronize(device())
+    events = sorted(found.key_averages(), key=lambda event: -event.device_time_total)
+    total = sum(event.device_time_total for event in events)
+    print(f"profile: {total / 1e3:.1f} ms of kernels, {sum(event.count for event in events)} launches")
+    lines = []
+    for event in events[:40]:
+        share, each = event.device_time_total / total, event.device_time_total / max(event.count, 1)
+        lines.append(f"{100 * share:5.1f} % {event.count:5d} × {each:8.1f} us  {event.key[:110]}")
+    print("\n".join(lines[:24]), flush=True)
+    (given.out / "profile.txt").write_text("\n".join(lines) + "\n")
+
+
+# ---------------------------------------------------------------------------------------------------- equal steps
+
+
+def equal(given: Any) -> None:
+    """Test NLL after equally many steps of batch 256 with the same rate, ours and the peer's."""
+    dataset = read(given.data)
+    steps = 4 if given.tiny else given.steps
+    batch = 8 if given.tiny else 256
+    side = 8 if given.tiny else 32
+    parts = datasets.split(dataset)
+    assert dataset.labels is not None
+    x, y = dataset.x[parts.train], dataset.labels[parts.train]
+    if given.tiny:
+        x = x[:, :8, :8]
+    held_x, held_y = dataset.x[parts.test][:2048], dataset.labels[parts.test][:2048]
+    held_x = held_x[:, :8, :8] if given.tiny else held_x
+    rows: list[dict[str, Any]] = []
+    small = Dataset("train", x, datasets.row_ids(len(x)), y, dataset.class_names)
+    for name, precision in (("float32", "float32"), ("bf16", "bf16")):
+        settings = {"batch": batch, "fast": device().type == "cuda", "precision": precision, "capture": True,
+                    "class_weight": 0.0, "ema": 0.0, "rate": 5e-4, "warmup": 0.0}  # fmt: skip
+        task = our_task(settings, small, given.tiny)
+        task.schedule.table.fill_(5e-4)
+        task.begin_epoch(0)
+        begun = time.monotonic()
+        for step in range(steps):
+            task.step(step % task.steps)
+        engine.synchronize(device())
+        seconds = time.monotonic() - begun
+        with task.averaged():
+            nll, error = task.evaluate(Rows(task.network, held_x, held_y, device()))
+        rows.append(
+            {
+                "model": f"hardpan, {name}",
+                "steps": steps,
+                "batch": batch,
+                "nll": nll,
+                "error": error,
+                "seconds": seconds,
+            }
+        )
+        print("equal", json.dumps(rows[-1]), flush=True)
+    if given.peer:
+        rows.append(equal_peer(given, task, held_x, held_y, steps, side))
+        print("equal", json.dumps(rows[-1]), flush=True)
+    note(given, "equal", {"rows": rows, "data": dataset.name})
+
+
+def equal_peer(given: Any, task: FlowTask, held_x: Any, held_y: Any, steps: int, side: int) -> dict[str, Any]:
+    """The peer on the same rows in the same order, data in [0, 1), first batch for its actnorms."""
+    torch.set_float32_matmul_precision("high")
+    model = peer_model(given, 1, given.tiny)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-4)
+    task.begin_epoch(0)
+
+    def batch(x: torch.Tensor) -> torch.Tensor:
+        return (x.permute(0, 3, 1, 2) / 256).contiguous()
+
+    begun = time.monotonic()
+    for step in range(steps):
+        x, chosen = task.train.batch(task.order[step % task.steps], task.noise)
+        optimizer.zero_grad()
+        loss = model.forward_kld(batch(x), chosen.argmax(1))
+        loss.backward()
+        optimizer.step()
+    engine.synchronize(device())
+    seconds = time.monotonic() - begun
+    torch.set_float32_matmul_precision("highest")
+    held, total = Rows(task.network, held_x, held_y, device()), 0.0
+    generator = torch.Generator(device()).manual_seed(0)
+    with torch.no_grad():
+        for start in range(0, len(held), 256):
+            rows = torch.arange(start, min(start + 256, len(held)), device=device())
+            x, chosen = held.batch(rows, generator)
+            total -= float(model.log_prob(batch(x), chosen.argmax(1)).sum())
+    dimension = side * side
+    nll = total / len(held) + dimension * math.log(256) + math.log(10)
+    return {"model": "normflows, tf32", "steps": steps, "batch": task.batch, "nll": nll, "seconds": seconds}
+
+
+# ---------------------------------------------------------------------------------------------------- train
+
+
+def train(given: Any) -> None:
+    """Fit within a time, and say everything a row of the paper's Table 1 needs and what its verdict rests on."""
+    dataset = read(given.data)
+    name = given.name or dataset.name
+    config = flows.FlowConfig(
+        preset="tiny" if given.tiny else "paper", batch_size=given.batch, precision=given.precision,
+        class_weight=given.class_weight, learning_rate=given.rate or None, ema=0.995, checkpoint_every=10**6,
+        grey_levels=256 if dataset.x.max() > 127 else None, **(COMPACT if given.compact and not given.tiny else {}),
+    )  # fmt: skip
+    n_train = len(datasets.split(dataset).train)
+    rate, overhead = measured_speed(dataset, config)
+    epochs = max(1, int((given.minutes * 60 - 10) / (n_train / rate + overhead))) if not given.tiny else 2
+    print(f"train {name}: {rate:,.0f} images/s, {overhead:.2f} s to evaluate, {epochs} epochs", flush=True)
+    config = dataclasses.replace(config, epochs=epochs)
+    seen = [0.0]
+
+    def progress(line: str, fraction: float) -> None:
+        if time.monotonic() - seen[0] > 10:
+            seen[0] = time.monotonic()
+            print(f"{name}: {line}", flush=True)
+
+    begun = time.monotonic()
+    flow = flows.fit(dataset, config, progress=progress)
+    seconds = time.monotonic() - begun
+    summary = {"name": name, "seconds": seconds, "images_per_second": rate} | described(flow, dataset)
+    flow.to("cpu").save(given.out / name, precision="float16")
+    note(given, f"train-{name}", summary | {"floors": list(flow.record.floors)})
+    print("train", json.dumps(summary), flush=True)
+    bundle(given.out, name)
+
+
+def measured_speed(dataset: Dataset, config: flows.FlowConfig) -> tuple[float, float]:
+    """Images per second of training steps and seconds of an epoch's evaluation, by a short run of both."""
+    filled = dataclasses.replace(config, epochs=1).filled()
+    parts = datasets.split(dataset)
+    assert dataset.labels is not None
+    rows = parts.train[: 40 * (filled.batch_size or 1)]
+    x, y = dataset.x[rows], dataset.labels[rows]
+    network = build(filled, scaling_for(x, filled), torch.full((dataset.n_classes,), 1 / dataset.n_classes)).to(
+        device()
+    )
+    held = Rows(network, x, y, device())
+    task = FlowTask(network, filled, held, held, device())
+    task.start()
+    task.begin_epoch(0)
+    seconds = timed(lambda: task.step(0), least=1.0)
+    task.end_epoch(0)
+    begun = time.monotonic()
+    task.end_epoch(0)
+    return task.batch / seconds, time.monotonic() - begun
+
+
+def described(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
+    parts = datasets.split(dataset)
+    assert dataset.labels is not None
+    posteriors = {
+        part: flow.posterior(dataset.x[rows])
+        for part, rows in (("validation", parts.validation), ("test", parts.test))
+    }
+    labels = {"validation": dataset.labels[parts.validation], "test": dataset.labels[parts.test]}
+    heat = calibration(posteriors["validation"], labels["validation"])
+    cooled = softened(posteriors["test"], heat)
+    nll = flow.nll(dataset.x[parts.test], dataset.labels[parts.test])
+    curve = flow.bayes_curve([0.2, 1.0, 1.4, 3.0])
+    return {
+        "fitted": {key: value for key, value in flow.record.fitted.items() if key != "sweep"},
+        "test_nll": nll.value,
+        "test_nll_stderr": nll.stderr,
+        "bits_per_dim": flow.bits_per_dimension(nll.value),
+        "bayes_error": {str(t): e.value for t, e in zip(curve.temperatures, curve.estimates, strict=True)},
+        "own_test_error": float((posteriors["test"].argmax(1) != labels["test"]).mean()),
+        "plug_in": float((1 - posteriors["test"].max(1)).mean()),
+        "calibration_temperature": heat,
+        "plug_in_calibrated": float((1 - cooled.max(1)).mean()),
+    }
+
+
+def softened(posterior: Any, heat: float) -> Any:
+    logs = np.log(np.maximum(posterior, 1e-300)) / heat
+    logs -= logs.max(1, keepdims=True)
+    return np.exp(logs) / np.exp(logs).sum(1, keepdims=True)
+
+
+def calibration(posterior: Any, labels: Any) -> float:
+    """The softmax temperature with the best log-likelihood on held-out labels, by a fine grid."""
+    grid = np.geomspace(0.25, 20.0, 200)
+    own = np.arange(len(labels))
+    return float(min(grid, key=lambda t: -np.log(np.maximum(softened(posterior, t)[own, labels], 1e-300)).mean()))
+
+
+def bundle(out: Path, name: str) -> None:
+    """The flow's folder as parts small enough to travel: NAME.tar.0, NAME.tar.1, ..."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(out / name, arcname=name)
+    content = buffer.getvalue()
+    for number, start in enumerate(range(0, len(content), PART)):
+        (out / f"{name}.tar.{number}").write_bytes(content[start : start + PART])
+    for path in (out / name).iterdir():
+        path.unlink()
+    (out / name).rmdir()
+
+
+def join(given: Any) -> None:
+    folder = Path(given.data)
+    names = sorted({path.name.partition(".tar.")[0] for path in folder.glob("*.tar.*")})
+    for name in names:
+        parts = sorted(folder.glob(f"{name}.tar.*"), key=lambda path: int(path.suffix[1:]))
+        with tarfile.open(fileobj=io.BytesIO(b"".join(path.read_bytes() for path in parts))) as archive:
+            archive.extractall(given.out, filter="data")
+        print(given.out / name, flows.load(given.out / name).bayes_error())
+
+
+# ---------------------------------------------------------------------------------------------------- data that travels
+
+
+def read(source: str) -> Dataset:
+    return unpack(Path(source)) if source.endswith(".pack") else datasets.load(source)
+
+
+def pack(given: Any) -> None:
+    """Differences to the left and upper neighbours, colour minus green, planes apart, LZMA: lossless and simple."""
+    dataset = datasets.load(given.data)
+    assert dataset.split is not None and dataset.labels is not None
+    train_rows = np.flatnonzero(dataset.split != "test")[: given.rows or None]
+    test_rows = np.flatnonzero(dataset.split == "test")[: given.test_rows or None]
+    rows = np.concatenate([train_rows, test_rows])
+    x = dataset.x[rows]
+    header = {"shape": x.shape, "train": len(train_rows), "names": dataset.class_names, "name": dataset.name,
+              "sha256": hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()}  # fmt: skip
+    body = np.moveaxis(differences(x), -1, 0).tobytes() + dataset.labels[rows].astype(np.uint8).tobytes()
+    given.file.write_bytes(json.dumps(header).encode() + b"\n" + lzma.compress(body, preset=6))
+    assert np.array_equal(unpack(given.file).x, x)
+    print(f"{given.file}: {given.file.stat().st_size / 2**20:.1f} MiB, {len(train_rows)} + {len(test_rows)} rows")
+
+
+def unpack(path: Path) -> Dataset:
+    header, _, body = path.read_bytes().partition(b"\n")
+    told = json.loads(header)
+    raw = lzma.decompress(body)
+    shape = told["shape"] if len(told["shape"]) == 4 else [*told["shape"], 1]
+    count = int(np.prod(shape))
+    planes = np.frombuffer(raw[:count], np.uint8).reshape(shape[3], *shape[:3])
+    x = np.moveaxis(planes, 0, -1)
+    x = np.cumsum(np.cumsum(x, 1, dtype=np.uint8), 2, dtype=np.uint8)
+    if shape[3] == 3:
+        x = np.stack([x[..., 1] + x[..., 0], x[..., 0], x[..., 2] + x[..., 0]], -1)
+    x = np.ascontiguousarray(x.reshape(told["shape"]))
+    if hashlib.sha256(x.tobytes()).hexdigest() != told["sha256"]:
+        raise SystemExit(f"{path}: is damaged")
+    labels = np.frombuffer(raw[count:], np.uint8).astype(np.int64)
+    split = np.repeat(np.array(["train", "test"]), [told["train"], len(x) - told["train"]])
+    return Dataset(told["name"], x, datasets.content_ids(x), labels, tuple(told["names"]), split)
+
+
+def differences(x: Any) -> Any:
+    x = x if x.ndim == 4 else x[..., None]
+    if x.shape[3] == 3:
+        green = x[..., 1]
+        x = np.stack([green, x[..., 0] - green, x[..., 2] - green], -1)
+    down = x.copy()
+    down[:, 1:] -= x[:, :-1]
+    both = down.copy()
+    both[:, :, 1:] -= down[:, :, :-1]
+    return both
+
+
+if __name__ == "__main__":
+    main()
