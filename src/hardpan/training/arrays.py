@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import engine
 from hardpan.errors import InputError
 from hardpan.training.config import TrainConfig
+from hardpan.training.evaluation import Evaluator
 from hardpan.training.examples import checked_targets, normalization, on_device, shaped
 from hardpan.training.fitting import Watched, fit_model, prepared
 from hardpan.training.recipes import filled
@@ -24,7 +25,8 @@ class ArrayFit:
     """Probabilities of classifiers that were trained on arrays.
 
     Attributes:
-        probs: (seeds, recorded epochs, examples, classes) float32.
+        probs: (seeds, recorded epochs, examples, classes) float32. Where ``patience`` ended a run early, the epochs
+            that it did not reach hold what its best weights say.
         epochs: the recorded epochs; 1 is the state after one pass.
         history: for each seed, the values of every epoch (loss, accuracy, validation_accuracy, ...).
         config: the settings, with what was left open filled in.
@@ -112,6 +114,10 @@ def fit_arrays(
                 label=f"{config.model} seed {first_seed + index}, ",
             )
             histories.append(tuple(fitted.history.epochs))
+            unseen = [at for epoch, at in place.items() if epoch > len(histories[-1])]
+            if unseen:  # the run ended early; what it would have said is what the weights it kept say
+                evaluator = Evaluator(fitted.model, examples, n_classes=classes, precision=precision)
+                found[index, unseen] = evaluator()[: len(wanted)]
     return ArrayFit(found, config.recorded_epochs(), tuple(histories), config)
 
 

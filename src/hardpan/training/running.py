@@ -68,6 +68,8 @@ def train(
         (2, 359)
     """
     config = dataclasses.replace(config or TrainConfig(), **changes)
+    if backend and backend not in parallel.BACKENDS:
+        raise InputError(f"backend must be one of {', '.join(parallel.BACKENDS)}; got {backend!r}")
     data = os.fspath(dataset) if not isinstance(dataset, Dataset) else dataset
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder

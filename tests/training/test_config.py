@@ -1,0 +1,62 @@
+"""Settings are checked at the door, each with a sentence that names it."""
+
+import math
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from hardpan import records
+from hardpan.errors import InputError
+from hardpan.training import TrainConfig
+from hardpan.training.recipes import filled
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0),
+        ("seeds", 1.5),
+        ("batch", True),
+        ("rate", -1.0),
+        ("rate", math.nan),
+        ("warmup", 2.0),
+        ("momentum", "high"),
+        ("schedule", "linear"),
+        ("augment", "mixup"),
+        ("objective", "irm"),
+        ("optimizer", "lion"),
+        ("precision", "fp8"),
+        ("model", " , "),
+        ("average", 1.0),
+    ],
+)
+def test_what_is_not_allowed_is_named(name, value):
+    with pytest.raises(InputError, match=f"^{name} must"):
+        TrainConfig(**{name: value})
+
+
+@settings(max_examples=50, deadline=None)
+@given(epochs=st.integers(1, 200), every=st.integers(1, 250))
+def test_recorded_epochs_end_with_the_last_and_are_evenly_spaced(epochs, every):
+    found = TrainConfig(epochs=epochs, record_every=every).recorded_epochs()
+    assert found[-1] == epochs
+    assert all(epoch % every == 0 for epoch in found[:-1])
+    assert len(found) == -(-epochs // every)
+
+
+def test_settings_come_back_from_json():
+    config = TrainConfig(model="vgg16", model_options={"dropout": 0.5}, objective_options={"step": 0.1})
+    assert records.from_json(records.to_json(config)) == config
+
+
+def test_only_what_decides_the_numbers_is_held_against_a_resume():
+    one = TrainConfig(device="cpu", threads=1, seeds=1)
+    assert one.deciding() == TrainConfig(device="cuda", threads=4, seeds=9).deciding()
+    assert one.deciding() != TrainConfig(rate=0.3).deciding()
+
+
+def test_recipes_leave_what_is_given():
+    given_ = filled(TrainConfig(rate=0.7, optimizer="adam", weight_decay=0.0, clip=3.0), "vit-small", (3, 32, 32))
+    assert (given_.rate, given_.optimizer, given_.weight_decay, given_.clip) == (0.7, "adam", 0.0, 3.0)
+    assert filled(TrainConfig(), "linear", (3, 32, 32)).rate == pytest.approx(10 / 3072)

@@ -1,0 +1,241 @@
+"""hardpan.training.train: what a store holds, exact resume, more seeds, other back ends, models on disk."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hardpan import datasets, engine, records, store, training
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+from hardpan.training import piece as pieces
+from hardpan.training.saved import describe_model
+
+SMALL = training.TrainConfig(
+    model="mlp", seeds=2, epochs=3, device="cpu", model_options={"width": 30, "dropout": 0.1}
+)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    whole = datasets.load("digits")
+    keep = slice(0, 500)
+    return Dataset("some-digits", whole.x[keep], whole.ids[keep], whole.labels[keep], whole.class_names)
+
+
+@pytest.fixture(scope="module")
+def reference(digits, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reference")
+    made = training.train(digits, SMALL, out=folder / "run", workers=1)
+    return made, store.open(folder / "run")
+
+
+def same(one, other):
+    assert one.seeds == other.seeds
+    assert one.epochs == other.epochs
+    np.testing.assert_array_equal(one.to_array(), other.to_array())
+
+
+def test_a_store_holds_every_example_after_every_epoch(reference, digits):
+    made, found = reference
+    assert found.seeds == (0, 1)
+    assert found.epochs == (1, 2, 3)
+    assert found.ids.tolist() == digits.ids.tolist()
+    assert found.labels.tolist() == digits.labels.tolist()
+    parts = datasets.split(digits)
+    assert set(np.flatnonzero(found.split == "test")) == set(parts.test.tolist())
+    assert set(np.flatnonzero(found.split == "train")) == set(parts.train.tolist())
+    assert found.config["architecture"] == "mlp"
+    assert found.class_names == digits.class_names
+    for run in made.runs:
+        probs = found.read(run.seed, 3)
+        right = (probs.argmax(1) == digits.labels)[parts.test]
+        assert run.accuracy["test"].value == pytest.approx(right.mean())
+        assert run.accuracy["test"].n == len(parts.test)
+        assert run.accuracy["test"].low < right.mean() < run.accuracy["test"].high
+
+
+def test_saved_models_predict_what_was_recorded(reference, digits):
+    made, found = reference
+    for run in made.runs:
+        probs = training.predict(run.weights, digits, device="cpu")
+        np.testing.assert_array_equal(probs.astype(np.float16), found.read(run.seed, 3))
+        part = training.predict(training.load_model(run.weights), digits.x[:7], device="cpu", batch=2)
+        np.testing.assert_allclose(part, probs[:7], atol=1e-6)
+        assert not (engine.load_checkpoint(f"{run.weights}/checkpoint"))
+
+
+def test_a_damaged_model_and_other_data_are_refused(reference, digits, tmp_path):
+    made, _ = reference
+    shutil.copytree(made.runs[0].weights, tmp_path / "model")
+    with pytest.raises(InputError, match=r"data must hold examples of shape \(1, 8, 8\)"):
+        training.predict(tmp_path / "model", digits.x[:, :4], device="cpu")
+    weights = tmp_path / "model" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(InputError, match="holds no whole model"):
+        training.load_model(tmp_path / "model")
+    with pytest.raises(InputError, match="holds no whole model"):
+        training.load_model(tmp_path)
+
+
+def test_arrays_give_the_numbers_that_a_store_gets(reference, digits):
+    _, found = reference
+    parts = datasets.split(digits)
+    fit = training.fit_arrays(digits.x[parts.train], digits.labels[parts.train], digits.x, SMALL)
+    np.testing.assert_array_equal(fit.probs.astype(np.float16), found.to_array())
+
+
+class Killed(BaseException):
+    """Ends a run where no handler of errors sees it."""
+
+
+@pytest.mark.parametrize(
+    "moment", ["before the record", "after the record", "after the checkpoint", "before the model"]
+)
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits, tmp_path, monkeypatch, moment, at):
+    _, expected = reference
+    calls = {"count": 0}
+
+    def dying(function, after):
+        def call(*arguments, **options):
+            calls["count"] += 1
+            if calls["count"] == at and not after:
+                raise Killed
+            result = function(*arguments, **options)
+            if calls["count"] == at:
+                raise Killed
+            return result
+
+        return call
+
+    with monkeypatch.context() as patch:
+        if moment.endswith("record"):
+            patch.setattr(pieces.Recorder, "record", dying(pieces.Recorder.record, moment.startswith("after")))
+        elif moment == "after the checkpoint":
+            patch.setattr("hardpan.engine.loop.save_checkpoint", dying(engine.save_checkpoint, True))
+        else:
+            patch.setattr(pieces, "save_model", dying(pieces.save_model, False))
+        with pytest.raises(Killed):
+            training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    made = training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    same(store.open(tmp_path / "run"), expected)
+    for run in made.runs:
+        assert len(describe_model(run.weights)["history"]) == 3
+
+
+def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits, tmp_path, monkeypatch):
+    _, expected = reference
+    first = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
+    assert first.runs[0].resumed_at == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(pieces, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
+        again = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
+    assert again.runs[0].resumed_at == 3
+    assert again.runs[0].values == first.runs[0].values
+    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    same(store.open(tmp_path / "run"), expected)
+
+
+def test_a_store_that_was_removed_is_made_again(reference, digits, tmp_path):
+    _, expected = reference
+    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    shutil.rmtree(tmp_path / "run")
+    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    same(store.open(tmp_path / "run"), expected)
+
+
+def test_processes_give_the_same_numbers(reference, digits, tmp_path):
+    _, expected = reference
+    made = training.train(digits, SMALL, out=tmp_path / "run", backend="processes", workers=2)
+    same(store.open(tmp_path / "run"), expected)
+    assert [run.seed for run in made.runs] == [0, 1]
+
+
+def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(digits, tmp_path):
+    made = training.train(
+        digits,
+        out=tmp_path / "runs",
+        model="linear,mlp",
+        seeds=1,
+        epochs=5,
+        record_every=2,
+        device="cpu",
+        workers=1,
+    )
+    assert made.stores == (str(tmp_path / "runs" / "linear"), str(tmp_path / "runs" / "mlp"))
+    for place in made.stores:
+        assert store.open(place).epochs == (2, 4, 5)
+    assert (tmp_path / "runs-models" / "linear" / "seed-0" / "model.safetensors").exists()
+    assert records.from_json(json.loads(records.dumps(records.to_json(made)))) == made
+
+
+def test_averaged_weights_are_what_predicts(digits, tmp_path):
+    made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1, average=0.95)
+    probs = training.predict(made.runs[0].weights, digits, device="cpu")
+    np.testing.assert_array_equal(probs.astype(np.float16), store.open(tmp_path / "run").read(0, 3))
+
+
+def test_a_hard_subset_becomes_a_group(digits, tmp_path):
+    groups = (np.arange(len(digits)) % 3 == 0).astype(np.int64)
+    settings = {"out": tmp_path / "run", "seeds": 1, "objective": "reweight"}
+    training.train(digits, SMALL, groups=groups, **settings)
+    shuffled = np.random.default_rng(0).permutation(len(digits))
+    np.savez(tmp_path / "groups.npz", groups=groups[shuffled], ids=digits.ids[shuffled])
+    again = training.train(digits, SMALL, groups=tmp_path / "groups.npz", **settings)
+    assert again.runs[0].resumed_at == 3  # the same groups, so nothing is left to do
+    with pytest.raises(InputError, match="was recorded with groups_sha256="):
+        training.train(digits, SMALL, groups=1 - groups, **settings)
+
+
+def test_a_manifest_of_confusion_is_taken(digits, tmp_path):
+    from hardpan import confusion
+
+    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    hard = confusion.subset(confusion.scores(tmp_path / "run"), quantile=0.8)
+    hard.save(tmp_path / "hard.json")
+    made = training.train(
+        digits, SMALL, out=tmp_path / "dro", seeds=1, objective="groupdro", groups=tmp_path / "hard.json"
+    )
+    assert made.runs[0].epochs == 3
+
+
+def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
+    def refused(message, data=digits, **changes):
+        with pytest.raises(InputError, match=message):
+            training.train(data, SMALL, out=tmp_path / "run", **changes)
+        assert not list(tmp_path.iterdir())
+
+    refused("model 'resnet7' is not known", model="resnet7")
+    refused("objective 'groupdro' needs groups", objective="groupdro")
+    refused("the objective is erm, which has none", groups=np.zeros(500, dtype=int))
+    refused("groups must be 500 whole numbers", objective="reweight", groups=np.zeros(3, dtype=int))
+    refused("backend must be one of", backend="slurm")
+    refused("has no labels", data=Dataset("x", digits.x, digits.ids))
+    refused("neither a name", data="digitz")
+    with pytest.raises(InputError, match="out must name a folder"):
+        training.train(digits, SMALL, out="")
+    with pytest.raises(InputError, match="weights must name a local folder"):
+        training.train(digits, SMALL, out="memory://run")
+
+
+def test_other_settings_into_the_same_store_are_refused(digits, tmp_path):
+    training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
+    with pytest.raises(InputError, match=r"was recorded with rate=.*, now it is 0\.7"):
+        training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=0.7)
+
+
+def test_divergence_is_said_and_what_was_good_is_kept(digits, tmp_path):
+    with pytest.raises(engine.Diverged, match="try a smaller learning rate"):
+        training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=1e30, warmup=0.9, epochs=20)
+    assert store.open(tmp_path / "run").config["rate"] == 1e30
+
+
+def test_a_remote_store_is_written_through_its_address(digits, tmp_path, reference):
+    _, expected = reference
+    place = "memory://" + tmp_path.name
+    training.train(digits, SMALL, out=place, weights=tmp_path / "models", workers=1)
+    same(store.open(place), expected)
