@@ -80,3 +80,11 @@ def test_seeds_choose_differently_and_repeatably():
 def test_a_seed_that_is_none_is_refused(seed):
     with pytest.raises(InputError, match="seed must be a whole number"):
         datasets.split(made(range(5)), seed)
+
+
+@given(st.lists(st.sampled_from(["train", "validation", "test"]), min_size=1, max_size=60), st.integers(0, 5))
+def test_official_validation_examples_stay_where_they_are(names, seed):
+    names = [*names, "validation"]
+    parts = datasets.split(made(range(len(names)), np.array(names)), seed)
+    for part in ("train", "validation", "test"):
+        assert getattr(parts, part).tolist() == [row for row, name in enumerate(names) if name == part]

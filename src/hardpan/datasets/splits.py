@@ -19,8 +19,8 @@ WITHOUT_SPLIT = (0.6, 0.2, 0.2)
 def split(dataset: Dataset, seed: int = 0) -> Split:
     """Split a dataset by the hash of each example's id, so that the order of the rows does not matter.
 
-    An official test set stays the test set, and 10 % of train become validation. A set without a split is cut
-    60/20/20. Examples are ranked by sha256 of "seed:id" and cut at the exact fractions; exact repeats (ids that
+    An official test set stays the test set, and 10 % of train become validation, unless the set names its own
+    validation examples. A set without a split is cut 60/20/20. Examples are ranked by sha256 of "seed:id" and cut at the exact fractions; exact repeats (ids that
     end in "-2", "-3") go where their first example goes, so that no copy of a training example is tested on.
 
     Args:
@@ -42,6 +42,9 @@ def split(dataset: Dataset, seed: int = 0) -> Split:
     if dataset.split is None:
         train, validation, test = _cut(dataset.ids, rows, int(seed), WITHOUT_SPLIT)
         method = "60/20/20 by hash of (id, seed)"
+    elif (dataset.split == "validation").any():
+        train, validation, test = (rows[dataset.split == part] for part in ("train", "validation", "test"))
+        method = "official train, validation and test sets"
     else:
         test = rows[dataset.split == "test"]
         shares = (1 - VALIDATION_OF_TRAIN, VALIDATION_OF_TRAIN)

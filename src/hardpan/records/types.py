@@ -77,7 +77,7 @@ class Dataset:
         ids: (N,) strings, each once.
         labels: (N,) class numbers in 0..C-1, or None.
         class_names: the C names.
-        split: (N,) "train" or "test" where the set has an official split, else None.
+        split: (N,) "train", "test" or "validation" where the set has an official split, else None.
         metadata: further columns of length N (sub-class, source, votes, ...).
         source: where it came from.
     """
