@@ -12,14 +12,43 @@ from typing import TYPE_CHECKING, Any
 from hardpan.store.making import create, open
 from hardpan.store.memory import in_memory
 from hardpan.store.predictions import Predictions
+from hardpan.store.reports import Brought, Problem, StoreInfo, Verification
 
 if TYPE_CHECKING:
+    from hardpan.store.copying import import_file
+    from hardpan.store.exporting import export
+    from hardpan.store.merging import merge
     from hardpan.store.scores import Accumulated, open_scores
+    from hardpan.store.verification import check_store, summary
 
 # What needs Zarr is imported when it is first used.
-_LATER = {"Accumulated": "scores", "open_scores": "scores"}
+_LATER = {
+    "Accumulated": "scores",
+    "check_store": "verification",
+    "export": "exporting",
+    "import_file": "copying",
+    "merge": "merging",
+    "open_scores": "scores",
+    "summary": "verification",
+}
 
-__all__ = ["Accumulated", "Predictions", "create", "in_memory", "open", "open_scores"]
+__all__ = [
+    "Accumulated",
+    "Brought",
+    "Predictions",
+    "Problem",
+    "StoreInfo",
+    "Verification",
+    "check_store",
+    "create",
+    "export",
+    "import_file",
+    "in_memory",
+    "merge",
+    "open",
+    "open_scores",
+    "summary",
+]
 
 
 def __getattr__(name: str) -> Any:

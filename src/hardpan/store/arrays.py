@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.memory import ArrayPredictions, in_memory
+from hardpan.store.rows import one_line
 
 PROBABILITIES = ("probabilities", "probs", "p")
 LOGITS = ("logits",)
@@ -36,7 +37,7 @@ def open_file(path: Path, outputs: str = "auto", **given: Any) -> ArrayPredictio
     except InputError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        raise InputError(f"{path}: cannot be read ({str(error)[:160]}); write it again with NumPy") from error
+        raise InputError(f"{path}: cannot be read ({one_line(error)}); write it again with NumPy") from error
 
 
 def _open_npz(path: Path, outputs: str, given: dict[str, Any]) -> ArrayPredictions:

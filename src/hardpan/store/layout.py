@@ -30,6 +30,7 @@ ROOT = "probabilities"
 DTYPES = ("float16", "float32")
 SHARD_BYTES = 16 * 2**20
 _MARKER = re.compile(rf"{ROOT}/(\d+)/(\d+)/commit/(\d+)\.json")
+_METADATA = re.compile(rf"{ROOT}/\d+/(\d+/)?zarr\.json")
 _SHARD = re.compile(rf"{ROOT}/(\d+)/(\d+)/c/(\d+)/0")
 
 
@@ -158,3 +159,8 @@ def parse_shard(key: str) -> tuple[int, int, int] | None:
     """The seed, epoch and block that a shard's place names; None for any other file."""
     found = _SHARD.fullmatch(key)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def is_metadata(key: str) -> bool:
+    """Whether this is where a seed, or a seed and epoch, is described."""
+    return _METADATA.fullmatch(key) is not None

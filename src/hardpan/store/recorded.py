@@ -17,7 +17,7 @@ from hardpan.store import layout
 from hardpan.store.layout import Header
 from hardpan.store.places import Place
 from hardpan.store.predictions import Predictions
-from hardpan.store.rows import check_rows
+from hardpan.store.rows import check_rows, one_line
 
 _LARGEST = 2**31 - 1
 _COLUMN_ROWS = 65536
@@ -176,12 +176,25 @@ class RecordedPredictions(Predictions):
         with self._lock:
             self._markers.get((seed, epoch), set()).discard(block)
 
+    def stored_bytes(self) -> int:
+        """Size of the committed shards on disk, as their markers say."""
+        total = 0
+        for (seed, epoch), blocks in self._markers.items():
+            for block in blocks:
+                marker = self._place.get_json(layout.marker_key(seed, epoch, block))
+                total += int(marker.get("bytes", 0)) if isinstance(marker, dict) else 0
+        return total
+
+    def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        """Read rows whether or not the whole epoch is committed."""
+        return self._read(seed, epoch, start, stop)
+
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         try:
             rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
         except (ValueError, RuntimeError, OSError, KeyError) as error:
             raise InputError(
-                f"{self.where}: seed {seed} epoch {epoch} is damaged ({str(error)[:120]}); "
+                f"{self.where}: seed {seed} epoch {epoch} is damaged ({one_line(error)}); "
                 f"run: hardpan predictions verify {self.where}"
             ) from error
         return rows
@@ -250,7 +263,7 @@ class RecordedPredictions(Predictions):
             values: NDArray[Any] = np.asarray(zarr.open_array(self._place.store, path=name, mode="r")[:])
             values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
         except (ValueError, RuntimeError, OSError, KeyError, TypeError) as error:
-            raise InputError(f"{self.where}: {name} cannot be read ({str(error)[:120]}); restore them") from error
+            raise InputError(f"{self.where}: {name} cannot be read ({one_line(error)}); restore them") from error
         if len(values) != len(self) or layout.text_hash(values) != wanted:
             raise InputError(f"{self.where}: {name} are not those that the store was made with; restore them")
         return values

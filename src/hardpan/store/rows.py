@@ -116,3 +116,9 @@ def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
         f"{what}: rows are within 0..1 but do not sum to 1, so they may be probabilities of independent classes or "
         "logits; say which (outputs='logits' or outputs='probabilities')"
     )
+
+
+def one_line(error: object) -> str:
+    """A message of somebody else's, on one line and not too long."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 160 else text[:157] + "..."

@@ -1,0 +1,100 @@
+import json
+
+import numpy as np
+import pytest
+from tests.store.made import labels, logits, names, probabilities
+
+from hardpan import store
+from hardpan.cli import main
+
+N, C = 50, 4
+
+
+@pytest.fixture
+def hardpan(capsys, monkeypatch):
+    """Run a command here; gives what it printed on stdout and on stderr."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main(["predictions", *map(str, arguments)])
+        said = capsys.readouterr()
+        assert ended.value.code == code, said.err
+        return said
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path):
+    np.save(tmp_path / "probs.npy", probabilities(3, 2, N, C))
+    np.save(tmp_path / "labels.npy", labels(N, C))
+    (tmp_path / "ids.txt").write_text("\n".join(names(N)) + "\n")
+    (tmp_path / "classes.csv").write_text("class\ncat\ndog\nemu\nfox\n")
+    return tmp_path
+
+
+def test_the_whole_way(files, hardpan):
+    run = files / "run"
+    beside = ("--labels", files / "labels.npy", "--ids", files / "ids.txt", "--class-names", files / "classes.csv")
+    said = hardpan("import", files / "probs.npy", *beside, "--out", run).out
+    assert "50 examples × 4 classes, 3 seeds (0–2), 2 epochs (0, 1)" in said
+    assert "held probabilities (detected" in said
+    information = json.loads(hardpan("info", run, "--json").out)
+    assert information["seeds"] == [0, 1, 2]
+    assert information["class_names"] == ["cat", "dog", "emu", "fox"]
+    assert "3 seeds (0–2)" in hardpan("info", run).out
+    assert json.loads(hardpan("verify", run, "--json").out)["ok"]
+    hardpan("export", run, files / "out.parquet", "--seeds", "1", "--epochs", "0,1")
+    hardpan("import", files / "out.parquet", "--out", files / "other", "--seeds", "9")
+    merged = hardpan("merge", run, files / "other", "--out", files / "all", "--json")
+    assert json.loads(merged.out)["seeds"] == [0, 1, 2, 9]
+    found = store.open(files / "all")
+    assert np.array_equal(found.read(9, 1), found.read(1, 1))
+    assert np.array_equal(found.read(9, 1), probabilities(3, 2, N, C)[1, 1])
+
+
+def test_damage_is_named_and_gives_exit_code_2(files, hardpan):
+    hardpan("import", files / "probs.npy", "--out", files / "run")
+    shard = files / "run/probabilities/2/1/c/0/0"
+    shard.write_bytes(shard.read_bytes()[:50])
+    done = hardpan("verify", files / "run", code=2)
+    assert "truncated: probabilities/2/1/c/0/0" in done.out
+    assert "NOT verified" in done.out
+    hardpan("verify", files / "run", "--drop", code=2)
+    assert "verified" in hardpan("verify", files / "run").out
+
+
+def test_logits_said_and_rows_refused(files, hardpan):
+    np.save(files / "z.npy", logits(N, C))
+    assert (
+        "held logits (as said)"
+        in hardpan("import", files / "z.npy", "--outputs", "logits", "--out", files / "z").out
+    )
+    done = hardpan("import", files / "z.npy", "--outputs", "probabilities", "--out", files / "p", code=2)
+    assert "50 of 50 rows are not probabilities" in done.err
+    assert "row-0000000" in done.err
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("info", "nowhere"), "holds no predictions"),
+        (("verify", "nowhere"), "holds no predictions"),
+        (("import", "none.npy", "--out", "x"), "no such file"),
+        (("import", "none.txt", "--out", "x"), "must be one of .npy, .npz"),
+        (("merge", "nowhere", "--out", "x"), "at least two"),
+        (("export", "nowhere", "x.npz", "--seeds", "one"), "holds no predictions"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path, hardpan, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = hardpan(*arguments, code=2)
+    assert message in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_every_command_has_help_with_an_example(hardpan):
+    for command in ("import", "verify", "info", "merge", "export"):
+        assert "Example: hardpan predictions " + command in hardpan(command, "--help").out

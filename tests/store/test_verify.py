@@ -1,0 +1,137 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+from tests.store.made import labels, names, probabilities
+
+from hardpan import records, store
+from hardpan.errors import InputError
+
+N, C = 90, 4
+
+
+@pytest.fixture
+def path(tmp_path):
+    made = store.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=30)
+    for seed in (0, 1):
+        for epoch in (0, 1):
+            made.write(seed, epoch, probabilities(N, C, seed=10 * seed + epoch))
+    return tmp_path / "run"
+
+
+def only_problem(path):
+    found = store.check_store(path)
+    assert not found.ok
+    assert len(found.problems) == 1
+    return found.problems[0]
+
+
+def test_a_whole_store_is_verified(path):
+    found = store.check_store(path)
+    assert found.ok
+    assert found.shards == 12
+    assert found.bytes == sum(file.stat().st_size for file in (path / "probabilities").rglob("c/*/0"))
+    assert records.from_json(records.to_json(found)) == found
+
+
+def test_a_truncated_shard_is_named(path):
+    shard = path / "probabilities/1/0/c/2/0"
+    shard.write_bytes(shard.read_bytes()[:-5])
+    problem = only_problem(path)
+    assert (problem.what, problem.file) == ("truncated", "probabilities/1/0/c/2/0")
+    assert (problem.seed, problem.epoch, problem.block) == (1, 0, 2)
+
+
+def test_every_flipped_bit_is_seen(path):
+    shard = path / "probabilities/0/1/c/1/0"
+    whole = shard.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        data = bytearray(whole)
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        shard.write_bytes(data)
+        problem = only_problem(path)
+        assert (problem.what, problem.file) == ("altered", "probabilities/0/1/c/1/0")
+        with pytest.raises(InputError, match="predictions verify"):
+            store.open(path).read(0, 1)
+    shard.write_bytes(whole)
+    assert store.check_store(path).ok
+
+
+def test_a_shard_of_another_epoch_or_store_is_foreign(path, tmp_path):
+    shutil.copy(path / "probabilities/0/0/c/1/0", path / "probabilities/1/1/c/1/0")
+    problem = only_problem(path)
+    assert (problem.what, problem.file) == ("foreign", "probabilities/1/1/c/1/0")
+
+
+def test_a_shard_with_its_marker_from_elsewhere_is_foreign(path, tmp_path):
+    other = store.create(tmp_path / "other", ids=[f"x{row}" for row in range(N)], n_classes=C, block=30)
+    other.write(1, 1, probabilities(N, C, seed=99))
+    for name in ("c/1/0", "commit/1.json"):
+        shutil.copy(tmp_path / "other/probabilities/1/1" / name, path / "probabilities/1/1" / name)
+    problem = only_problem(path)
+    assert (problem.what, problem.file) == ("foreign", "probabilities/1/1/commit/1.json")
+
+
+def test_a_shard_that_went_away_is_missing(path):
+    (path / "probabilities/0/0/c/0/0").unlink()
+    assert only_problem(path).what == "missing"
+
+
+def test_a_damaged_marker_is_named(path):
+    (path / "probabilities/0/0/commit/0.json").write_text("{")
+    assert only_problem(path).file == "probabilities/0/0/commit/0.json"
+
+
+def test_a_damaged_array_description_is_noticed(path):
+    description = path / "probabilities/0/0/zarr.json"
+    content = json.loads(description.read_text())
+    content["data_type"] = "int16"
+    description.write_text(json.dumps(content))
+    found = store.check_store(path)
+    assert {problem.what for problem in found.problems} == {"unreadable"}
+    assert {problem.file for problem in found.problems} == {"probabilities/0/0"}
+
+
+@pytest.mark.parametrize("name", ["ids", "labels"])
+def test_damaged_columns_are_named(path, name):
+    chunk = path / name / "c/0"
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    assert only_problem(path).file == name
+
+
+def test_files_that_do_not_belong_are_foreign_and_leftovers_are_not(path):
+    (path / "probabilities/0/0/c/0/0.123.partial").write_bytes(b"half")
+    (path / "probabilities/0/0/c/2/0").rename(path / "probabilities/0/0/c/2/kept")
+    shutil.copy(path / "probabilities/0/0/c/2/kept", path / "probabilities/0/0/c/2/0")
+    (path / "probabilities/0/0/commit/2.json").unlink()
+    problem = only_problem(path)
+    assert (problem.what, problem.file) == ("foreign", "probabilities/0/0/c/2/kept")
+    assert store.check_store(path).leftovers == ("probabilities/0/0/c/0/0.123.partial", "probabilities/0/0/c/2/0")
+
+
+def test_damaged_shards_can_be_taken_back_and_recorded_again(path):
+    shard = path / "probabilities/0/1/c/1/0"
+    shard.write_bytes(b"nothing")
+    assert not store.check_store(path, drop=True).ok
+    found = store.open(path)
+    assert not found.committed(0, 1)
+    assert found.committed(0, 0)
+    found.write(0, 1, probabilities(N, C, seed=1))
+    assert store.check_store(path).ok
+    assert np.array_equal(store.open(path).read(0, 1), probabilities(N, C, seed=1))
+
+
+def test_the_summary_says_what_is_there(path):
+    (path / "probabilities/1/1/commit/2.json").unlink()
+    found = store.summary(path)
+    assert (found.examples, found.classes) == (N, C)
+    assert (found.seeds, found.epochs) == ((0, 1), (0,))
+    assert found.epochs_of == {"0": (0, 1)}
+    assert found.partial == ("seed 1 epoch 1: 2 of 3 shards",)
+    assert found.labelled
+    assert found.bytes_of_numbers == 3 * N * C * 2
+    assert found.bytes_stored == sum(
+        json.loads(marker.read_text())["bytes"] for marker in path.rglob("commit/*.json")
+    )
