@@ -22,7 +22,10 @@ COMMANDS = {
     "browse": "Look through every example of an audit in a browser.",
     "compare": "Audits side by side: two of them, or many ranked by hardness.",
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
+    "floor": "How low can the error of real data go? Every estimate at once, and which survive.",
+    "confusion": "Which examples are hard? Scores, bands, subsets, transfer, ablation.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
+    "predictions": "Predictions recorded while training: import, verify, merge, export.",
     "testbed": "Will the score hold? Many models on two test sets.",
     "train": "Train classifiers and record what they predict after every epoch.",
 }

@@ -6,7 +6,7 @@ of the light theme; the page replaces them by variables that follow the reader's
 Rows by drawing (fractions throughout):
 
 - ``intervals``: name, value, low, high, role ("floor", "ceiling" or "refuted"), reason.
-  Options: x_title, log, bracket (low, high).
+  Options: x_title, log, bracket (low, high), smallest (where a logarithmic axis begins at the latest).
 - ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
 - ``bars``: name, value. Options: x_title.
 - ``lines``: see :mod:`hardpan.report.lines`.
@@ -44,7 +44,7 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
     """Every estimator a dot with its interval on one error axis; refuted ones struck, the bracket shaded."""
     log = bool(chart.options.get("log"))
     ends = [float(row[key]) for row in chart.rows for key in ("low", "value", "high")]
-    edge = _log_edge(ends) if log else -math.inf
+    edge = max(_log_edge(ends), float(chart.options.get("smallest", 0.0))) if log else -math.inf
     rows = [_interval_row(index, row, edge) for index, row in enumerate(chart.rows)]
     y = alt.Y("row:O", axis=None, scale=alt.Scale(padding=0))
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(_ROLES), range=list(_ROLES.values())))

@@ -1,0 +1,140 @@
+"""A floor as a part of a page: sentences, chart, table, and what limits the claims."""
+
+from __future__ import annotations
+
+import math
+
+from hardpan.bayes.floors import Entry, Floor
+from hardpan.records import Chart, Section, Table, Tile
+from hardpan.report import numbers
+from hardpan.report.floor_charts import floor_chart
+
+METHOD = (
+    "The floor, or Bayes error, is the error of the best classifier that can exist: E = 1 − ∫ maxₖ πₖ pₖ(x) dx, "
+    "with πₖ the share of class k and pₖ its density. No amount of training gets below it on data of this kind.",
+    "The floor lies below the error of any classifier. So the smallest upper limit of a classifier's held-out "
+    "error (Clopper and Pearson, corrected for the number of classifiers by Bonferroni) is a ceiling that assumes "
+    "nothing of the data's form, and an estimate of the floor above it is refuted, whatever produced it. "
+    "Calibrated plug-ins, the mean of 1 − max posterior, estimate the error of their own decisions: they are "
+    "ceilings too, as far as the calibration holds.",
+    "No lower bound is free of assumptions: that neighbours share a posterior (the nearest-neighbour bound "
+    "(K−1)/K · (1 − √(1 − K/(K−1) · e)), and the spanning tree's, with e its share of edges between classes), that "
+    "the classes are Gaussian, that a flow is the data, that labels are drawn as votes are. A model whose own "
+    "decisions err more or less often than it promises is not the data; its number is marked as unfounded.",
+)
+CITATIONS = (
+    "Cover and Hart, “Nearest neighbor pattern classification”, 1967.",
+    "Clopper and Pearson, “The use of confidence or fiducial limits illustrated in the case of the binomial”, "
+    "1934.",
+    "Sekeh, Oselio and Hero, “Learning to bound the multi-class Bayes error”, 2020.",
+    "Kailath, “The divergence and Bhattacharyya distance measures in signal selection”, 1967.",
+    "Ledoit and Wolf, “A well-conditioned estimator for large-dimensional covariance matrices”, 2004.",
+    "Guo, Pleiss, Sun and Weinberger, “On calibration of modern neural networks”, 2017.",
+    "Ishida, Yamane, Charoenphakdee, Niu and Sugiyama, “Is the performance of my deep network too good to be "
+    "true?”, 2023.",
+    "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against Bayes "
+    "Optimality”, 2021.",
+)
+_ROLES = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling", "classifier": "classifier"}
+
+
+def floor_section(floor: Floor, charts: tuple[Chart, ...] = (), title: str = "The floor") -> Section:
+    """Give a floor as a section: the verdict, the chart, a table with every reason, and warnings.
+
+    Args:
+        floor: what :func:`hardpan.bayes.floor` found.
+        charts: further charts beside it.
+    """
+    rows = [
+        {
+            "name": entry.name,
+            "value": entry.estimate.value,
+            "low": entry.estimate.low,
+            "high": entry.estimate.high,
+            "role": _colour(entry),
+            "reason": entry.reason,
+            "classifier": entry.role == "classifier",
+        }
+        for entry in floor.entries
+    ]
+    chart = floor_chart(rows, high=floor.high, sentence=floor.sentence)
+    warnings = [*floor.notes, *(f"Left out: {reason}" for reason in floor.left_out)]
+    return Section(
+        title,
+        _sentences(floor),
+        estimates={entry.name: entry.estimate for entry in floor.entries},
+        charts=(chart, *charts),
+        tables=(_table(floor),),
+        warnings=tuple(warnings),
+    )
+
+
+def floor_headline(name: str, floor: Floor) -> str:
+    """The one sentence to take away."""
+    best = min(
+        (entry for entry in floor.entries if entry.role == "classifier"), key=lambda entry: entry.estimate.value
+    )
+    made = numbers.estimate(best.estimate)
+    most = numbers.percent(floor.high, floor.high / 20)
+    return f"On {name} the lowest possible error is at most {most}; the best classifier here gets {made} wrong."
+
+
+def floor_tiles(floor: Floor) -> tuple[Tile, ...]:
+    """The bracket, the best classifier, and how many estimates are left."""
+    best = min(
+        (entry for entry in floor.entries if entry.role == "classifier"), key=lambda entry: entry.estimate.value
+    )
+    claims = [entry for entry in floor.entries if entry.role in ("estimate", "lower")]
+    standing = sum(entry.status == "stands" for entry in claims)
+    doubted = sum(entry.status == "unfounded" for entry in claims)
+    made = numbers.estimate(best.estimate)
+    lower = (
+        f"The lower end assumes that {floor.low_assumption}." if floor.low_from else "Nothing bounds it from below."
+    )
+    bracket = numbers.percent_range(floor.low, floor.high) if floor.low_from else f"at most {_most(floor)}"
+    return (
+        Tile("Floor", bracket, f"The upper end is the limit of {floor.high_from}. {lower}"),
+        Tile("Best classifier here", made.partition(" (")[0], f"{best.name} on the test part: {made}."),
+        Tile(
+            "Estimates that stand",
+            f"{standing} of {len(claims)}",
+            f"{len(floor.refuted)} refuted by a classifier, {doubted} contradicted by their own errors.",
+        ),
+    )
+
+
+def _most(floor: Floor) -> str:
+    return numbers.percent(floor.high, floor.high / 20)
+
+
+def _colour(entry: Entry) -> str:
+    if entry.status != "stands":
+        return "refuted"
+    return "ceiling" if entry.role in ("upper", "classifier") else "floor"
+
+
+def _sentences(floor: Floor) -> tuple[str, ...]:
+    share = math.floor(1 / max(floor.high, 1e-12))
+    level = f"{100 * floor.confidence:g} %"
+    classifiers = f"{floor.n_classifiers} classifier" + ("s" if floor.n_classifiers > 1 else "")
+    said = [
+        floor.sentence,
+        f"So the best classifier that can exist is wrong on at most one in {share:,} examples (confidence {level}, "
+        f"{classifiers} on one test part).",
+    ]
+    return (*said, *(item.sentence for item in floor.differences))
+
+
+def _table(floor: Floor) -> Table:
+    rows = tuple(
+        (
+            entry.name,
+            _ROLES[entry.role],
+            numbers.estimate(entry.estimate),
+            entry.status,
+            entry.against or None,
+            entry.assumption,
+        )
+        for entry in floor.entries
+    )
+    return Table("Verdict", ("estimate", "what it is", "value", "verdict", "against it", "what it assumes"), rows)
