@@ -54,12 +54,12 @@ def warped(n: int, floor: float, seed: int) -> KnownSet:
     drawn = _draw(_means(10, 20), n, floor, seed)
     rng = np.random.default_rng(_SOURCE_SEED)
     x = drawn.x / drawn.x.std()
-    for _ in range(4):
+    for _ in range(2):
         # A coupling layer: one half is scaled and moved by functions of the other, so the map can be undone.
         order = rng.permutation(x.shape[1])
         kept, moved = x[:, order[:10]], x[:, order[10:]]
-        scale, shift = (np.tanh(kept @ rng.normal(size=(10, 10))) for _ in range(2))
-        x = np.concatenate([kept, moved * np.exp(scale) + 2 * shift], axis=1)
+        scale, shift = (np.tanh(kept @ rng.normal(size=(10, 10)) / 2) for _ in range(2))
+        x = np.concatenate([kept, moved * np.exp(scale) + shift], axis=1)
     return KnownSet(x, drawn.y, drawn.posterior)
 
 

@@ -98,7 +98,10 @@ def _grouped(found: FloorBench, source: str, n: int) -> list[list[BenchRow]]:
 
 def _error(rows: Sequence[BenchRow]) -> str:
     values = [row.relative for row in rows if math.isfinite(row.relative)]
-    return f"{100 * float(np.median(values)):.2g} %" if values else "–"
+    if not values:
+        return "–"
+    middle = 100 * float(np.median(values))
+    return f"{float(f'{middle:.2g}'):,.{0 if middle >= 9.5 else 1}f} %"
 
 
 def _holds(rows: Sequence[BenchRow]) -> str:

@@ -26,6 +26,9 @@ MOST_CLASSES = 2000
 MOST_COVARIANCE_ROWS = 8192
 GAUSSIAN = "the classes are Gaussian with one covariance"
 NEIGHBOURS_SHARE = "neighbours share a posterior"
+INTEGRAL_ALONE = (
+    "The interval is that of the integral alone; it says nothing of how well the model fits these data."
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +120,11 @@ def from_gaussian(examples: Examples, confidence: float, seed: int) -> list[Cand
         raise InputError(f"its covariance has at most {MOST_COVARIANCE_ROWS:,} rows; got {width:,} features")
     model = fit_shared(examples.x_train, examples.y_train)
     exact = gaussian(model.means, model.cov, model.priors, seed=seed)
-    exact = dataclasses.replace(exact, method=f"Bayes error of the model fitted on train ({exact.method})")
+    exact = dataclasses.replace(
+        exact,
+        method=f"Bayes error of the model fitted on train ({exact.method})",
+        notes=(*exact.notes, INTEGRAL_ALONE),
+    )
     made = held_out_error(
         int((model.decide(examples.x_test) != examples.y_test).sum()),
         len(examples.y_test),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy import special
 from hardpan.bayes.floors.inputs import Floats
 from hardpan.records import Estimate
 from hardpan.stats import clopper_pearson
+
+FEW = 50  # examples that carry a sum: below, Student's t is too short
 
 
 def mean_estimate(
@@ -21,11 +24,17 @@ def mean_estimate(
     notes: tuple[str, ...] = (),
     seed: int | None = None,
 ) -> Estimate:
-    """Give the mean of independent values in 0..1 with its t interval, cut at 0 and 1.
+    """Give the mean of independent values in 0..1 with its interval, cut at 0 and 1.
+
+    Student's t interval; but where the sum y rests on few examples, (Σv)²/Σv² < 50, it would be too short, and the
+    gamma interval takes its place: from Γ⁻¹(α/2; y²/s) · s/y to Γ⁻¹(1−α/2; (y+1)²/(s+1)) · (s+1)/(y+1), both
+    divided by n, with s = Σv² and Γ⁻¹ the quantile of the gamma distribution.
 
     Args:
         values: (n,) one for each example.
         extra_variance: variance of the mean that does not come from these values (of a calibration, say).
+
+    Source: Fay and Feuer, "Confidence intervals for directly standardized rates" (1997), for the gamma interval.
 
     Example:
         >>> mean_estimate(np.array([0.0, 0.2, 0.1, 0.1]), method="m").value
@@ -34,9 +43,16 @@ def mean_estimate(
     n = len(values)
     value = float(values.mean())
     spread = math.sqrt((float(values.var(ddof=1)) / n if n > 1 else 0.0) + extra_variance)
-    return with_normal_interval(
+    item = with_normal_interval(
         value, spread, n, method=method, confidence=confidence, df=n - 1, notes=notes, seed=seed
     )
+    total, squares = float(values.sum()), float((values**2).sum()) + n**2 * extra_variance
+    if total**2 >= FEW * squares and total > 0:
+        return item
+    tail = (1 - confidence) / 2
+    low = special.gammaincinv(total**2 / squares, tail) * squares / total / n if total > 0 else 0.0
+    high = special.gammainccinv((total + 1) ** 2 / (squares + 1), tail) * (squares + 1) / (total + 1) / n
+    return dataclasses.replace(item, low=float(low), high=min(1.0, float(high)))
 
 
 def with_normal_interval(
