@@ -79,3 +79,35 @@ def copy(path: Path):
     shutil.copytree(_template(), path)
     project = replicate.open_project(path)
     return project, replicate.renew_owner_token(project)
+
+
+def prepare_reviews(project: Any, *, each: int = 6) -> None:
+    """Give every keyword a quota of 4, sample ``each`` images a class, queue pairs, start the experiment."""
+    from sqlalchemy import insert
+
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.database.models import Chosen, Pair, Quota
+
+    quotas = [
+        {"class_index": kind, "keyword": word, "originals": 10, "quota": 4}
+        for kind in range(len(CLASSES))
+        for word in KEYWORDS
+    ]
+    chosen, pairs = [], []
+    for kind in range(len(CLASSES)):
+        names = [row.id for row in stored_images(project, "candidate", class_index=kind)][:each]
+        known = [row.id for row in stored_images(project, "original", class_index=kind)]
+        chosen += [
+            {"image_id": name, "class_index": kind, "votes": 2, "round": 0, "how": "", "removed_why": ""}
+            for name in names
+        ]
+        for place, other in (("new", names[1]), ("test", known[0]), ("train", known[1])):
+            pairs.append(
+                {"image_id": names[0], "other_id": other, "place": place, "l2": 3.25, "ssim": 0.8, "round": 0}
+            )
+    with project.database.write() as connection:
+        connection.execute(insert(Quota), quotas)
+        connection.execute(insert(Chosen), chosen)
+        connection.execute(insert(Pair), pairs)
+    originals = [row.id for row in stored_images(project, "original")][::10]
+    replicate.start_experiment(project, originals, [row["image_id"] for row in chosen][::4])

@@ -48,6 +48,7 @@ class Shell:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self._environment.filters["points"] = points
         self._environment.globals.update(site=name, static=self.static_address)
         self._versions: dict[str, str] = {}
 
@@ -95,6 +96,17 @@ class Shell:
             answer = self.page("error.html", status=status, title=title, text=text)
         answer.headers.update(headers or {})
         return answer
+
+
+def points(fraction: float) -> str:
+    """A difference of fractions in percentage points, with its sign.
+
+    Example:
+        >>> points(0.0321), points(-0.05), points(-0.0001)
+        ('+3.2', '−5.0', '0.0')
+    """
+    rounded = round(100 * fraction, 1)
+    return f"{rounded:+.1f}".replace("-", "−") if rounded else "0.0"
 
 
 class KeptFiles(StaticFiles):

@@ -25,7 +25,7 @@ EXPORTS = {
 def write(project: Project, name: str) -> tuple[str, str]:
     """One of ``EXPORTS`` as text, with its media type."""
     if name == "events.jsonl":
-        return "".join(json.dumps(event) + "\n" for event in _events(project)), "application/x-ndjson"
+        return "".join(json.dumps(event) + "\n" for event in events_after(project)), "application/x-ndjson"
     tables = {
         "votes.csv": _votes,
         "frequencies.csv": _frequencies,
@@ -40,16 +40,8 @@ def write(project: Project, name: str) -> tuple[str, str]:
     return stream.getvalue(), "text/csv"
 
 
-def last_events(project: Project, most: int = 12) -> list[dict[str, Any]]:
-    """The newest events, newest first, with their times as text."""
-    newest: list[dict[str, Any]] = []
-    for event in _events(project):
-        newest = [*newest[-most + 1 :], event]
-    return [{**event, "at": _time(event["at"])} for event in reversed(newest)]
-
-
-def _events(project: Project) -> Iterable[dict[str, Any]]:
-    after = 0
+def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
+    """Every event after a number, oldest first."""
     while some := replicate.events(project, after=after, most=5000):
         yield from some
         after = some[-1]["id"]
@@ -59,7 +51,7 @@ def _votes(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
     names = [item.name for item in project.classes]
     header = ("image_id", "class", "worker", "role", "selected", "at")
     return header, (
-        (v.image_id, names[v.class_index], v.worker_id, v.role, int(v.selected), _time(v.at))
+        (v.image_id, names[v.class_index], v.worker_id, v.role, int(v.selected), time_text(v.at))
         for v in replicate.all_votes(project)
     )
 
@@ -94,7 +86,13 @@ def _answers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
 _TABLES = {"votes.csv": _votes, "frequencies.csv": _frequencies, "workers.csv": _workers, "answers.csv": _answers}
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """A time as text, in UTC.
+
+    Example:
+        >>> time_text(0.0)
+        '1970-01-01T00:00:00+00:00'
+    """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 

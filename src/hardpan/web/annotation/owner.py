@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -19,6 +20,7 @@ from hardpan.web.shell import number_of, text_of
 
 LONGEST_LABEL = 100
 MOST_LINKS = 500
+EVENTS_SHOWN = 12
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -42,6 +44,16 @@ class Fresh:
         self._lock = threading.Lock()
         self._figures: figures.Figures | None = None
         self._good_until = 0.0
+        self._last_events: deque[dict[str, Any]] = deque(maxlen=EVENTS_SHOWN)
+        self._seen = 0
+
+    def events(self, site: Site) -> list[dict[str, Any]]:
+        """The newest events, newest first; only what is new is read."""
+        with self._lock:
+            for event in exports.events_after(site.project, self._seen):
+                self._seen = event["id"]
+                self._last_events.append({**event, "at": exports.time_text(event["at"])})
+            return list(self._last_events)[::-1]
 
     def get(self, site: Site) -> figures.Figures:
         """The figures; many windows share one count."""
@@ -78,7 +90,7 @@ def live(fresh: Fresh, site: Site, session: Session, request: Request) -> Respon
         chosen=int(chosen) if known else None,
         classes=[item.name for item in site.project.classes],
         invited=invited[::-1],
-        events=exports.last_events(site.project),
+        events=fresh.events(site),
     )
 
 

@@ -74,6 +74,7 @@ $("remove").addEventListener("click", () => decide("remove"));
 $("undo").addEventListener("click", undo);
 $("undo-last").addEventListener("click", undo);
 $("help").addEventListener("click", help);
+$("understood").addEventListener("click", help);
 addEventListener("keydown", (event) => {
   if (!plainKey(event) || event.repeat) return;
   const keys = { k: () => decide("keep"), r: () => decide("remove"), u: undo, "?": help };

@@ -180,7 +180,6 @@ setInterval(async () => {
 }, 2000);
 
 function instructions() {
-  storage.set("instructed", true);
   $("start").textContent = current ? "Go on" : "Start";
   show("instructions");
   $("start").focus();
@@ -200,7 +199,7 @@ $("undo").addEventListener("click", () => grid.undo());
 $("help").addEventListener("click", instructions);
 $("size").addEventListener("click", () => size(1));
 $("stop").addEventListener("click", stop);
-$("start").addEventListener("click", () => { if (current) { show("task"); grid.focus(grid.at ?? 0); } else next(); });
+$("start").addEventListener("click", () => { storage.set("instructed", true); if (current) { show("task"); grid.focus(grid.at ?? 0); } else next(); });
 $("again").addEventListener("click", () => { if (current && !finished) { show("task"); grid.focus(grid.at ?? 0); } else { ahead = null; next(); } });
 $("copy").addEventListener("click", () => navigator.clipboard?.writeText($("code").textContent).then(() => toast("Copied.")));
 
