@@ -6,15 +6,11 @@ Covariances that differ: ``gaussian(..., covs=...)`` and ``temperatures_for``.
 Real data: ``floor`` puts every estimate side by side and says which survive (:mod:`hardpan.bayes.floors`).
 """
 
-from typing import TYPE_CHECKING, Any
-
 from hardpan.bayes.classifier import decide, posterior
 from hardpan.bayes.detail import GaussianDetail, gaussian_detail
+from hardpan.bayes.floors import Examples, Floor, floor
 from hardpan.bayes.methods import METHODS, gaussian
 from hardpan.bayes.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
-
-if TYPE_CHECKING:
-    from hardpan.bayes.floors import Examples, Floor, floor
 
 __all__ = [
     "METHODS",
@@ -31,12 +27,3 @@ __all__ = [
     "temperature_for",
     "temperatures_for",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is for real data when it is first used."""
-    if name in ("Examples", "Floor", "floor"):
-        from hardpan.bayes import floors
-
-        return getattr(floors, name)
-    raise AttributeError(f"module 'hardpan.bayes' has no attribute {name!r}")

@@ -40,8 +40,8 @@ def estimate_command(
         list[str] | None,
         typer.Option("--predictions", help="Predictions of models: a store, npz or npy; repeat it for several."),
     ] = None,
-    in_order: Annotated[
-        bool, typer.Option("--in-order", help="Predictions without ids are in the order of the test part.")
+    by_order: Annotated[
+        bool, typer.Option("--by-order", help="Predictions without ids are in the order of the test part.")
     ] = False,
     votes: Annotated[
         str, typer.Option("--votes", help="Counts of annotators' votes (npz with votes), or soft_labels.")
@@ -69,7 +69,7 @@ def estimate_command(
     config = FloorConfig(
         flow=flow,
         predictions=tuple(predictions or ()),
-        in_order=in_order,
+        by_order=by_order,
         votes=votes,
         estimators=_words(estimators),
         calibrations=_words(calibrations),

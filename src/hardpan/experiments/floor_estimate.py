@@ -34,7 +34,7 @@ class FloorConfig:
     Attributes:
         flow: a fitted flow: a folder, or a name of the zoo; empty for none.
         predictions: stores, npz or npy files with predictions of models.
-        in_order: predictions without ids are in the order of the test part, or of the whole dataset.
+        by_order: predictions without ids are in the order of the test part, or of the whole dataset.
         votes: npz file with counts of votes (key ``votes``) or soft labels (key ``soft_labels``); empty for none.
         estimators: which estimators look at the features.
         calibrations: how predictions are calibrated.
@@ -45,7 +45,7 @@ class FloorConfig:
 
     flow: str = ""
     predictions: tuple[str, ...] = ()
-    in_order: bool = False
+    by_order: bool = False
     votes: str = ""
     estimators: tuple[str, ...] = tuple(FROM_FEATURES)
     calibrations: tuple[str, ...] = tuple(CALIBRATIONS)
@@ -175,7 +175,7 @@ def _gather(dataset: Dataset, labels: Labels, split: Split, config: FloorConfig,
     for path in config.predictions:
         tell(f"reading {path}", 0.25)
         judged: Judged
-        for judged in read_predictions(path, dataset, labels, split, in_order=config.in_order):
+        for judged in read_predictions(path, dataset, labels, split, by_order=config.by_order):
             if judged.name in gathered.predictions:
                 raise InputError(f"--predictions {path}: a model named {judged.name!r} is there already; rename it")
             gathered.predictions[judged.name] = judged.test

@@ -44,11 +44,11 @@ class FlowEvidence:
 
 
 def read_predictions(
-    path: str, dataset: Dataset, labels: Labels, split: Split, *, in_order: bool = False
+    path: str, dataset: Dataset, labels: Labels, split: Split, *, by_order: bool = False
 ) -> list[Judged]:
     """Read models' predictions for the test part: every seed at its last epoch, and the mean of several seeds.
 
-    Examples are joined by id; predictions without ids are taken in order only where ``in_order`` says so. Test
+    Examples are joined by id; predictions without ids are taken in order only where ``by_order`` says so. Test
     examples that a store marks as trained on are refused, and validation examples are used only where it marks them
     as held out.
 
@@ -57,12 +57,12 @@ def read_predictions(
         dataset: the examples.
         labels: (N,) their class numbers.
         split: the parts; the test part has to be there whole.
-        in_order: rows are those of the test part, or of the whole dataset.
+        by_order: rows are those of the test part, or of the whole dataset.
     """
     held = store.open(path)
     if held.n_classes != dataset.n_classes:
         raise InputError(f"{path}: holds {held.n_classes} classes; {dataset.name} has {dataset.n_classes}")
-    rows = _rows(path, held, dataset, split, in_order)
+    rows = _rows(path, held, dataset, split, by_order)
     test = rows[split.test]
     if (test < 0).any():
         missing = int((test < 0).sum())
@@ -94,14 +94,14 @@ def read_predictions(
     return found
 
 
-def _rows(path: str, held: store.Predictions, dataset: Dataset, split: Split, in_order: bool) -> Labels:
+def _rows(path: str, held: store.Predictions, dataset: Dataset, split: Split, by_order: bool) -> Labels:
     """For every example of the dataset its row in the predictions, or −1."""
     rows = np.full(len(dataset), -1, dtype=np.int64)
     unnamed = all(_ROW_ID.fullmatch(str(name)) for name in held.ids[:3])
-    if in_order or unnamed:
-        if not in_order:
+    if by_order or unnamed:
+        if not by_order:
             raise InputError(
-                f"{path}: has no ids, so its rows could be any; say --in-order if they are in the order of the data"
+                f"{path}: has no ids, so its rows could be any; say --by-order if they are in the order of the data"
             )
         if len(held) == len(split.test):
             rows[split.test] = np.arange(len(held))
