@@ -1,4 +1,4 @@
-"""Files of predictions: npz, CSV, JSON, Parquet; one table, or one file a model in a folder."""
+"""Files of predictions: npz, CSV, JSON, Parquet, stores; one table, or one file a model in a folder."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.testbed.columns import TABLE_SUFFIXES, Columns, columns_of, read_columns, read_json
 from hardpan.testbed.predictions import SetPredictions, set_outcomes, set_predictions
+from hardpan.testbed.read_store import is_store, sets_of_store
 
 ONLY_SET = ""
 TOP_GUESSES = 5
@@ -31,6 +32,8 @@ Sets = dict[str, SetPredictions]
 
 def read_sets(path: Path) -> Sets:
     """The sets of predictions in a file or folder, by name; a file that names no set gives one under ""."""
+    if is_store(path):
+        return sets_of_store(path, ONLY_SET)
     if path.is_dir():
         return _read_folder(path)
     if not path.is_file():
@@ -92,9 +95,10 @@ def join_sets(parts: Sequence[Sets], where: str) -> Sets:
 
 
 def _read_folder(folder: Path) -> Sets:
-    files = sorted(item for item in folder.iterdir() if item.suffix.lower() in (*TABLE_SUFFIXES, ".npz"))
+    known = (*TABLE_SUFFIXES, ".npz")
+    files = sorted(item for item in folder.iterdir() if item.suffix.lower() in known or is_store(item))
     if not files:
-        raise InputError(f"{folder}: holds no .npz, .csv, .json or .parquet file")
+        raise InputError(f"{folder}: holds no .npz, .csv, .json or .parquet file, and no store of predictions")
     return join_sets([read_sets(item) for item in files], str(folder))
 
 

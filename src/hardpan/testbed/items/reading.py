@@ -15,6 +15,7 @@ from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, numbers, read_columns
 from hardpan.testbed.items.fit import check_matrix
 from hardpan.testbed.read_predictions import read_sets
+from hardpan.testbed.read_store import ids_of_store, is_store
 
 _RIGHT = ("right", "correct", "matrix", "responses")
 # What NumPy raises for files that are not npz, whatever their ending says.
@@ -36,15 +37,17 @@ def read_matrix(path: Path, which: str | None = None) -> Matrix:
 
     Forms: npz with ``right`` (M, N) and optional ``models`` and ``ids``; a table with a row a model (column
     ``model``) or a row an example (other columns are models); a long table (``model``, ``id``, ``correct``); or
-    predictions with labels, as the other testbed commands read them.
+    predictions with labels, as the other testbed commands read them, in a file or in a store.
 
     Args:
         path: the file.
         which: the test set, where a file of predictions holds several.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; give models × examples as npz, CSV or Parquet")
-    matrix = _from_npz(path) if path.suffix.lower() == ".npz" else _from_columns(read_columns(path), str(path))
+    matrix: Matrix | None = None
+    if not is_store(path):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; give models × examples as npz, CSV or Parquet, or a store")
+        matrix = _from_npz(path) if path.suffix.lower() == ".npz" else _from_columns(read_columns(path), str(path))
     if matrix is None:
         matrix = _from_predictions(path, which)
     check_matrix(matrix.right)
@@ -98,7 +101,8 @@ def _from_predictions(path: Path, which: str | None) -> Matrix:
     if name is None or name not in sets:
         raise InputError(f"{path}: say which set with --set; it has {', '.join(sets)}")
     found = sets[name]
-    return _named(found.guesses[:, :, 0] == found.labels, list(found.models), None, str(path))
+    ids = ids_of_store(path, name) if is_store(path) else None
+    return _named(found.guesses[:, :, 0] == found.labels, list(found.models), ids, str(path))
 
 
 def _named(right: NDArray[Any], models: list[Any] | None, ids: list[Any] | None, where: str) -> Matrix:

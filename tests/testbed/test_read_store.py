@@ -1,0 +1,70 @@
+"""Stores of recorded predictions where the testbed takes predictions."""
+
+import numpy as np
+import pytest
+
+from hardpan import store, testbed
+from hardpan.errors import InputError
+from hardpan.testbed import items
+from hardpan.testbed.read_predictions import read_sets
+
+N, C, SEEDS = 80, 6, 3
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(0, C, N)
+SPLIT = np.array(["train"] * 50 + ["test"] * 30)
+
+
+def recorded(path, labels=LABELS, split=SPLIT, shift=0):
+    made = store.create(
+        path,
+        ids=[f"image-{n}" for n in range(N)],
+        n_classes=C,
+        labels=labels,
+        split=split,
+        config={"model": "mlp"},
+        block=30,
+    )
+    right = np.empty((SEEDS, N), dtype=bool)
+    for seed in range(SEEDS):
+        for epoch in (0, 1):
+            probs = np.random.default_rng([seed, epoch, shift]).dirichlet(np.ones(C), size=N)
+            probs[np.arange(N), LABELS] += 1.0
+            probs[:: seed + 2, (np.arange(N) % C)[0]] += 1.5
+            probs /= probs.sum(axis=1, keepdims=True)
+            made.write(seed, epoch, probs)
+            right[seed] = made.read(seed, epoch).argmax(axis=1) == LABELS
+    return right
+
+
+def test_items_reads_the_last_epoch_of_a_store(tmp_path):
+    right = recorded(tmp_path / "run")
+    found = items.read_matrix(tmp_path / "run", "test")
+    assert found.models == ("mlp seed 0", "mlp seed 1", "mlp seed 2")
+    assert found.ids == tuple(f"image-{n}" for n in range(50, N))
+    assert np.array_equal(found.right, right[:, 50:])
+    with pytest.raises(InputError, match="say which set with --set; it has train, test"):
+        items.read_matrix(tmp_path / "run")
+
+
+def test_guesses_are_the_best_classes_in_order(tmp_path):
+    recorded(tmp_path / "run")
+    held = store.open(tmp_path / "run")
+    found = read_sets(tmp_path / "run")["test"]
+    probs = held.to_array(epochs=[1])[:, 0, 50:]
+    taken = np.take_along_axis(probs, found.guesses, axis=2)
+    assert (np.diff(taken.astype(float), axis=2) <= 0).all()
+    assert np.array_equal(found.guesses[:, :, 0], probs.argmax(axis=2))
+
+
+def test_two_stores_are_compared(tmp_path):
+    first = recorded(tmp_path / "original", split=None)
+    second = recorded(tmp_path / "new", split=None, shift=1)
+    table = testbed.read(tmp_path / "original", tmp_path / "new", check_classes=False)
+    assert np.array_equal(table.original, first)
+    assert np.array_equal(table.new, second)
+
+
+def test_a_store_without_labels_is_refused(tmp_path):
+    recorded(tmp_path / "run", labels=None)
+    with pytest.raises(InputError, match="predictions come without labels"):
+        read_sets(tmp_path / "run")
