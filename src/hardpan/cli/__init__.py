@@ -24,6 +24,7 @@ COMMANDS = {
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
     "floor": "How low can the error of real data go? Every estimate at once, and which survive.",
     "confusion": "Which examples are hard? Scores, bands, subsets, transfer, ablation.",
+    "experiments": "Follow-up studies that train models: re-tuning, training on part, cross-validation.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
     "predictions": "Predictions recorded while training: import, verify, merge, export.",
     "testbed": "Will the score hold? Many models on two test sets.",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.banding import Bands, bands, default_edges
+from hardpan.confusion.banding import Bands, bands, default_edges, round_edges
 from hardpan.confusion.entropy import entropies
 from hardpan.confusion.orders import kendall, pearson
 from hardpan.confusion.scoring import mean_in_order
@@ -20,6 +20,7 @@ from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
 Floats = NDArray[np.float64]
+CELLS = 80
 FRACTIONS = (0.05, 0.1, 0.2, 0.33, 1.0)  # of 100 epochs: the paper's 5, 10, 20, 33 and 100
 
 
@@ -132,7 +133,7 @@ def compare_variants(
         raise InputError("values must hold at least one variant")
     whole = list(values.values())[-1]
     top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
-    edges = np.linspace(0.0, top, 61)
+    edges = round_edges(top, CELLS)
     limits = default_edges(np.array([0.0, top]))
     variants = []
     for (size, epochs), item in values.items():

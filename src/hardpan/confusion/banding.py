@@ -84,10 +84,10 @@ def bands(
 
     Example:
         >>> import numpy as np
-        >>> s = np.repeat([0.25, 0.75], 100)
-        >>> found = bands(s, np.arange(200) % 10 >= np.repeat([1, 5], 100), edges=[0, 0.5, 1])
+        >>> s = np.repeat([0.25, 0.75, 1.25], 100)
+        >>> found = bands(s, np.arange(300) % 10 >= np.repeat([1, 3, 5], 100), edges=[0, 0.5, 1, 1.5])
         >>> [(band.examples, band.error.value) for band in found.bands], round(found.rho.value, 6)
-        ([(100, 0.1), (100, 0.5)], 1.0)
+        ([(100, 0.1), (100, 0.3), (100, 0.5)], 1.0)
     """
     values = score_values(scores)
     right = answers(correct, len(values))
@@ -124,7 +124,17 @@ def default_edges(scores: Scores | ArrayLike) -> Floats:
     """
     values = score_values(scores)
     top = max(float(getattr(scores, "largest", 0.0)), float(values.max()), WIDTHS[0])
-    width = next((width for width in WIDTHS if top / width <= MOST_BANDS), top / MOST_BANDS)
+    return round_edges(top, MOST_BANDS)
+
+
+def round_edges(top: float, most: int) -> Floats:
+    """Limits of a round width from 0 to at least ``top``, at most ``most`` cells (one more where the last is cut).
+
+    Example:
+        >>> round_edges(3.32, 80)[[0, 1, -1]].tolist()
+        [0.0, 0.05, 3.35]
+    """
+    width = next((width for width in WIDTHS if top / width <= most), top / most)
     return np.round(np.arange(math.ceil(top / width - 1e-9) + 1) * width, 10)
 
 
@@ -199,7 +209,7 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     n, models = int(cells.sum()), cells.shape[1] - 1
     inside = cells.sum(axis=1)
     centre = np.divide(sums, inside, out=np.zeros(len(inside)), where=inside > 0)
-    number = int(np.count_nonzero(inside))
+    number = int(np.count_nonzero(inside))  # two points always lie on a line: no correlation is told from them
     method = f"Pearson over {number} bands, bootstrap of examples"
 
     def correlation(drawn: NDArray[Any]) -> Floats:
@@ -212,7 +222,7 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
         means = [np.sum(weight * term, axis=-1) for term in (x, y, x * x, x * y, y * y)]
         return correlation_of_means(np.stack(means, axis=-1))
 
-    value = float(correlation(cells[None])[0]) if number > 1 else math.nan
+    value = float(correlation(cells[None])[0]) if number > 2 else math.nan
     drawn = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
     draws = correlation(drawn.reshape(DRAWS, *cells.shape))
     finite = draws[np.isfinite(draws)]

@@ -121,8 +121,9 @@ def thumbnails(chosen: NDArray[Any], every: NDArray[Any]) -> NDArray[np.uint8]:
         np.uint8(128)
     """
     pixels = chosen if chosen.ndim == 4 else chosen[..., None]
-    if pixels.dtype != np.uint8:
-        low, high = float(every.min()), float(every.max())
+    low, high = float(every.min()), float(every.max())
+    # Bytes that never leave the darkest quarter are counts (digits have 0..16), not levels of grey.
+    if pixels.dtype != np.uint8 or high < 64:
         scaled = (pixels.astype(np.float64) - low) / (high - low if high > low else 1.0)
         pixels = np.rint(255 * scaled.clip(0, 1)).astype(np.uint8)
     pixels = np.repeat(pixels[..., :1], 3, axis=-1) if pixels.shape[-1] not in (3, 4) else pixels[..., :3]

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.confusion.ablation import Ablation, Variant
-from hardpan.confusion.banding import Bands
+from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.predictors import Predictors
 from hardpan.confusion.transfers import Transfer
 from hardpan.records import Chart
 
-CELLS = 60
+CELLS = 80
 UNIT = "confusion score (bits)"
 
 
 def distribution(groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "") -> Chart:
     """How the scores of one or more groups of examples are distributed, counts on a logarithmic axis."""
-    edges = np.linspace(0.0, top, CELLS + 1)
+    edges = round_edges(top, CELLS)
     counts = {name: np.histogram(values, edges)[0] for name, values in groups.items()}
     return histograms(counts, edges, title or "Distribution of confusion scores")
 
@@ -41,13 +41,14 @@ def threshold(
     values: NDArray[np.float64], wrong: NDArray[np.float64] | None, top: float, start: float, title: str = ""
 ) -> Chart:
     """A histogram with a slider: from the threshold on, how many examples, and which share of the errors."""
-    edges = np.linspace(0.0, top, CELLS + 1)
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, CELLS - 1)
-    counts = np.bincount(place, minlength=CELLS)
+    edges = round_edges(top, CELLS)
+    cells = len(edges) - 1
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, cells - 1)
+    counts = np.bincount(place, minlength=cells)
     above = counts[::-1].cumsum()[::-1]
-    errors = None if wrong is None else np.bincount(place, weights=wrong, minlength=CELLS)
+    errors = None if wrong is None else np.bincount(place, weights=wrong, minlength=cells)
     rows = []
-    for i in range(CELLS):
+    for i in range(cells):
         row: dict[str, Any] = {"low": round(float(edges[i]), 6), "high": round(float(edges[i + 1]), 6)}
         row |= {"count": int(counts[i]), "above": int(above[i])}
         if errors is not None:
@@ -146,7 +147,7 @@ def variants(found: Ablation, seeds: int) -> tuple[Chart, ...]:
     charts = [
         histograms({_epochs(item): item.counts for item in chosen}, found.edges, f"Distribution of scores, {noun}")
     ]
-    targeted = {f"{_epochs(item)}, ρ = {item.bands.rho.value:.2f}": item.bands for item in chosen if item.bands}
+    targeted = {_epochs(item) + _rho(item.bands): item.bands for item in chosen if item.bands}
     if targeted:
         charts.append(error_by_band(targeted, f"Error of {found.target or 'the model'} by band, {noun}"))
     return tuple(charts)
@@ -154,6 +155,10 @@ def variants(found: Ablation, seeds: int) -> tuple[Chart, ...]:
 
 def _epochs(item: Variant) -> str:
     return f"{len(item.epochs)} epoch" + ("" if len(item.epochs) == 1 else "s")
+
+
+def _rho(found: Bands) -> str:
+    return f", ρ = {found.rho.value:.2f}" if np.isfinite(found.rho.value) else ""
 
 
 def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:

@@ -13,27 +13,30 @@ from hardpan.confusion.scoring import Scores
 from hardpan.errors import InputError
 
 FILE = "scores.json"
+FOLDER = "scores"
 TABLE = "scores.csv"
 
 
 def save_scores(scores: Scores, folder: str | os.PathLike[str]) -> Path:
-    """Write ``scores.json`` with its arrays beside it, and ``scores.csv``, into a folder; give the JSON's path."""
+    """Write ``scores.csv`` and ``scores/scores.json`` with its arrays beside it; give the JSON's path."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     records.write_text(place / TABLE, _table(scores))
-    return records.save(scores, place / FILE)
+    return records.save(scores, place / FOLDER / FILE)
 
 
 def load_scores(path: str | os.PathLike[str]) -> Scores | None:
     """Read scores that were saved, or that a recorder kept instead of predictions; None where it is neither.
 
     Args:
-        path: ``scores.json``, the folder that holds it, or a store that was recorded with ``scalars_only=True``.
+        path: ``scores.json``, the folder that :func:`save_scores` wrote, or a store that was recorded with
+            ``scalars_only=True``.
     """
     given = os.fspath(path)
     place = Path(given)
-    if "://" not in given and place.is_dir() and (place / FILE).is_file():
-        place = place / FILE
+    if "://" not in given and place.is_dir():
+        inside = (place / FILE, place / FOLDER / FILE)
+        place = next((item for item in inside if item.is_file()), place)
     if place.suffix == ".json" and place.is_file():
         found: Any = records.load(place)
         if not isinstance(found, Scores):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,19 +57,20 @@ def section(
     if scores.split is not None and len(np.unique(scores.split)) > 1:
         groups = {str(name): scores.values[scores.split == name] for name in np.unique(scores.split)}
         charts.insert(0, pictures.distribution(groups, scores.largest))
-    sentences, tables, estimates = [_spread(shown)], [], {}
+    sentences, tables, estimates = [], [], {}
     if wrong is not None:
         found = bands(shown, ~wrong, confidence=confidence)
         sentences += list(band_sentences(found))
         charts.append(pictures.error_by_band({part if part != "all" else "error": found}))
         tables.append(band_table(found))
         estimates = {"error": found.error, "share of the errors in the most confusing tenth": found.hardest_tenth}
+    sentences.append(_spread(shown))
     if scores.stderr is not None:
         sentences.append(stability_sentence(stability(shown)))
     if subset is not None:
         sentences.append(f"Hard subset: {subset!r}.")
-    charts += galleries(shown, None if signals is None else _cut(signals, rows), dataset)
-    tables += _lists(shown, None if signals is None else _cut(signals, rows))
+    charts += galleries(shown, None if signals is None else signals.rows(rows), dataset)
+    tables += _lists(shown, None if signals is None else signals.rows(rows))
     return Section(title, tuple(sentences), estimates, tuple(charts), tuple(tables), _warnings(scores))
 
 
@@ -85,9 +85,9 @@ def part_rows(scores: Scores, part: str) -> NDArray[np.int64]:
 def band_sentences(found: Bands) -> tuple[str, ...]:
     """What bands say, in two sentences."""
     tenth = found.hardest_tenth
-    first = f"The error is {_percent(found.error)} over all {found.examples:,} examples"
+    first = f"The error is {_percent(found.error)} on {found.examples:,} examples"
     if np.isfinite(tenth.value):
-        first += f"; {_percent(tenth, 0)} of the errors sit in the most confusing tenth"
+        first += f"; {_percent(tenth, 0)} of the errors sit in the most confusing tenth of them"
     return (
         f"{first}.",
         f"Pearson's ρ between score and error is {_number(found.rho)} by band and {_number(found.by_example)} by "
@@ -96,10 +96,13 @@ def band_sentences(found: Bands) -> tuple[str, ...]:
 
 
 def band_table(found: Bands, name: str = "") -> Table:
-    """A row a band."""
+    """A row a band, from the first to the last that has examples."""
+    used = [band for band in found.bands if band.examples]
+    first, last = used[0].low, used[-1].high
     rows = tuple(
         (f"{band.low:g} to {band.high:g}", band.examples, _percent(band.error) if band.error else None)
         for band in found.bands
+        if band.low >= first and band.high <= last
     )
     title = f"Error by band of the confusion score{', ' + name if name else ''} ({found.error.method})"
     return Table(title, ("score, bits", "examples", "error"), rows)
@@ -222,16 +225,6 @@ def _lists(scores: Scores, signals: Signals | None) -> list[Table]:
     return tables
 
 
-def _cut(signals: Signals, rows: NDArray[np.int64]) -> Signals:
-    names = ["ids", "predicted", "correct_seeds", "correct_ensemble", "label_probability"]
-    names += ["other", "other_probability", "labels"]
-    cut: dict[str, Any] = {
-        name: None if getattr(signals, name) is None else getattr(signals, name)[..., rows] for name in names
-    }
-    difficulties = {name: column[rows] for name, column in signals.difficulties.items()}
-    return dataclasses.replace(signals, difficulties=difficulties, **cut)
-
-
 def _warnings(scores: Scores) -> tuple[str, ...]:
     found = []
     if len(scores.seeds) < 2:
@@ -253,4 +246,5 @@ def _percent(item: Estimate, decimals: int = 1) -> str:
 
 
 def _number(item: Estimate) -> str:
-    return f"{item.value:.2f} [{item.low:.2f}, {item.high:.2f}]"
+    known = math.isfinite(item.value)
+    return f"{item.value:.2f} [{item.low:.2f}, {item.high:.2f}]" if known else "–"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hardpan.confusion import pictures
@@ -15,9 +16,8 @@ from hardpan.records import Estimate, Section, Table
 def transfer_section(found: Sequence[Transfer], targets: TargetErrors | None = None) -> Section:
     """Does what confuses one model confuse others? Pairs of models; errors of all by band of the first's scores."""
     sentences = [
-        f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ {_number(item.tau)} "
-        f"and Pearson's ρ {_number(item.rho)}; {100 * item.below.value:.1f} % "
-        f"[{100 * item.below.low:.1f}, {100 * item.below.high:.1f}] that differ confuse {item.second} less."
+        f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ {_short(item.tau)} "
+        f"(Pearson's ρ {_short(item.rho)}); {_percent(item.below)} of the examples confuse {item.second} less."
         for item in found[:6]
     ]
     rows = tuple(
@@ -109,17 +109,25 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
     charts, tables = [pictures.predictors(found)], [Table(title, columns, rows)]
     if models is not None:
         charts.append(pictures.confused(models))
+    if models is not None and len(models.models) > 2:
         sentences.append(
             f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
             f"{_number(models.rho)} (the interval redraws examples, not models)."
         )
+    if models is not None:
         cells = tuple((item.name, _number(item.mean_confusion), _percent(item.accuracy)) for item in models.models)
         tables.append(Table("Mean confusion and accuracy", ("model", "mean confusion, bits", "accuracy"), cells))
     return Section("Does it foretell errors?", tuple(sentences), {}, tuple(charts), tuple(tables))
 
 
+def _short(item: Estimate) -> str:
+    known = math.isfinite(item.value)
+    return f"{item.value:.2f} [{item.low:.2f}, {item.high:.2f}]" if known else "–"
+
+
 def _number(item: Estimate) -> str:
-    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"
+    known = math.isfinite(item.value)
+    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]" if known else "–"
 
 
 def _percent(item: Estimate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,17 @@ class Signals:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def rows(self, kept: ArrayLike) -> Signals:
+        """The same for some rows, given by a mask or by their numbers."""
+        chosen = np.asarray(kept)
+        names = ("ids", "predicted", "correct_seeds", "correct_ensemble", "label_probability", "other", "labels")
+        cut: dict[str, Any] = {}
+        for name in (*names, "other_probability"):
+            column = getattr(self, name)
+            cut[name] = None if column is None else column[..., chosen]
+        difficulties = {name: column[chosen] for name, column in self.difficulties.items()}
+        return dataclasses.replace(self, difficulties=difficulties, **cut)
 
     def correct(self, of: str = "ensemble") -> NDArray[np.bool_]:
         """Right or wrong at the last epoch: of the "ensemble" (N,), or of all "seeds" (S, N)."""

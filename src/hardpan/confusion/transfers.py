@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.banding import Bands, bands, score_values
+from hardpan.confusion.banding import Bands, bands, round_edges, score_values
 from hardpan.confusion.orders import below_diagonal, kendall, pearson
 from hardpan.confusion.scoring import Scores
 from hardpan.errors import InputError
@@ -60,7 +60,7 @@ def transfer(
         first: :class:`Scores` or (N,) numbers.
         second: likewise; two :class:`Scores` are joined by id, two rows of numbers by place.
         names: of the models.
-        cells: of the histogram, on each axis.
+        cells: of the histogram on each axis, at most.
         confidence: level of the intervals.
         seed: of the bootstrap.
 
@@ -82,7 +82,8 @@ def transfer(
         a, b = score_values(first), score_values(second)
     largest = [item.largest for item in (first, second) if isinstance(item, Scores)]
     top = max([float(a.max()), float(b.max()), 1e-9, *largest])
-    edges = np.linspace(0.0, top, cells + 1)
+    edges = round_edges(top, cells)
+    cells = len(edges) - 1
     inside = [np.clip(np.searchsorted(edges, row, side="right") - 1, 0, cells - 1) for row in (a, b)]
     counts = np.bincount(inside[0] * cells + inside[1], minlength=cells * cells).reshape(cells, cells)
     return Transfer(

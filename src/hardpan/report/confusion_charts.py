@@ -8,9 +8,9 @@ Rows by drawing (fractions throughout, scores in bits):
 - ``error_by_band``: x, low, high, value, error_low, error_high, count, group. Options: x_title, y_title.
 - ``joint``: x_low, x_high, y_low, y_high, count: a two-dimensional histogram. Options: x_title, y_title, top.
 - ``confused``: name, x, x_low, x_high, y, y_low, y_high (mean confusion and accuracy). Options: x_title, y_title.
-- ``dots``: name, value, low, high, role (a colour of the palette: "ceiling", "floor", "muted"). Options: x_title.
+- ``dots``: name, value, low, high, role (a colour: "ceiling", "floor", "muted"). Options: x_title.
 
-``gallery`` is drawn by the page itself: rows of group, place (in the sheet), score, shown and the story of an
+``gallery`` is drawn by the page itself: rows of group, place (in the sheet), score (or None), shown and the story of an
 example; options sprite (the sheet), columns, count, aspect.
 """
 
@@ -94,9 +94,11 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     x = alt.X("x:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
     title = str(chart.options.get("y_title", "error"))
     axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
+    # The interval of a band with one example reaches to 100 %; it may leave the picture, the errors may not.
+    top = min(1.0, 1.25 * max((row["value"] for row in rows), default=1.0) + 0.02)
 
     def y(field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, 1]), axis=axis)
+        return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, top], nice=False), axis=axis)
 
     colour, dash = _look(groups)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("shown:N", title="error")]
@@ -104,7 +106,9 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     base = alt.Chart(_data(rows)).encode(x=x, color=colour, tooltip=tips)
     layers = [base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash)]
     if len(groups) <= _MOST_WITH_BARS:
-        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(y=y("error_low"), y2="error_high:Q"))
+        layers.append(
+            base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(y=y("error_low"), y2="error_high:Q")
+        )
     layers.append(base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")))
     return alt.layer(*layers).properties(height=320)
 
@@ -119,7 +123,14 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.Color(
         "count:Q",
         scale=alt.Scale(type="log", scheme="viridis"),
-        legend=alt.Legend(title="examples", format="~s", tickCount=4, gradientLength=160),
+        legend=alt.Legend(
+            title="examples",
+            format="~s",
+            tickCount=4,
+            gradientLength=160,
+            labelColor=LIGHT.muted,
+            titleColor=LIGHT.muted,
+        ),
     )
     tips = [
         alt.Tooltip("x_low:Q", title=_x_title(chart), format=".3~f"),
@@ -139,7 +150,7 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
 def confused(chart: Chart) -> alt.TopLevelMixin:
     """Accuracy against mean confusion, a cross a model, named."""
     rows = [dict(row) for row in chart.rows]
-    spread = alt.Scale(zero=False, nice=True, padding=20)
+    spread = alt.Scale(zero=False, nice=True, padding=44)
     axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
 
     def x(field: str) -> alt.X:
@@ -154,7 +165,7 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("x:Q", title="mean confusion", format=".3~f"),
         alt.Tooltip("y:Q", title="accuracy", format=".2%"),
     ]
-    name: dict[str, Any] = {"align": "left", "dx": 7, "dy": -8, "fontSize": 12, "color": LIGHT.ink}
+    name: dict[str, Any] = {"align": "right", "dx": -7, "dy": -9, "fontSize": 12, "color": LIGHT.ink}
     return alt.layer(
         base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2="x_high:Q", y=y("y")),
         base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2="y_high:Q"),
@@ -180,8 +191,10 @@ def dots(chart: Chart) -> alt.TopLevelMixin:
     )
 
     def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", title=_x_title(chart), scale=alt.Scale(zero=False, padding=10))
+        scale = alt.Scale(domain=domain_of(ends), nice=False)
+        return alt.X(f"{field}:Q", title=_x_title(chart), scale=scale, axis=alt.Axis(tickCount=6))
 
+    ends = [float(row[key]) for row in rows for key in ("low", "high")]
     domain = list(_DOT_ROLES)
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=domain, range=list(_DOT_ROLES.values())))
     tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=_x_title(chart))]
@@ -209,17 +222,23 @@ def tiles(chart: Chart) -> dict[str, Any]:
     for row in chart.rows:
         place = int(row["place"])
         hidden = ("group", "place", "score", "shown")
-        story = {"score": row["shown"], **{name: value for name, value in row.items() if name not in hidden}}
+        score = row.get("score")
+        story = {name: value for name, value in row.items() if name not in hidden}
+        if score is not None:
+            story = {"score": row["shown"], **story}
         told = ", ".join(f"{name} {value}" for name, value in story.items() if name != "id")
         tile = {
             "left": place % columns,
             "top": place // columns,
-            "score": row["score"],
+            "score": score,
             "story": story,
             "told": told,
         }
         label, answer = row.get("label"), row.get("ensemble says")
-        tile["note"] = f"{row['score']:.2f}" if answer in (None, label) else f"{row['score']:.2f} {answer}?"
+        if score is None:  # pictures that no score belongs to say themselves what stands under them
+            tile["note"] = row["shown"]
+        else:
+            tile["note"] = f"{score:.2f}" if answer in (None, label) else f"{score:.2f} {answer}?"
         groups.setdefault(str(row["group"]), []).append(tile)
     return {
         "title": chart.title,
@@ -232,6 +251,13 @@ def tiles(chart: Chart) -> dict[str, Any]:
     }
 
 
+def domain_of(values: list[float]) -> list[float]:
+    """The span of some numbers with a little room at both ends."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = 0.04 * (high - low) or 0.02
+    return [low - room, high + room]
+
+
 def _groups(chart: Chart) -> list[str]:
     return list(dict.fromkeys(str(row["group"]) for row in chart.rows))
 
@@ -241,7 +267,16 @@ def _look(groups: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
     colours = [SERIES[i % len(SERIES)] for i in range(len(groups))]
     dashes = [DASHES[i % len(DASHES)] for i in range(len(groups))]
     legend = (
-        alt.Legend(title=None, orient="top", columns=3, labelLimit=200, symbolType="stroke", symbolStrokeWidth=3)
+        alt.Legend(
+            title=None,
+            orient="top",
+            columns=3,
+            labelLimit=240,
+            labelFontSize=12,
+            labelColor=LIGHT.ink,
+            symbolType="stroke",
+            symbolStrokeWidth=3,
+        )
         if len(groups) > 1
         else None
     )

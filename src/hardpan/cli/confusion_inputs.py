@@ -1,0 +1,147 @@
+"""What the confusion commands read: predictions or scores, the dataset they are of, and a subset of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardpan import confusion, datasets
+from hardpan.cli.common import ProgressCallback
+from hardpan.confusion.galleries import dataset_rows
+from hardpan.confusion.reports import ConfusionConfig
+from hardpan.confusion.sources import Source, read
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where blocks are computed."""
+
+    backend: str = "threads"
+    workers: int | None = None
+    address: str = ""
+
+
+def epochs_of(text: str) -> str | int | tuple[int, ...]:
+    """Read ``all``, a number k for every k-th, or a list with commas.
+
+    Example:
+        >>> epochs_of("all"), epochs_of("5"), epochs_of("0,5,9"), epochs_of("3,")
+        ('all', 5, (0, 5, 9), (3,))
+    """
+    if text == "all":
+        return text
+    try:
+        return tuple(int(piece) for piece in text.split(",") if piece) if "," in text else int(text)
+    except ValueError:
+        raise InputError(f"--epochs must be all, a number k, or numbers with commas; got {text!r}") from None
+
+
+def whole(option: str, text: str | None) -> tuple[int, ...]:
+    """Read whole numbers with commas between them; nothing gives none."""
+    if text is None:
+        return ()
+    try:
+        return tuple(int(piece) for piece in text.split(","))
+    except ValueError:
+        raise InputError(f"{option} must be whole numbers with commas, such as 0,1,2; got {text!r}") from None
+
+
+def model_names(paths: Sequence[str], given: str | None) -> tuple[str, ...]:
+    """Names of the models: as given, or from their paths, told apart where those are alike."""
+    if given is not None:
+        names = tuple(piece.strip() for piece in given.split(","))
+        if len(names) != len(paths) or len(set(names)) != len(names):
+            raise InputError(f"--names must be {len(paths)} different names with commas; got {given!r}")
+        return names
+    stems = [Path(path.rstrip("/")).stem or path for path in paths]
+    return tuple(
+        stem if stems.count(stem) == 1 else f"{stem} {stems[: i + 1].count(stem)}" for i, stem in enumerate(stems)
+    )
+
+
+def load_data(name: str | None) -> Dataset | None:
+    """The dataset, where one is named."""
+    return None if name is None else datasets.load(name)
+
+
+def load_source(path: str, config: ConfusionConfig, data: Dataset | None = None, by_row: bool = False) -> Source:
+    """Predictions with the chosen seeds and epochs; what they lack (labels, split) comes from the dataset."""
+    _exists(path)
+    source = read(path, epochs=config.epochs, seeds=config.seeds or None)
+    if data is None:
+        return source
+    if by_row:
+        if len(source) != len(data):
+            raise InputError(
+                f"--by-row: {path} has {len(source):,} rows and {data.name} {len(data):,} examples; they differ"
+            )
+        source = dataclasses.replace(source, ids=data.ids)
+    rows = dataset_rows(source.ids, data)
+    labels, split = source.labels, source.split
+    if labels is None and data.labels is not None:
+        labels = data.labels[rows]
+    if split is None and data.split is not None:
+        split = data.split[rows]
+    names = source.class_names or (data.class_names if len(data.class_names) == source.n_classes else ())
+    return dataclasses.replace(source, labels=labels, split=split, class_names=names)
+
+
+def load_scores(
+    path: str,
+    config: ConfusionConfig,
+    where: Where,
+    progress: ProgressCallback,
+    *,
+    data: Dataset | None = None,
+    by_row: bool = False,
+    stderr: bool = True,
+) -> tuple[confusion.Scores, Source | None]:
+    """Scores that were saved, or those of predictions (then with the source)."""
+    _exists(path)
+    saved = confusion.load_scores(path)
+    if saved is not None:
+        return saved, None
+    source = load_source(path, config, data, by_row)
+    return scored(source, config, where, progress, stderr), source
+
+
+def scored(
+    source: Source, config: ConfusionConfig, where: Where, progress: ProgressCallback, stderr: bool = True
+) -> confusion.Scores:
+    """Confusion scores of predictions, with progress."""
+    return confusion.scores(
+        source,
+        base=config.base,
+        stderr=stderr,
+        progress=lambda step, share: progress(f"scoring, {step}", share),
+        **dataclasses.asdict(where),
+    )
+
+
+def signalled(source: Source, where: Where, progress: ProgressCallback) -> confusion.Signals:
+    """Everything else that predictions say, with progress."""
+    said: Any = dataclasses.asdict(where)
+    return confusion.signals(source, progress=lambda step, share: progress(f"comparing, {step}", share), **said)
+
+
+def restricted(
+    scores: confusion.Scores, signals: confusion.Signals | None, path: Path | None
+) -> tuple[confusion.Scores, confusion.Signals | None]:
+    """Only the examples of a manifest, where one is given."""
+    if path is None:
+        return scores, signals
+    rows = np.sort(confusion.load_subset(path).rows(scores.ids))
+    return scores.rows(rows), None if signals is None else signals.rows(rows)
+
+
+def _exists(path: str) -> None:
+    if "://" not in path and not os.path.exists(path):
+        raise InputError(f"{path}: is not there; give a store, an npz or npy file of predictions, or scores.json")

@@ -1,0 +1,80 @@
+"""What ``hardpan confusion`` prints for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from hardpan.confusion import Subset
+from hardpan.confusion.reports import ComparisonReport
+from hardpan.records import Section
+
+
+def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -> RenderableType:
+    """The sentences, the first tables, the warnings and where the page lies."""
+    lines: list[RenderableType] = [Text(sentence) for sentence in part.sentences]
+    lines += [_table(item.title, item.columns, item.rows[:rows]) for item in part.tables[:tables]]
+    lines += [Text(warning, style="yellow") for warning in part.warnings]
+    return Group(*lines, *_page(page))
+
+
+def predictors(part: Section, report: ComparisonReport, page: Path | None) -> RenderableType:
+    """The table with fewer intervals than the page has, so that it fits a terminal."""
+    rows = [
+        (
+            row.name,
+            "yes" if row.uses_labels else "no",
+            f"{row.by_band.value:.2f}",
+            f"{row.by_example.value:.2f}",
+            f"{row.auroc.value:.3f} [{row.auroc.low:.3f}, {row.auroc.high:.3f}]",
+            f"{row.aupr.value:.3f}",
+            f"{row.aurc.value:.4f}",
+        )
+        for row in report.predictors.rows
+    ]
+    columns = ("score", "labels", "ρ band", "ρ example", "AUROC", "AUPR", "AURC")
+    title = "Difficulty scores as predictors of errors; every number has an interval in the JSON and on the page"
+    lines: list[RenderableType] = [Text(sentence) for sentence in part.sentences]
+    lines.append(_table(title, columns, rows))
+    lines += [_table(item.title, item.columns, item.rows) for item in part.tables[1:]]
+    return Group(*lines, *_page(page))
+
+
+def subset(found: Subset, written: Path | None, page: Path | None) -> RenderableType:
+    """How many, from where, and where the manifest lies."""
+    kind = "least" if found.easiest else "most"
+    lines = [
+        f"{len(found):,} of {found.examples:,} examples: the {kind} confusing, scores from {found.threshold:.4g} "
+        f"bits {'down' if found.easiest else 'up'} ({found.rule} {found.value:g}"
+        f"{', balanced' if found.balanced else ''}).",
+        f"Scores {found.scores_sha256[:16]}, ids {found.ids_sha256[:16]}.",
+    ]
+    if found.per_class:
+        shown = ", ".join(f"{name} {count}" for name, count in list(found.per_class.items())[:20])
+        lines.insert(1, f"By class: {shown}")
+    if written is not None:
+        lines.append(f"Manifest: {written}")
+    return Group(*map(Text, lines), *_page(page))
+
+
+def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> Table:
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(escape(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _page(page: Path | None) -> list[RenderableType]:
+    return [] if page is None else [Text(f"Page: {page}")]
+
+
+def _cell(value: Any) -> str:
+    return escape("–" if value is None else f"{value:,}" if isinstance(value, int) else str(value))
