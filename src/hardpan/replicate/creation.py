@@ -101,7 +101,7 @@ def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
 
 
 def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
-    """Images of a dataset as 8-bit pixels: as they are, or scaled so that the largest value becomes 255.
+    """Images of a dataset as 8-bit pixels: as they are, or, where no byte is above 127, scaled up to 255.
 
     Example:
         >>> as_pictures(datasets.load("digits")).max()
@@ -111,7 +111,7 @@ def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
     if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] not in (1, 3)):
         raise InputError(f"{dataset.name} holds arrays of shape {x.shape[1:]}; a test set of images is needed")
     x = x[..., 0] if x.ndim == 4 and x.shape[-1] == 1 else x
-    if x.dtype == np.uint8:
+    if x.dtype == np.uint8 and x.max() >= 128:
         return np.ascontiguousarray(x)
     if float(x.min()) < 0:
         raise InputError(f"{dataset.name} has negative pixels; give images with values from 0 up")

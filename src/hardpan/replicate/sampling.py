@@ -1,0 +1,354 @@
+"""The three sampling strategies, and drawing again after removals."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.records import Estimate, record
+from hardpan.replicate.bins import BINS, ROUNDING, average_frequency, frequency_bins, largest_remainder
+from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated, annotated
+
+STRATEGIES = ("matched", "threshold", "top")
+MIN_VOTES = 10
+MIN_ORIGINALS = 20
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One image of a sample.
+
+    Attributes:
+        id: the candidate.
+        class_name: its class.
+        subclass: its sub-class, or "".
+        frequency: its selection frequency.
+        votes: how many workers saw it, −1 where it was not told.
+        slot: the bin that it stands for (0 to 4), −1 where the strategy has no bins.
+        fill: "" or why it stands in a place that is not its own.
+    """
+
+    id: str
+    class_name: str
+    subclass: str
+    frequency: float
+    votes: int
+    slot: int
+    fill: str = ""
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Places that no candidate could take."""
+
+    class_name: str
+    subclass: str
+    slot: int
+    missing: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What :func:`sample` returns.
+
+    Attributes:
+        images: the drawn images, by class, then in the order of drawing.
+        strategy: "matched", "threshold" or "top".
+        per_class: how many were wanted of each class.
+        threshold: smallest frequency of the strategy "threshold".
+        average_frequency: mean selection frequency of the images, normal interval over images.
+        quotas: wanted images by class and bin (strategy "matched").
+        shortfalls: places left empty.
+        notes: what a reader has to know.
+        seed: of the draws.
+        min_votes: images with fewer votes did not count.
+    """
+
+    images: tuple[Drawn, ...]
+    strategy: str
+    per_class: int
+    threshold: float
+    average_frequency: Estimate
+    quotas: Mapping[str, tuple[int, ...]]
+    shortfalls: tuple[Shortfall, ...]
+    notes: tuple[str, ...]
+    seed: int
+    min_votes: int = MIN_VOTES
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the images, in their order."""
+        return tuple(image.id for image in self.images)
+
+    @property
+    def fills(self) -> tuple[Drawn, ...]:
+        """Images that stand in a place that is not their own."""
+        return tuple(image for image in self.images if image.fill)
+
+
+def sample(
+    candidates: Any,
+    strategy: str = "matched",
+    per_class: int = 10,
+    originals: Any = None,
+    threshold: float = 0.7,
+    seed: int = 0,
+    *,
+    min_votes: int = MIN_VOTES,
+    quotas: Mapping[tuple[str, str], int] | None = None,
+    exclude: Collection[str] = (),
+) -> Sample:
+    """Draw a new test set from annotated candidates.
+
+    - matched: per class, the annotated originals' selection frequencies are counted in bins with inner edges 0.2,
+      0.4, 0.6, 0.8 (closed below, open above); counts of ``per_class`` follow by largest remainder, ties to the
+      higher bin; every bin draws its quota at random; then, from the highest bin down, a short bin takes from the
+      next higher bin with room, never from a lower one.
+    - threshold: at random from frequencies ≥ ``threshold``.
+    - top: the highest frequencies, ties at random.
+
+    Class c (in the order of names) draws by ``default_rng([seed, c])``.
+
+    Args:
+        candidates: table of id, class, frequency, votes and, optionally, sub-class (see :func:`annotated`).
+        strategy: one of the three.
+        per_class: how many images of each class.
+        originals: the same table of annotated originals; needed by "matched".
+        threshold: for the strategy "threshold".
+        seed: of the draws.
+        min_votes: candidates and originals with fewer votes do not count.
+        quotas: (class, sub-class) to a number of images, in place of ``per_class``.
+        exclude: ids that must not be drawn.
+
+    Returns:
+        The sample; fills and shortfalls are listed in it.
+
+    Source: Recht et al., section 4.
+
+    Example:
+        >>> table = {"id": list("abcd"), "class": ["cat"] * 4, "frequency": [0.9, 0.8, 0.7, 0.3], "votes": [10] * 4}
+        >>> sample(table, "top", per_class=2).ids
+        ('a', 'b')
+        >>> sample(table, "threshold", per_class=4).shortfalls[0].missing
+        1
+    """
+    table = annotated(candidates)
+    _check(strategy, per_class, threshold, min_votes)
+    notes = _votes_notes(table, min_votes, "candidates")
+    free = (table.votes >= min_votes) & ~np.isin(table.ids, np.array(list(exclude), dtype=np.str_))
+    shares: dict[str, tuple[int, ...]] = {}
+    names = sorted(set(table.classes.tolist()) | {name for name, _ in quotas or ()})
+    if strategy == "matched":
+        if originals is None:
+            raise InputError("originals are needed for the strategy 'matched': annotate the original set too")
+        shares, told = _histograms(annotated(originals, "originals", need_ids=False), min_votes, names)
+        notes += told
+    images: list[Drawn] = []
+    missing: list[Shortfall] = []
+    bins_wanted: dict[str, tuple[int, ...]] = {}
+    for number, name in enumerate(names):
+        rng = np.random.default_rng([seed, number])
+        groups = _groups(name, per_class, quotas)
+        for subclass, wanted in groups:
+            rows = free & (table.classes == name)
+            if quotas is not None:
+                rows &= table.subclasses == subclass
+            need = _need(strategy, wanted, shares.get(name, ()))
+            if strategy == "matched":
+                so_far = bins_wanted.get(name, (0,) * len(BINS))
+                bins_wanted[name] = tuple(so_far[b] + need[b] for b in range(len(BINS)))
+            drawn, short = _draw(table, np.flatnonzero(rows), strategy, need, threshold, rng)
+            images += drawn
+            missing += [Shortfall(name, subclass, slot, count) for slot, count in short]
+    return Sample(
+        tuple(images),
+        strategy,
+        per_class,
+        threshold,
+        average_frequency([image.frequency for image in images]),
+        bins_wanted,
+        tuple(missing),
+        tuple(notes + _short_notes(missing)),
+        seed,
+        min_votes,
+    )
+
+
+def sample_again(
+    current: Sample,
+    candidates: Any,
+    removed: Collection[str],
+    *,
+    round_number: int,
+    ever_removed: Collection[str] = (),
+) -> Sample:
+    """Replace removed images by others of the same class, sub-class and bin, drawn by the same strategy.
+
+    Where a sub-class has none left, another sub-class of the class gives one, and the image says so. Class c of
+    round r draws by ``default_rng([seed, c, r])``.
+
+    Args:
+        current: the sample so far.
+        candidates: the table that it was drawn from.
+        removed: ids to take out.
+        round_number: 1, 2, ...: how many times it was drawn again.
+        ever_removed: ids removed in earlier rounds, which must not come back.
+    """
+    table = annotated(candidates)
+    gone = set(removed)
+    kept = [image for image in current.images if image.id not in gone]
+    used = {image.id for image in current.images} | gone | set(ever_removed)
+    free = (table.votes >= current.min_votes) & ~np.isin(table.ids, np.array(sorted(used), dtype=np.str_))
+    names = sorted(set(table.classes.tolist()))
+    images, missing = list(kept), []
+    for number, name in enumerate(names):
+        rng = np.random.default_rng([current.seed, number, round_number])
+        lost: dict[tuple[str, int], int] = {}
+        for image in current.images:
+            if image.id in gone and image.class_name == name:
+                lost[image.subclass, image.slot] = lost.get((image.subclass, image.slot), 0) + 1
+        for (subclass, slot), count in sorted(lost.items()):
+            for mask, told in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
+                rows = np.flatnonzero(free & (table.classes == name) & mask)
+                drawn, _ = _draw(table, rows, current.strategy, {slot: count}, current.threshold, rng)
+                images += [_instead(item, told) for item in drawn]
+                free &= ~np.isin(table.ids, np.array([item.id for item in drawn], dtype=np.str_))
+                count -= len(drawn)
+            if count:
+                missing.append(Shortfall(name, subclass, slot, count))
+    images.sort(key=lambda image: image.class_name)  # stable: the order of drawing stays
+    return Sample(
+        tuple(images),
+        current.strategy,
+        current.per_class,
+        current.threshold,
+        average_frequency([image.frequency for image in images]),
+        current.quotas,
+        current.shortfalls + tuple(missing),
+        current.notes + tuple(_short_notes(missing)),
+        current.seed,
+        current.min_votes,
+    )
+
+
+def _need(strategy: str, wanted: int, share: tuple[int, ...]) -> dict[int, int] | Any:
+    if strategy != "matched":
+        return {-1: wanted}
+    return dict(enumerate(largest_remainder(share, wanted).tolist()))
+
+
+def _draw(
+    table: Annotated,
+    rows: NDArray[np.int64],
+    strategy: str,
+    need: Mapping[int, int],
+    threshold: float,
+    rng: np.random.Generator,
+) -> tuple[list[Drawn], list[tuple[int, int]]]:
+    """Draw what each slot needs from the rows of one group; give the images and what stayed empty."""
+    order = rng.permutation(rows)
+    if strategy == "matched":
+        return _draw_bins(table, order, need)
+    if strategy == "threshold":
+        order = order[table.frequencies[order] >= threshold - ROUNDING]
+    else:
+        order = order[np.argsort(-table.frequencies[order], kind="stable")]
+    wanted = need[-1]
+    images = [_image(table, int(row), -1, "") for row in order[:wanted]]
+    return images, [(-1, wanted - len(images))] if len(images) < wanted else []
+
+
+def _draw_bins(
+    table: Annotated, order: NDArray[np.int64], need: Mapping[int, int]
+) -> tuple[list[Drawn], list[tuple[int, int]]]:
+    bins = frequency_bins(table.frequencies[order])
+    stock = {b: [int(row) for row in order[bins == b]] for b in range(len(BINS))}
+    images, short = [], []
+    for slot in sorted(need):  # every bin draws its own quota first
+        taken, stock[slot] = stock[slot][: need[slot]], stock[slot][need[slot] :]
+        images += [_image(table, row, slot, "") for row in taken]
+    for slot in sorted(need, reverse=True):
+        left = need[slot] - sum(image.slot == slot for image in images)
+        for higher in range(slot + 1, len(BINS)):
+            taken, stock[higher] = stock[higher][:left], stock[higher][left:]
+            told = f"from {BINS[higher]} for {BINS[slot]}"
+            images += [_image(table, row, slot, told) for row in taken]
+            left -= len(taken)
+        if left:
+            short.append((slot, left))
+    return images, short
+
+
+def _histograms(
+    originals: Annotated, min_votes: int, names: list[str]
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    notes = _votes_notes(originals, min_votes, "originals")
+    enough = originals.part(originals.votes >= min_votes)
+    shares = {}
+    for name in names:
+        frequencies = enough.frequencies[enough.classes == name]
+        if not len(frequencies):
+            raise InputError(f"originals: class {name!r} has none with {min_votes} votes; annotate originals of it")
+        if len(frequencies) < MIN_ORIGINALS:
+            notes.append(f"class {name}: {len(frequencies)} annotated originals, fewer than {MIN_ORIGINALS}")
+        shares[name] = tuple(np.bincount(frequency_bins(frequencies), minlength=len(BINS)).tolist())
+    return shares, notes
+
+
+def _groups(name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | None) -> list[tuple[str, int]]:
+    if quotas is None:
+        return [("", per_class)]
+    return sorted((subclass, count) for (owner, subclass), count in quotas.items() if owner == name and count > 0)
+
+
+def _image(table: Annotated, row: int, slot: int, fill: str) -> Drawn:
+    votes = int(table.votes[row])
+    return Drawn(
+        str(table.ids[row]),
+        str(table.classes[row]),
+        str(table.subclasses[row]),
+        float(table.frequencies[row]),
+        -1 if votes == UNKNOWN_VOTES else votes,
+        slot,
+        fill,
+    )
+
+
+def _instead(item: Drawn, subclass: str) -> Drawn:
+    if not subclass:
+        return item
+    told = "; ".join(part for part in (item.fill, f"in place of sub-class {subclass}") if part)
+    return Drawn(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, told)
+
+
+def _votes_notes(table: Annotated, min_votes: int, what: str) -> list[str]:
+    few = int((table.votes < min_votes).sum())
+    return [f"{few} {what} have fewer than {min_votes} votes and do not count"] if few else []
+
+
+def _short_notes(missing: list[Shortfall]) -> list[str]:
+    return [
+        f"class {item.class_name}: {item.missing} missing"
+        + (f" of sub-class {item.subclass}" if item.subclass else "")
+        + (f" in bin {BINS[item.slot]}" if item.slot >= 0 else "")
+        for item in missing
+    ]
+
+
+def _check(strategy: str, per_class: int, threshold: float, min_votes: int) -> None:
+    if strategy not in STRATEGIES:
+        raise InputError(f"strategy must be one of {', '.join(STRATEGIES)}; got {strategy!r}")
+    if isinstance(per_class, bool) or per_class != int(per_class) or per_class < 1:
+        raise InputError(f"per_class must be a whole number of at least 1; got {per_class!r}")
+    if not 0.0 <= threshold <= 1.0:
+        raise InputError(f"threshold must lie between 0 and 1; got {threshold!r}")
+    if min_votes < 0:
+        raise InputError(f"min_votes must be at least 0; got {min_votes!r}")

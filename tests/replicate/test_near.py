@@ -1,0 +1,197 @@
+"""Nearest neighbours against brute force in integers, SSIM against its definition and scikit-image."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hardpan.errors import InputError
+from hardpan.replicate import nearest as nearest_module
+from hardpan.replicate.near import near_duplicates
+from hardpan.replicate.nearest import nearest
+from hardpan.replicate.similarity import ssim
+
+
+def brute(queries, references, k, same=False):
+    """Every distance, in integers where the data are; ties to the lower number."""
+    q, r = (a.reshape(len(a), -1) for a in (queries, references))
+    q, r = (a.astype(np.int64 if a.dtype == np.uint8 else np.float64) for a in (q, r))
+    squared = np.array([((one - r) ** 2).sum(axis=1) for one in q], dtype=np.float64)
+    if same:
+        np.fill_diagonal(squared, np.inf)
+    order = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    return np.sqrt(np.take_along_axis(squared, order, axis=1)), order
+
+
+def smooth_images(n, seed, size=16):
+    """Images with most of their variance in few directions, as photographs have."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.normal(0, 60, (n, 4, 4, 3))
+    x = np.kron(coarse, np.ones((1, size // 4, size // 4, 1))) + rng.normal(128, 12, (n, size, size, 3))
+    return np.clip(x, 0, 255).astype(np.uint8)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 12),
+    st.integers(2, 40),
+    st.integers(1, 30),
+    st.integers(0, 3),
+    st.sampled_from(["u1", "f8"]),
+)
+def test_equals_brute_force(q, n, d, seed, kind):
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(0, 4, (m, d)).astype(kind) for m in (q, n))  # few values: many ties
+    k = int(rng.integers(1, n + 1))
+    distances, numbers = nearest(x, y, k)
+    expected = brute(x, y, k)
+    np.testing.assert_array_equal(numbers, expected[1])
+    np.testing.assert_array_equal(distances, expected[0])
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float64])
+def test_bounds_by_few_directions_change_nothing(kind):
+    x, y = smooth_images(100, 0), smooth_images(9000, 1)
+    flat = [a.reshape(len(a), -1).astype(kind) for a in (x, y)]
+    chosen = nearest_module._chosen_bounds(*flat, np.rint(nearest_module._mean(flat[1])), 10, False)
+    assert chosen.basis is not None  # else this test would not try what it is for
+    distances, numbers = nearest(*flat, 10)
+    for start in range(0, 100, 20):
+        rows = slice(start, start + 5)
+        exact = brute(flat[0][rows], flat[1], 10)
+        np.testing.assert_array_equal(numbers[rows], exact[1])
+        np.testing.assert_allclose(distances[rows], exact[0], rtol=1e-12)
+
+
+def test_noise_in_every_direction_takes_the_plain_product():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((100, 512)), rng.standard_normal((8500, 512))
+    numbers = nearest(x, y, 5)[1]
+    exact = brute(x[:20], y, 5)
+    np.testing.assert_array_equal(numbers[:20], exact[1])
+
+
+def test_a_far_centre_does_not_cost_digits():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((500, 8)) + 1e6
+    np.testing.assert_array_equal(near_duplicates(y, k=3).indices, brute(y, y, 3, same=True)[1])
+
+
+def test_within_one_set_nothing_is_its_own_neighbour():
+    x = smooth_images(60, 2)
+    x[7] = x[31]
+    distances, numbers = near_duplicates(x, k=2)
+    assert numbers[7, 0] == 31
+    assert numbers[31, 0] == 7
+    assert distances[7, 0] == 0
+    assert (numbers != np.arange(60)[:, None]).all()
+
+
+@pytest.mark.parametrize("metric", ["l2", "ssim", "features"])
+def test_a_planted_near_duplicate_is_first(metric):
+    rng = np.random.default_rng(3)
+    y = smooth_images(400, 4)
+    planted = rng.choice(400, 20, replace=False)
+    x = np.clip(y[planted].astype(int) + rng.integers(-3, 4, (20, 16, 16, 3)), 0, 255).astype(np.uint8)
+    found = near_duplicates(x, y, k=3, metric=metric)
+    np.testing.assert_array_equal(found.indices[:, 0], planted)
+    if metric == "ssim":
+        assert found.recall is not None
+        assert found.recall.n == 60
+        assert 0.3 < found.recall.value <= 1
+
+
+def test_features_find_what_changed_in_colour_scale():
+    y = smooth_images(300, 5)
+    x = (y[:10].astype(float) * 0.6 + 20).astype(np.uint8)
+    np.testing.assert_array_equal(near_duplicates(x, y, k=1, metric="features").indices[:, 0], np.arange(10))
+
+
+def test_recall_is_one_when_everything_is_let_through():
+    x = smooth_images(40, 6)
+    found = near_duplicates(x, k=5, metric="ssim", candidates=39, recall_queries=40)
+    assert found.recall.value == 1.0
+    exact = [[ssim(x[i : i + 1], x[j : j + 1])[0] for j in range(40)] for i in range(3)]
+    for i in range(3):
+        others = sorted(1 - exact[i][j] for j in range(40) if j != i)[:5]
+        np.testing.assert_allclose(found.distances[i], others, atol=1e-6)
+
+
+def direct_ssim(a, b, span, weights):
+    """The definition, window by window."""
+    size = len(weights)
+    w = np.outer(weights, weights)
+    n = size * size
+    values = []
+    for c in range(a.shape[2]):
+        for i in range(a.shape[0] - size + 1):
+            for j in range(a.shape[1] - size + 1):
+                p, q = (z[i : i + size, j : j + size, c].astype(float) for z in (a, b))
+                mp, mq = (w * p).sum(), (w * q).sum()
+                vp, vq, vpq = ((w * s).sum() for s in ((p - mp) ** 2, (q - mq) ** 2, (p - mp) * (q - mq)))
+                vp, vq, vpq = (v * n / (n - 1) for v in (vp, vq, vpq))
+                c1, c2 = (0.01 * span) ** 2, (0.03 * span) ** 2
+                values.append((2 * mp * mq + c1) * (2 * vpq + c2) / ((mp**2 + mq**2 + c1) * (vp + vq + c2)))
+    return np.mean(values)
+
+
+@pytest.mark.parametrize("window", ["uniform", "gaussian"])
+@pytest.mark.parametrize("kind", [np.uint8, np.float64, np.int32])
+@pytest.mark.parametrize("shape", [(12, 15, 3), (11, 11, 1), (13, 12, 2)])
+def test_ssim_is_its_definition(window, kind, shape):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 256, (2, *shape)).astype(kind) for _ in range(2))
+    b[1] = a[1] // 2 + 90
+    gauss = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
+    weights = np.full(7, 1 / 7) if window == "uniform" else gauss / gauss.sum()
+    expected = [direct_ssim(p, q, 255.0, weights) for p, q in zip(a, b, strict=True)]
+    np.testing.assert_allclose(ssim(a, b, window=window, data_range=255.0), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("flat", [0, 1, 254, 255])
+def test_ssim_of_flat_and_extreme_images(flat):
+    a = np.full((1, 16, 16, 3), flat, np.uint8)
+    assert ssim(a, a)[0] == pytest.approx(1.0, abs=1e-6)
+    b = a.copy()
+    b[0, ::2] = 255 - flat
+    assert ssim(a, b)[0] == pytest.approx(direct_ssim(a[0], b[0], 255.0, np.full(7, 1 / 7)), abs=1e-6)
+
+
+def test_ssim_agrees_with_scikit_image():
+    metrics = pytest.importorskip("skimage.metrics")
+    a, b = smooth_images(10, 7), smooth_images(10, 8)
+    for gaussian in (False, True):
+        expected = [
+            metrics.structural_similarity(p, q, channel_axis=-1, gaussian_weights=gaussian)
+            for p, q in zip(a, b, strict=True)
+        ]
+        window = "gaussian" if gaussian else "uniform"
+        np.testing.assert_allclose(ssim(a, b, window=window), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric": "cosine"}, "metric must be one of l2, ssim, features"),
+        ({"k": 0}, "k must be from 1 to 5"),
+        ({"k": 6}, "k must be from 1 to 5"),
+        ({"references": np.zeros((5, 9, 8), np.uint8)}, "one shape"),
+        ({"queries": np.zeros((0, 8, 8))}, "queries must be numbers"),
+        ({"queries": np.full((5, 8, 8), np.nan)}, "finite"),
+        ({"queries": np.zeros((5, 8)), "references": np.zeros((5, 8)), "metric": "ssim"}, "needs images"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    arguments = {"queries": np.zeros((5, 8, 8), np.uint8), "references": np.zeros((5, 8, 8), np.uint8), "k": 2}
+    with pytest.raises(InputError, match=message):
+        near_duplicates(**arguments | change)
+
+
+def test_bad_images_for_ssim_are_refused():
+    small = np.zeros((1, 6, 6), np.uint8)
+    with pytest.raises(InputError, match="at least 7×7"):
+        ssim(small, small)
+    with pytest.raises(InputError, match="data_range must be given"):
+        ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)))
+    with pytest.raises(InputError, match="window must be"):
+        ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)), window="round")
