@@ -13,7 +13,8 @@ from hardpan.errors import InputError
 Outputs = Literal["probabilities", "logits"]
 OUTPUTS = ("auto", "probabilities", "logits")
 _NAMED = 5
-_ROWS_AT_ONCE = 8192
+_NUMBERS_AT_ONCE = 2**16  # what fits into the cache of a core
+_JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
 
 
 def sum_tolerance(n_classes: int) -> float:
@@ -37,14 +38,38 @@ def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
         [True, False, False, False]
     """
     good = np.empty(len(rows), dtype=bool)
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = rows[start : start + _ROWS_AT_ONCE]
-        with np.errstate(invalid="ignore", over="ignore"):
-            # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
-            total = part.sum(axis=1, dtype=np.float32 if part.dtype.itemsize <= 4 else np.float64)
-            near = np.abs(total - 1.0) <= sum_tolerance(part.shape[1])
-            good[start : start + len(part)] = near & (part.min(axis=1) >= 0)
+    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
+    for start in range(0, len(rows), at_once):
+        part = rows[start : start + at_once]
+        good[start : start + len(part)] = _good_halves(part) if part.dtype == np.float16 else _good(part)
     return good
+
+
+def _good(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
+        total = rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize <= 4 else np.float64)
+        near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+        return np.asarray(near & (rows.min(axis=1) >= 0))
+
+
+def _good_halves(rows: NDArray[np.float16]) -> NDArray[np.bool_]:
+    """The same for float16, several times as fast: the bits of numbers from 0 on have the order of the numbers."""
+    bits = np.ascontiguousarray(rows).view(np.uint16)
+    largest = bits.max(axis=1)
+    total = _wide(bits) @ np.ones(rows.shape[1], dtype=np.float32)
+    good = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+    unclear = np.flatnonzero(largest > _JUST_OVER_ONE)  # too large, negative, NaN, or -0, which is no fault
+    if len(unclear):
+        good[unclear] = _good(rows[unclear].astype(np.float32))
+    return np.asarray(good)
+
+
+def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """float32 from the bits of float16 numbers that are finite and not negative."""
+    wide = bits.astype(np.uint32)
+    normal = ((wide << 13) + (112 << 23)).view(np.float32)
+    return np.where(wide < 0x400, wide.astype(np.float32) * np.float32(2.0**-24), normal)
 
 
 def check_rows(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> None:
