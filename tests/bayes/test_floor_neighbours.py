@@ -63,3 +63,47 @@ def test_bad_numbers_are_refused(error, k):
 def test_lengths_that_disagree_are_refused():
     with pytest.raises(InputError, match="one row for each example"):
         neighbours.bracket(np.eye(3), np.arange(2), np.eye(3), np.arange(3))
+
+
+def test_k_is_chosen_on_validation_and_helps_where_classes_overlap():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    x = rng.normal(2.0 * y)[:, None]
+    found = neighbours.bracket(
+        x[:2000], y[:2000], x[3000:], y[3000:], k=None, validation=(x[2000:3000], y[2000:3000])
+    )
+    assert found.k >= 9
+    assert "fewest errors on validation" in found.rule
+    assert found.upper.value < found.error.value
+    assert found.k_lower.low < norm.cdf(-1) < found.high
+    assert found.lower.value < found.k_lower.value
+    assert "training examples the nearest neighbour errs in" in found.lower.notes[1]
+
+
+def test_the_trend_of_the_nearest_neighbour_is_told():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4000)
+    line = rng.normal(2.0 * y)[:, None]
+    settled = neighbours.bracket(line[:2000], y[:2000], line[2000:], y[2000:])
+    assert "no clear fall is left" in settled.lower.notes[1]
+    # A chess board without noise: the error at the borders of the squares falls with every example.
+    x = rng.uniform(0, 10, size=(4000, 2))
+    squares = np.floor(x).sum(axis=1).astype(int) % 2
+    falling = neighbours.bracket(x[:2000], squares[:2000], x[2000:], squares[2000:])
+    assert "still falls" in falling.lower.notes[1]
+
+
+@pytest.mark.parametrize("k", [3, 5, 9, 33])
+def test_devroyes_bound_is_never_above_the_truth(k):
+    from scipy.stats import binom
+
+    p = np.linspace(1e-4, 0.5, 400)
+    error = p + (1 - 2 * p) * binom.sf(k // 2, k, p)
+    assert all(neighbours.devroye(e, k) <= bayes + 1e-9 for e, bayes in zip(error, p, strict=True))
+    assert neighbours.devroye(0.3, k) > neighbours.cover_hart(0.3, 2)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_devroyes_bound_is_for_odd_numbers_of_neighbours(k):
+    with pytest.raises(InputError, match="odd and at least 3"):
+        neighbours.devroye(0.1, k)
