@@ -125,8 +125,8 @@ def train(
         average=average,
         augment=augment,
         objective=objective,
-        objective_options=_options("--objective-option", objective_option),
-        model_options=_options("--option", option),
+        objective_options=named_values("--objective-option", objective_option),
+        model_options=named_values("--option", option),
         record_every=record,
         patience=patience,
         precision=precision,
@@ -162,7 +162,7 @@ def _progress(wanted: bool) -> Iterator[ProgressCallback | None]:
         yield progress
 
 
-def _options(option: str, items: Sequence[str] | None) -> dict[str, Any]:
+def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
     """Read NAME=VALUE settings; values are JSON where they can be, else text."""
     found: dict[str, Any] = {}
     for item in items or ():

@@ -52,6 +52,9 @@ def _started(
     """Outcomes as they come; ``under_way`` receives the number of each piece that is handed to a worker."""
     joblib: Any = importlib.import_module("joblib")  # untyped, and not needed to import hardpan
     at_once = min(workers or joblib.cpu_count(), len(pieces))
+    if at_once == 1 and backend == "threading":  # a thread would begin the next piece before this one is taken
+        yield from (run_piece(function, index, piece) for index, piece in pieces.items())
+        return
 
     def calls() -> Iterator[Any]:
         for index, piece in pieces.items():

@@ -1,0 +1,93 @@
+"""A search of settings as a part of a report."""
+
+from __future__ import annotations
+
+from hardpan.experiments.retune import RetuneStudy, Setting
+from hardpan.experiments.runs import percent, points
+from hardpan.records import Chart, Section, Table
+
+MOST_ROWS = 20
+_LOGARITHMIC = ("rate", "weight_decay", "clip")
+
+
+def section(study: RetuneStudy) -> Section:
+    """What the search says, accuracy along each setting, and the best combinations."""
+    best, start = study.best, study.start
+    several = len(study.settings) - 1
+    sentences = [
+        f"Of {len(study.settings)} settings of {study.config.train.model} on {study.data}, {study.better} "
+        f"{'is' if study.better == 1 else 'are'} better than the starting point on the new test set ({study.new}) "
+        f"after Holm's correction over {several} comparisons.",
+        f"The starting point ({named(start)}) has {percent(start.new)} % there and the best on the "
+        f"{study.config.choose} set ({named(best)}) {percent(best.new)} %: {points(best.gain)} points.",
+        f"Judged by examples that did not choose, the best setting gains {points(study.fair_gain)} points.",
+    ]
+    if study.extended:
+        sentences.append(f"The best lay at an end, so the grid was extended by {', '.join(study.extended)}.")
+    if not study.at_edge:
+        sentences.append("The best setting is inside the range of every setting that was varied.")
+    warnings = list(study.notes)
+    lost = sum(item.diverged for item in study.settings)
+    if lost:
+        warnings.append(f"{lost} settings diverged; their accuracy counts as 0.")
+    estimates = {
+        "start, new test set": start.new,
+        "best, new test set": best.new,
+        "gain of the best": best.gain,
+        "gain, judged fairly": study.fair_gain,
+    }
+    charts = tuple(_along(study, name) for name, values in study.grid.items() if len(values) > 1)
+    title = "Can other settings recover the drop?"
+    return Section(title, tuple(sentences), estimates, charts, (_table(study),), tuple(warnings))
+
+
+def named(setting: Setting) -> str:
+    """A combination in words, such as "rate 0.1, dropout 1"."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in setting.values.items())
+
+
+def _along(study: RetuneStudy, name: str) -> Chart:
+    words = name.replace("_", " ")
+    rows = []
+    for series in ("original", "new"):
+        for value in study.grid[name]:
+            best = max(
+                (getattr(item, series) for item in study.settings if item.values[name] == value),
+                key=lambda item: item.value,
+            )
+            rows.append({"series": series, "x": value, "y": best.value, "low": best.low, "high": best.high})
+    return Chart(
+        "lines",
+        f"Best accuracy at each {words}",
+        tuple(rows),
+        f"Two lines, original and new test set: the highest accuracy over the other settings at each {words}, from "
+        f"{study.grid[name][0]:g} to {study.grid[name][-1]:g}; the best setting has {study.best.values[name]:g}.",
+        {
+            "x_title": words,
+            "y_title": "accuracy",
+            "log_x": name in _LOGARITHMIC,
+            "zero": False,
+            "marks": ({"x": study.best.values[name], "label": "best"},),
+        },
+    )
+
+
+def _table(study: RetuneStudy) -> Table:
+    names = tuple(study.grid)
+    rows = tuple(
+        (
+            *(item.values[name] for name in names),
+            f"{100 * item.original.value:.1f}",
+            percent(item.new),
+            points(item.gain),
+            float(f"{item.p_holm:.2g}"),
+        )
+        for item in study.settings[:MOST_ROWS]
+    )
+    columns = tuple(name.replace("_", " ") for name in names)
+    shown = f"The {len(rows)} best of {len(study.settings)} settings" if len(rows) > 1 else "The setting"
+    return Table(
+        f"{shown}: accuracies (percent), gain over the start (points), Holm's p",
+        (*columns, "original", "new", "gain", "p"),
+        rows,
+    )
