@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hardpan.audit.evidence import Evidence, Finding
 from hardpan.records import Chart, Section, Table
+from hardpan.stats import clopper_pearson
 
 MOST_BARS = 60
 MOST_ROWS = 1000
@@ -37,13 +38,42 @@ def find(evidence: Evidence) -> Finding:
     )
     order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
     columns = (total, *counts.values())
-    rows = tuple((dataset.class_names[c], *(int(column[c]) for column in columns)) for c in order)
+    more = _found(evidence)
+    rows = tuple(
+        (dataset.class_names[c], *(int(column[c]) for column in columns), *(column[c] for column in more.values()))
+        for c in order
+    )
     title = "Per class" if k <= MOST_ROWS else f"Per class: the {MOST_ROWS:,} largest of {k:,}"
-    table = Table(title, ("class", "examples", *parts), rows)
+    table = Table(title, ("class", "examples", *parts, *more), rows)
     section = Section(
         "What is in it", sentences, charts=(chart,), tables=(table,), warnings=_warnings(evidence, counts)
     )
     return Finding(section)
+
+
+def _found(evidence: Evidence) -> dict[str, list[float | str | None]]:
+    """What the other parts found, by class, on the test part: errors of the models, confusion, the flow's floor."""
+    test, labels, k = evidence.split.test, evidence.labels, evidence.dataset.n_classes
+    by_class = [test[labels[test] == c] for c in range(k)]
+    found: dict[str, list[float | str | None]] = {}
+    for model in evidence.models:
+        if model.known(test):
+            wrong = model.probs.argmax(axis=1) != labels
+            found[f"error of {model.name}"] = [_counted(int(wrong[rows].sum()), len(rows)) for rows in by_class]
+    for name, words in (("confusion", "mean confusion, bits"), ("floor_difficulty", "floor by the flow")):
+        if name in evidence.columns:
+            values = np.asarray(evidence.columns[name], dtype=np.float64)
+            means = [float(np.nanmean(values[rows])) if len(rows) else None for rows in by_class]
+            found[words] = [None if mean is None else round(mean, 4) for mean in means]
+    return found
+
+
+def _counted(wrong: int, n: int) -> str | None:
+    """An error with its interval, in percent."""
+    if not n:
+        return None
+    low, high = (float(end) for end in clopper_pearson(wrong, n))
+    return f"{100 * wrong / n:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
 
 
 def _balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:

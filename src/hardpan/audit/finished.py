@@ -30,6 +30,8 @@ class Audit:
         provenance: how it was made.
         measures: the numbers by the names of :data:`hardpan.audit.measures.MEASURES`, for comparisons.
         curves: floors against temperature by the name of the floor: pairs of temperature and error.
+        findings: what was found, a line a measure.
+        next_steps: what the numbers advise.
     """
 
     dataset: str
@@ -41,11 +43,13 @@ class Audit:
     provenance: Provenance
     measures: Mapping[str, Estimate] = field(default_factory=dict)
     curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
 
     def to_html(self) -> str:
         """Give the report as one self-contained HTML file."""
         return page(
-            self.sections,
+            self._shown(),
             title=f"Audit of {self.dataset}",
             headline=self.headline,
             lede=self.lede,
@@ -53,16 +57,26 @@ class Audit:
             provenance=self.provenance,
         )
 
+    def _shown(self) -> tuple[Section, ...]:
+        if not self.next_steps:
+            return self.sections
+        return (Section("What to do next", self.next_steps), *self.sections)
+
     def to_json(self) -> str:
         """Give the report as JSON text; :func:`hardpan.records.from_json` reads it back."""
         return records.dumps(records.to_json(self))
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write index.html, report.json and config.json into a folder, all or none; give the path of the page."""
+    def save(self, folder: str | os.PathLike[str], more: Mapping[str, str] | None = None) -> Path:
+        """Write index.html, report.json and config.json into a folder, all or none; give the path of the page.
+
+        Args:
+            folder: where to.
+            more: further text files by name, written with them.
+        """
         target = Path(folder)
         config = records.dumps(records.to_json(self.config)) + "\n"
         files = {"index.html": self.to_html(), "config.json": config, "report.json": self.to_json() + "\n"}
-        write_together(target, files)
+        write_together(target, {**(more or {}), **files})
         return target / "index.html"
 
     def _repr_html_(self) -> str:

@@ -1,186 +1,180 @@
-"""How low can the error go: estimates of the floor, weighed against the errors that classifiers make."""
+"""How low can the error go: every estimate of the floor, weighed against the errors that classifiers make."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-
 import numpy as np
+from numpy.typing import NDArray
 
 from hardpan import bayes
-from hardpan.audit.evidence import Evidence, Finding
-from hardpan.bayes.floors import fitted, neighbours, verdict
+from hardpan.audit.evidence import Evidence, Finding, FlowEvidence
+from hardpan.bayes.floors import Entry, Examples, Floor, fitted, told_apart
+from hardpan.bayes.floors.from_features import MOST_CLASSES, MOST_COVARIANCE_ROWS
+from hardpan.confusion.galleries import COLUMNS, sheet, thumbnails
 from hardpan.errors import InputError
-from hardpan.records import Chart, Estimate, Section, Table, Tile
+from hardpan.experiments import floor_page
+from hardpan.records import Chart, Estimate, Tile
 from hardpan.report import numbers
 from hardpan.report.dial import dial
 
-MOST_CLASSES = 2000
-MOST_COVARIANCE_ROWS = 8192
 CURVE_RTOL = 1e-2  # finer than the line of the chart is thick
-SMALL_TEST = 1000
-MISFIT = 1.25  # the fit and the test part are samples: a smaller difference is not worth a warning
-
-GAUSSIAN = "Gaussian model"
-NEIGHBOUR_BOUND = "Nearest-neighbour bound"
-GAUSSIAN_CLASSIFIER = "Gaussian classifier"
-NEIGHBOUR = "Nearest neighbour"
-
-INTEGRAL_ALONE = (
-    "The interval of the Gaussian model is that of its integral alone; it says nothing of how well the model fits "
-    "these data."
+LARGE_TRAIN = (
+    20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor estimate` from here on
 )
-OWN_FEATURES = (
-    "Both estimates of the floor look at the features as they are; of images, at single pixels. A classifier that "
-    "learns features of its own may err far less, and then they are wrong."
-)
-METHOD = (
-    "The floor, or Bayes error, is the error of the best classifier that can exist: E = 1 − ∫ maxₖ πₖ pₖ(x) "
-    "dx, with πₖ the share of class k and pₖ its density. No amount of training gets below it on data of this "
-    "kind.",
-    "The Gaussian model gives every class its own mean and all classes one covariance, estimated inside the "
-    "classes of the training part and shrunk towards a sphere (Ledoit and Wolf). The Bayes error of that "
-    "model is computed to the stated accuracy; it is the floor of the model, and the floor of the data only "
-    "as far as the model fits. Temperature τ multiplies the covariance by τ²: it turns the difficulty of the "
-    "model up and down.",
-    "The error e of the nearest neighbour on the test part gives a bracket: the floor lies below e, because "
-    "no classifier is better than the best, and with unlimited training data above (K−1)/K · (1 − √(1 − "
-    "K/(K−1) · e)) (Cover and Hart). An estimate of the floor above the upper limit of any classifier's error "
-    "is refuted; the limits are Clopper and Pearson's, corrected for the number of classifiers (Bonferroni).",
-)
-CITATIONS = (
-    "Cover and Hart, “Nearest neighbor pattern classification”, 1967.",
-    "Clopper and Pearson, “The use of confidence or fiducial limits illustrated in the case of the binomial”, "
-    "1934.",
-    "Ledoit and Wolf, “A well-conditioned estimator for large-dimensional covariance matrices”, 2004.",
-    "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against "
-    "Bayes Optimality”, 2021.",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianFloor:
-    """The Gaussian model's floor, its classifier's held-out error, and the floor at other temperatures."""
-
-    error: Estimate
-    classifier: Estimate
-    curve: Chart
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Estimates of the floor and held-out errors of classifiers by name, the curve, and what limits the claims."""
-
-    floors: dict[str, Estimate]
-    classifiers: dict[str, Estimate]
-    curves: tuple[Chart, ...]
-    warnings: tuple[str, ...]
+QUICK = ("neighbours", "gaussian")
+HALF_BETTER = 0.5
 
 
 def find(evidence: Evidence) -> Finding:
-    """Estimate the floor in two ways, weigh both against held-out errors, and say what is left."""
-    measured = measure(evidence)
-    floors, classifiers = measured.floors, measured.classifiers
-    weighed = verdict.weigh(
-        floors, classifiers, n_classes=evidence.dataset.n_classes, confidence=evidence.config.confidence
-    )
-    best = min(classifiers, key=lambda name: classifiers[name].value)
-    section = Section(
-        "The floor",
-        _sentences(weighed, best, classifiers[best]),
-        estimates={f"{name} (floor)": item for name, item in floors.items()}
-        | {f"{name} (held-out error)": item for name, item in classifiers.items()},
-        charts=(intervals(weighed, classifiers), *measured.curves),
-        tables=(_table(weighed),),
-        warnings=measured.warnings,
-    )
-    most = numbers.percent(weighed.high, weighed.high / 20)
-    made = numbers.estimate(classifiers[best])
-    tiles = {
-        "floor": Tile(
-            "Floor",
-            f"at most {most}",
-            f"The lowest possible error; the limit of {weighed.high_from}. Only an assumption gives a lower end.",
+    """Put every estimate side by side, and say which survive."""
+    floor = _floor(evidence)
+    best = best_classifier(floor)
+    charts, curves = _dials(evidence)
+    section = floor_page.floor_section(floor, charts)
+    made = numbers.estimate(best.estimate)
+    tiles = {tile.title: tile for tile in floor_page.floor_tiles(floor)}
+    headroom = _headroom(floor, best)
+    found = {
+        "floor": tiles["Floor"],
+        "best": Tile("Best model", made.partition(" (")[0], f"{best.name} on the test part: {made}."),
+        "headroom": Tile(
+            "Headroom",
+            f"at most {numbers.percent(headroom.high, headroom.high / 20)}".replace(" %", " points"),
+            _headroom_words(floor, best),
         ),
-        "best": Tile("Best classifier here", made.partition(" (")[0], f"{best} on the test part: {made}."),
     }
-    headline = (
-        f"On {evidence.dataset.name} the lowest possible error is at most {most}, as far as simple classifiers "
-        f"show; the best of them gets {made} wrong."
+    measures = {"ceiling": _ceiling(floor), "best_error": best.estimate, "headroom": headroom}
+    columns = {}
+    if evidence.flow is not None:
+        measures |= {"flow_floor": evidence.flow.error, "bits": evidence.flow.bits}
+        columns = _columns(evidence.flow, evidence)
+    gaussian = [entry for entry in floor.entries if entry.name.startswith("Gaussian") and entry.role == "estimate"]
+    if gaussian:
+        measures["gaussian_floor"] = gaussian[0].estimate
+    return Finding(
+        section,
+        found,
+        _headline(evidence, floor, best),
+        (floor.sentence,),
+        floor_page.METHOD,
+        floor_page.CITATIONS,
+        {"Flow, sha256": evidence.flow.sha256} if evidence.flow is not None and evidence.flow.sha256 else {},
+        measures,
+        curves,
+        columns,
     )
-    return Finding(section, tiles, headline, (weighed.sentence,), METHOD, CITATIONS)
 
 
-def measure(evidence: Evidence) -> Measured:
-    """Take every measurement of this part; a Gaussian model that cannot be fitted is left out, with the reason."""
-    split, labels = evidence.split, evidence.labels
-    bracket = neighbours.bracket(
-        evidence.features[split.train],
+def best_classifier(floor: Floor) -> Entry:
+    """The classifier with the lowest held-out error."""
+    return min((e for e in floor.entries if e.role == "classifier"), key=lambda entry: entry.estimate.value)
+
+
+def _floor(evidence: Evidence) -> Floor:
+    split, labels, x = evidence.split, evidence.labels, evidence.features
+    held = split.validation if len(split.validation) else None
+    examples = Examples(
+        x[split.train],
         labels[split.train],
-        evidence.features[split.test],
+        x[split.test],
         labels[split.test],
+        None if held is None else x[held],
+        None if held is None else labels[held],
+        evidence.dataset.n_classes,
+    )
+    exact, predictions, validation, differences = {}, {}, {}, []
+    flow = evidence.flow
+    if flow is not None:
+        exact[flow.name] = flow.error
+        predictions[flow.name] = flow.posterior[split.test]
+        if held is not None:
+            validation[flow.name] = flow.posterior[held]
+        real = evidence.dataset.x.reshape(len(labels), -1)[split.test]
+        differences.append(told_apart(real, flow.samples, model=flow.name, seed=evidence.config.seed))
+    for model in evidence.models:
+        if model.known(split.test):
+            predictions[model.name] = model.probs[split.test]
+            if held is not None and model.known(held):
+                validation[model.name] = model.probs[held]
+    votes = None
+    if evidence.votes is not None:
+        votes = evidence.votes[np.isfinite(evidence.votes).all(axis=1)]
+    return bayes.floor(
+        examples=examples,
+        exact=exact,
+        predictions=predictions,
+        validation=validation,
+        votes=votes,
+        differences=differences,
         n_classes=evidence.dataset.n_classes,
+        estimators=None if len(split.train) <= LARGE_TRAIN else QUICK,
+        calibrations=("temperature",),
         confidence=evidence.config.confidence,
+        seed=evidence.config.seed,
     )
-    floors, classifiers = {NEIGHBOUR_BOUND: bracket.lower}, {NEIGHBOUR: bracket.error}
-    warnings = [
-        OWN_FEATURES,
-        f"The nearest-neighbour bound assumes {bracket.lower_assumption}.",
-    ]
-    if len(split.test) < SMALL_TEST:
-        warnings.append(f"The test part has only {len(split.test):,} examples, so all intervals here are wide.")
+
+
+def _headline(evidence: Evidence, floor: Floor, best: Entry) -> str:
+    made = numbers.estimate(best.estimate)
+    most = numbers.percent(floor.high, floor.high / 20)
+    if floor.low_from and floor.low < HALF_BETTER * floor.high:
+        most = f"{numbers.percent_range(floor.low, floor.high)}, its lower end resting on an assumption"
+    else:
+        most = f"at most {most}"
+    return f"On {evidence.dataset.name} the lowest possible error is {most}; the best model here makes {made}."
+
+
+def _ceiling(floor: Floor) -> Estimate:
+    return Estimate(
+        floor.high, 0.0, floor.high, floor.high, floor.confidence, f"upper limit of {floor.high_from}", 0
+    )
+
+
+def _headroom(floor: Floor, best: Entry) -> Estimate:
+    """What is left to win: the best error above the floor's lower end, or all of it where there is none."""
+    low = floor.low if floor.low_from else 0.0
+    item = best.estimate
+    return Estimate(
+        max(0.0, item.value - low),
+        item.stderr,
+        max(0.0, item.low - floor.high),
+        max(0.0, item.high - low),
+        item.confidence,
+        "error of the best model above the lower end of the floor",
+        item.n,
+    )
+
+
+def _headroom_words(floor: Floor, best: Entry) -> str:
+    if not floor.low_from:
+        return f"All of the error of {best.name}: nothing bounds the floor from below."
+    return f"From the error of {best.name} down to the floor, if {floor.low_assumption}."
+
+
+def _dials(evidence: Evidence) -> tuple[tuple[Chart, ...], dict[str, tuple[tuple[float, float], ...]]]:
+    flow = evidence.flow
+    if flow is not None:
+        title = "The dial: Bayes error of the flow against temperature"
+        charts = [dial(flow.temperatures, flow.curve_estimates, title, at_one="as fitted")]
+        if len(flow.floors) > 1:
+            charts.append(_along_training(flow))
+        if flow.gallery:
+            charts.append(_samples(flow, evidence))
+        return tuple(charts), {"flow": flow.curve}
     try:
-        gaussian = gaussian_floor(evidence)
-    except InputError as reason:
-        warnings.append(f"There is no Gaussian model of this dataset: {reason}.")
-        return Measured(floors, classifiers, (), tuple(warnings))
-    warnings += [INTEGRAL_ALONE, *_misfit(gaussian)]
-    return Measured(
-        {GAUSSIAN: gaussian.error} | floors,
-        {GAUSSIAN_CLASSIFIER: gaussian.classifier} | classifiers,
-        (gaussian.curve,),
-        tuple(warnings),
-    )
+        curve = _gaussian_curve(evidence)
+    except InputError:  # the floor's own warnings say why there is no Gaussian model
+        return (), {}
+    title = "The dial: Bayes error of the Gaussian model against temperature"
+    points = tuple((t, item.value) for t, item in zip(curve.temperatures, curve.estimates, strict=True))
+    return (dial(curve.temperatures, curve.estimates, title, at_one="as fitted"),), {"Gaussian model": points}
 
 
-def _misfit(gaussian: GaussianFloor) -> list[str]:
-    """Say so where the model's classifier does worse than the model promises: then the model is not the data."""
-    promised, made = gaussian.error, gaussian.classifier
-    if made.low <= MISFIT * promised.value:
-        return []
-    return [
-        f"The Gaussian model promises its own classifier {numbers.percent(promised.value, promised.value / 20)} "
-        f"of errors; on the test part it makes {numbers.estimate(made)}. So the model does not describe these data "
-        "well, and its floor deserves little trust, refuted or not."
-    ]
-
-
-def gaussian_floor(evidence: Evidence) -> GaussianFloor:
-    """Fit the Gaussian model on train; give its floor, its curve and the test error of its classifier."""
-    config, train, test = evidence.config, evidence.split.train, evidence.split.test
-    x, labels = evidence.features, evidence.labels
-    n_classes = len(np.unique(labels[train]))
-    if n_classes > MOST_CLASSES:
-        raise InputError(f"it is computed for at most {MOST_CLASSES:,} classes; got {n_classes:,}")
-    if min(x.shape[1], len(train)) > MOST_COVARIANCE_ROWS:
-        raise InputError(f"its covariance has at most {MOST_COVARIANCE_ROWS:,} rows; got {x.shape[1]:,} features")
-    model = fitted.fit_shared(x[train], labels[train])
-    error = bayes.gaussian(model.means, model.cov, model.priors, rtol=config.rtol, seed=config.seed)
-    error = replace(error, method=f"Bayes error of the model fitted on train ({error.method})")
-    wrong = int((model.decide(x[test]) != labels[test]).sum())
-    classifier = verdict.held_out_error(
-        wrong,
-        len(test),
-        method=f"plug-in classifier of the Gaussian model, {model.n:,} training examples, "
-        f"shrinkage {model.shrinkage:.2g}",
-        confidence=config.confidence,
-    )
-    return GaussianFloor(error, classifier, _curve(model, evidence))
-
-
-def _curve(model: fitted.SharedGaussian, evidence: Evidence) -> Chart:
-    config = evidence.config
-    found = bayes.gaussian_curve(
+def _gaussian_curve(evidence: Evidence) -> bayes.Curve:
+    config, train, x = evidence.config, evidence.split.train, evidence.features
+    if len(np.unique(evidence.labels[train])) > MOST_CLASSES or min(x.shape[1], len(train)) > MOST_COVARIANCE_ROWS:
+        raise InputError("too large for a Gaussian model")
+    model = fitted.fit_shared(x[train], evidence.labels[train])
+    return bayes.gaussian_curve(
         model.means,
         model.cov,
         model.priors,
@@ -188,83 +182,49 @@ def _curve(model: fitted.SharedGaussian, evidence: Evidence) -> Chart:
         rtol=max(config.rtol, CURVE_RTOL),
         seed=config.seed,
     )
-    title = "The dial: Bayes error of the Gaussian model against temperature"
-    return dial(found.temperatures, found.estimates, title, at_one="as fitted")
 
 
-def intervals(weighed: verdict.Verdict, classifiers: dict[str, Estimate]) -> Chart:
-    """Every estimate of the floor and every classifier on one error axis, with the bracket that is left."""
-    rows = [
-        {
-            "name": item.floor,
-            "value": item.estimate.value,
-            "low": item.estimate.low,
-            "high": item.estimate.high,
-            "role": "refuted" if item.refuted else "floor",
-            "reason": item.sentence,
-        }
-        for item in weighed.weighings
-    ]
-    rows += [
-        {
-            "name": name,
-            "value": item.value,
-            "low": item.low,
-            "high": item.high,
-            "role": "ceiling",
-            "reason": "The floor lies below the upper end of this interval.",
-        }
-        for name, item in classifiers.items()
-    ]
-    wide = _wide(
-        [item.estimate.value for item in weighed.weighings] + [item.value for item in classifiers.values()]
-    )
-    told = "; ".join(f"{row['name']} {numbers.percent(float(str(row['value'])))}" for row in rows)
-    return Chart(
-        "intervals",
-        "Estimates of the floor, and the errors that classifiers make",
-        tuple(rows),
-        f"{told}. The floor is at most {numbers.percent(weighed.high, weighed.high / 20)}. {weighed.sentence}",
-        {
-            "x_title": "error",
-            "log": wide,
-            # From 0: no evidence bounds the floor from below, only assumptions do.
-            "bracket": (0.0, weighed.high),
-        },
-    )
-
-
-def _wide(values: list[float]) -> bool:
-    """Whether the numbers span so much that a linear axis would press the small ones together."""
-    positive = [value for value in values if value > 0]
-    return bool(positive) and bool(max(positive) > 30 * min(positive))
-
-
-def _sentences(weighed: verdict.Verdict, best: str, error: Estimate) -> tuple[str, ...]:
-    level = f"{100 * weighed.confidence:g} %"
-    lower = "No evidence bounds the floor from below; that takes an assumption."
-    if weighed.low_from:
-        left = numbers.percent_range(weighed.low, weighed.high)
-        lower += f" With that of the estimate “{weighed.low_from}” it lies at {left}."
-    share = math.floor(1 / max(weighed.high, 1e-12))
-    return (
-        f"{best} gets {numbers.estimate(error)} of the test part wrong. The best classifier that can exist "
-        f"gets at most {numbers.percent(weighed.high, weighed.high / 20)} wrong (confidence {level}): one in "
-        f"{share:,} examples or fewer.",
-        lower,
-        *(item.sentence for item in weighed.weighings),
-    )
-
-
-def _table(weighed: verdict.Verdict) -> Table:
+def _along_training(flow: FlowEvidence) -> Chart:
+    """The flow's own floor after each epoch: a number that swings is no measurement of the data."""
     rows = tuple(
-        (
-            item.floor,
-            numbers.estimate(item.estimate),
-            "refuted" if item.refuted else "stands",
-            item.refuted_by or None,
-            numbers.percent(item.limit, item.limit / 20),
-        )
-        for item in weighed.weighings
+        {"series": name, "x": row["epoch"], "y": row[key]}
+        for name, key in (("floor of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
+        for row in flow.floors
+        if row.get(key) is not None
     )
-    return Table("Verdict", ("estimate of the floor", "value", "verdict", "refuted by", "limit"), rows)
+    last = flow.floors[-1]
+    words = f"After the last epoch the flow's floor is {numbers.percent(float(last['bayes_error']))}."
+    options = {"x_title": "epoch", "y_title": "error", "log": False}
+    return Chart("lines", "The flow's floor while it was fitted", rows, words, options)
+
+
+def _samples(flow: FlowEvidence, evidence: Evidence) -> Chart:
+    """What the dial means: samples at several temperatures, each with its exact Bayes error."""
+    images = np.concatenate([drawn for _, _, drawn in flow.gallery])
+    low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())
+    pictures = thumbnails(np.clip(images, low, high), np.array([low, high]))
+    tiles, place = [], 0
+    for temperature, error, drawn in flow.gallery:
+        group = f"Temperature {temperature:g}: Bayes error {numbers.percent(error.value, error.value / 20)}"
+        for _ in range(len(drawn)):
+            told = {"temperature": f"{temperature:g}", "drawn by": flow.name}
+            tiles.append({"group": group, "place": place, "score": None, "shown": "", **told})
+            place += 1
+    options = {
+        "sprite": sheet(pictures),
+        "columns": COLUMNS,
+        "count": len(tiles),
+        "aspect": pictures.shape[1] / pictures.shape[2],
+    }
+    words = "; ".join(
+        f"{len(d)} samples at temperature {t:g}, Bayes error {e.value:.3g}" for t, e, d in flow.gallery
+    )
+    return Chart("gallery", "What the flow draws as the dial is turned", tuple(tiles), words, options)
+
+
+def _columns(flow: FlowEvidence, evidence: Evidence) -> dict[str, NDArray[np.float64]]:
+    rows = np.arange(len(evidence.labels))
+    return {
+        "floor_posterior": flow.posterior[rows, evidence.labels],
+        "floor_difficulty": 1 - flow.posterior.max(axis=1),
+    }

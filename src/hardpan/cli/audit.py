@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr
+from hardpan.errors import InputError
 
 if TYPE_CHECKING:
     from hardpan.audit import Audit
+    from hardpan.audit.planning import Plan
 
 app = typer.Typer(rich_markup_mode="rich")
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @app.command()
@@ -23,6 +27,17 @@ def audit(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A dataset by name (digits, mnist, ...), file or folder.")
     ],
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--predictions",
+            help="Predictions of your models: a store, npz or npy; repeat it. The first is scored for confusion.",
+        ),
+    ] = None,
+    by_order: Annotated[
+        bool, typer.Option("--by-order", help="Predictions without ids are in the order of the data.")
+    ] = False,
+    flow: Annotated[str, typer.Option(help="A fitted flow; auto fits a small one, none goes without.")] = "auto",
     testbed: Annotated[
         list[str] | None,
         typer.Option(
@@ -33,13 +48,27 @@ def audit(
     testbed_new: Annotated[
         str, typer.Option("--testbed-new", help="Name of the fresh set in that file, where it holds several.")
     ] = "",
+    new_test: Annotated[
+        str, typer.Option("--new-test", metavar="DATA2", help="A fresh dataset: the ensemble is tried on it, too.")
+    ] = "",
+    votes: Annotated[str, typer.Option(help="An npz with annotators' votes (n, K), and ids.")] = "",
+    budget: Annotated[str, typer.Option(help="Time that training may take, such as 90s, 3m or 1h.")] = "3m",
+    ensemble: Annotated[
+        str, typer.Option(help="Architecture of the small ensemble; auto chooses, none trains none.")
+    ] = "auto",
+    ensemble_epochs: Annotated[int, typer.Option(help="Its epochs; 0: as many as the budget holds.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Its seeds.")] = 3,
+    flow_epochs: Annotated[int, typer.Option(help="Epochs of the flow; 0: as many as the budget holds.")] = 0,
+    flow_rows: Annotated[int, typer.Option(help="Training rows of the flow; 0: as many as the budget holds.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     out: OutFolder = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Audit a dataset: print a summary, and write a page that says how low its error can go.
+    """Audit a dataset: how low can the error go, which examples are hard, will the score hold?
 
-    The page goes to --out, or to audits/NAME. An npz file has the keys x_train, y_train, x_test, y_test; or x, y.
+    Prints a plan, then findings, and writes a page to --out, or to audits/NAME. With your own predictions it trains
+    nothing it need not. Stopped, it goes on where it was when it is started again.
 
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
@@ -48,11 +77,52 @@ def audit(
 
     folder = out or Path("audits") / (Path(data).stem or "data")
     check_writable(folder)
+    config = audits.AuditConfig(
+        seed=seed,
+        testbed=tuple(testbed or ()),
+        testbed_new=testbed_new,
+        predictions=tuple(predictions or ()),
+        by_order=by_order,
+        flow=flow,
+        new_test=new_test,
+        votes=votes,
+        ensemble=ensemble,
+        ensemble_epochs=ensemble_epochs,
+        flow_epochs=flow_epochs,
+        flow_rows=flow_rows,
+        seeds=seeds,
+        budget=seconds(budget),
+        device=device,
+    )
     with progress_on_stderr() as progress:
-        config = audits.AuditConfig(seed=seed, testbed=tuple(testbed or ()), testbed_new=testbed_new)
-        found = audits.run(data, config, progress)
-        path = found.save(folder)
-    emit(found, json, summary(found, path))
+        found = audits.run(data, config, out=folder, progress=progress, on_plan=show_plan)
+    emit(found, json, summary(found, folder / "index.html"))
+
+
+def seconds(text: str) -> float:
+    """Read a length of time.
+
+    Example:
+        >>> seconds("90s"), seconds("3m"), seconds("0.5h"), seconds("45")
+        (90.0, 180.0, 1800.0, 45.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not found or float(found[1]) == 0:
+        raise InputError(f"--budget must be a time such as 90s, 3m or 1h; got {text!r}")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def show_plan(plan: Plan) -> None:
+    """Say on stderr what will run, and about how long."""
+    console = Console(stderr=True, highlight=False)
+    console.print(f"Plan, about {_duration(plan.seconds)}:")
+    for step in plan.steps:
+        told = step.why if step.why and not step.seconds else f"about {_duration(step.seconds)}"
+        console.print(f"  {step.name} ({told})")
+
+
+def _duration(length: float) -> str:
+    return f"{length / 60:.1f} minutes" if length >= 90 else f"{max(1, round(length))} s"
 
 
 def summary(found: Audit, path: Path) -> Table:
@@ -68,13 +138,11 @@ def summary(found: Audit, path: Path) -> Table:
     )
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for section in found.sections:
-        for name, item in section.estimates.items():
-            table.add_row(name, numbers.unbroken(numbers.estimate(item)))
-    for tile in found.tiles:
-        if tile.value:
-            table.add_row(tile.title, numbers.unbroken(tile.value))
-    for sentence in found.lede:
-        table.add_row("Verdict", sentence)
+    for line in found.findings:
+        what, _, rest = line.partition(": ")
+        table.add_row(what, numbers.unbroken(rest))
+    for sentence in found.next_steps:
+        table.add_row("Next", sentence)
     table.add_row("Page", str(path))
+    table.add_row("Examples", f"hardpan browse {path.parent}")
     return table
