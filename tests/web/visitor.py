@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import httpx
 from starlette.testclient import TestClient
 
 from hardpan import replicate
@@ -19,12 +20,13 @@ ROLES = {"annotator": "work", "selector": "select", "reviewer": "review", "parti
 class Visitor:
     """One browser; ``role`` is the first part of the paths that it may open."""
 
-    def __init__(self, app: Any, role: str, address: str = "") -> None:
+    def __init__(self, app: Any, role: str) -> None:
         self.role = role
-        self.client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+        if isinstance(app, str):  # the address of a server
+            self.client = httpx.Client(base_url=app, timeout=60)
+        else:
+            self.client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
         self.csrf = ""
-        if address:
-            self.join(address)
 
     def join(self, address: str) -> None:
         answer = self.client.get(address)
@@ -54,18 +56,26 @@ class Visitor:
 class Town:
     """A served project and the people who come to it."""
 
-    def __init__(self, project: Any, token: str, limits: Limits = GENEROUS) -> None:
+    def __init__(self, project: Any, token: str, limits: Limits = GENEROUS, address: str = "") -> None:
         self.project, self.token = project, token
-        self.app = create_app(project, limits)
+        self.app = address or create_app(project, limits)
+        self._visitors: list[Visitor] = []
 
     def stranger(self, role: str = "work") -> Visitor:
-        return Visitor(self.app, role)
+        self._visitors.append(Visitor(self.app, role))
+        return self._visitors[-1]
+
+    def close(self) -> None:
+        for visitor in self._visitors:
+            visitor.client.close()
 
     def invited(self, role: str = "annotator", uses: int = 1) -> str:
         return links.path_of(replicate.invite(self.project, role=role, uses=uses))
 
     def person(self, role: str = "annotator") -> Visitor:
-        return Visitor(self.app, ROLES[role], self.invited(role))
+        visitor = self.stranger(ROLES[role])
+        visitor.join(self.invited(role))
+        return visitor
 
     def owner(self) -> Visitor:
         owner = self.stranger("owner")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
@@ -97,16 +98,21 @@ def decide(
     if len(note) > _MOST_TEXT or len(submission_key) > 200 or "\0" in note + submission_key + subject:
         raise InputError("note or submission_key is too long or holds a null character")
     now = project.clock()
-    with project.database.write() as connection:
-        _check_subject(connection, step, subject)
-        if submission_key and connection.scalar(
-            select(Decision.id).where(Decision.submission_key == submission_key)
-        ):
-            return False
-        row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "note": note, "at": now}
-        connection.execute(insert(Decision), row | {"submission_key": submission_key or None})
-        log(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)
-        return True
+    try:
+        with project.database.write() as connection:
+            _check_subject(connection, step, subject)
+            if submission_key and connection.scalar(
+                select(Decision.id).where(Decision.submission_key == submission_key)
+            ):
+                return False
+            row = {"step": step, "subject": subject, "verdict": verdict, "worker_id": by, "note": note, "at": now}
+            connection.execute(insert(Decision), row | {"submission_key": submission_key or None})
+            log(connection, now, by, "decided", step=step, subject=subject, verdict=verdict)
+            return True
+    except IntegrityError:  # on PostgreSQL the same key may come twice at the same moment; the other one was first
+        if not submission_key:
+            raise
+        return False
 
 
 def verdicts(project: Project, step: str) -> dict[str, str]:

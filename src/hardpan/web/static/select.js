@@ -67,5 +67,6 @@ addEventListener("keydown", (event) => {
   const key = event.key.toLowerCase();
   if (key in keys) { event.preventDefault(); keys[key](); }
 });
-fill();
-outbox.flush();
+// Choices that were still on their way when the page was left come first: what is shown must hold them.
+if (outbox.length) turn(0);
+else fill();

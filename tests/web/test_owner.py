@@ -1,0 +1,88 @@
+"""The owner's page and files."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from hardpan import replicate
+from hardpan.replicate import simulate
+from hardpan.replicate.database.images import stored_images
+from hardpan.web.annotation import figures, links
+
+KINDS = ("candidate", "original")
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_frequencies_and_controls_are_those_that_were_planted(town):
+    always = lambda image, target: float(kinds[image] == target)  # noqa: E731
+
+    kinds = {
+        row.id: row.class_index for kind in ("candidate", "original") for row in stored_images(town.project, kind)
+    }
+    simulate.annotate(town.project, [simulate.Annotator(1.0)] * 3, always)
+    found = figures.count(town.project)
+    candidates, originals = found.histograms[None]
+    assert candidates.counts == (0,) * 9 + (candidates.images,)
+    assert originals.mean == 1.0
+    assert all(row.controls == row.controls_right > 0 for row in found.workers)
+    assert found.done == len({(vote.task_id, vote.worker_id) for vote in replicate.all_votes(town.project)})
+    owner = town.owner()
+    table = rows(owner.get("/owner/export/frequencies.csv").text)
+    assert {row["frequency"] for row in table if row["role"] != "negative"} == {"1.0"}
+    assert {row["frequency"] for row in table if row["role"] == "negative"} == {"0.0"}
+    workers = rows(owner.get("/owner/export/workers.csv").text)
+    for row in workers:
+        assert row["completion_code"] == replicate.completion_code(town.project, row["worker"]), row
+
+
+def test_a_workers_number_that_looks_like_a_formula_stays_text(town):
+    stranger = town.stranger()
+    assert stranger.get(town.invited(uses=5) + "?worker==HYPERLINK(1)").status_code == 303
+    text = town.owner().get("/owner/export/workers.csv").text
+    assert "'=HYPERLINK(1)" in text
+
+
+def test_the_log_is_given_whole_and_in_order(town):
+    town.person()
+    events = [json.loads(line) for line in town.owner().get("/owner/export/events.jsonl").text.splitlines()]
+    assert [event["id"] for event in events] == sorted(event["id"] for event in events)
+    assert {"invited", "entered"} <= {event["what"] for event in events}
+
+
+@pytest.mark.parametrize(
+    "change", [{"role": "owner"}, {"uses": 0}, {"count": 501}, {"label": "x" * 101}, {"label": 3}, {"uses": "1"}]
+)
+def test_links_that_cannot_be_made_are_400(town, change):
+    body = {"role": "annotator", "uses": 1, "count": 1, "label": ""} | change
+    assert town.owner().post("/owner/api/invite", body).status_code == 400
+
+
+def test_a_revoked_link_lets_nobody_else_in_but_those_inside_go_on(town):
+    owner = town.owner()
+    body = {"role": "annotator", "uses": 2, "count": 1, "label": "two"}
+    path = owner.post("/owner/api/invite", body).json()["paths"][0]
+    inside = town.stranger()
+    inside.join(path)
+    invited = replicate.invitations(town.project)[-1]
+    assert owner.post("/owner/api/revoke", {"invitation": invited.id}).status_code == 200
+    assert town.stranger().get(path).status_code == 403
+    assert inside.task() is not None
+
+
+def test_what_the_server_prints_opens_the_doors_and_the_owners_link_is_printed_once(town):
+    first = links.greeting(town.project, "http://testserver", people=7)
+    owner = next(line for line in first if line.startswith("owner"))
+    town.token = owner.rpartition("#")[2]
+    assert town.owner().get("/owner/").status_code == 200
+    join = next(line for line in first if line.startswith("annotators")).rpartition(": ")[2]
+    assert town.stranger().get(join.removeprefix("http://testserver")).status_code == 303
+    second = links.greeting(town.project, "http://testserver", people=7)
+    assert "#" not in second[1]
+    assert second[2] == first[2]
+    third = links.greeting(town.project, "http://testserver", people=7, new_owner=True)
+    assert "#" in third[1]
