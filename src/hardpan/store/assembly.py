@@ -17,6 +17,7 @@ from hardpan.store.rows import check_rows
 
 MEMORY = 2**30
 _NAMED = 3
+_WRITERS = 2  # one hashes while the other waits for the disk
 
 
 class Buffers:
@@ -70,7 +71,7 @@ class Assembler:
         self._into, self._memory = predictions, memory
         self._buffers = Buffers(memory)
         self._epochs: dict[tuple[int, int], _Epoch] = {}
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="hardpan-store")
+        self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
         self._writing: deque[tuple[Future[None], NDArray[Any]]] = deque()
         self._failed: BaseException | None = None
 

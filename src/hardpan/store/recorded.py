@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +22,7 @@ from hardpan.store.rows import check_rows, one_line
 
 _LARGEST = 2**31 - 1
 _COLUMN_ROWS = 65536
+_WRITERS = 4
 
 
 class RecordedPredictions(Predictions):
@@ -146,8 +148,18 @@ class RecordedPredictions(Predictions):
         """
         rows = self._checked(seed, epoch, probs, start)
         check_rows(f"{self.where}: seed {seed} epoch {epoch}", rows, lambda row: str(self.ids[start + row]))
-        for first in range(0, len(rows), self.block):
+        firsts = range(0, len(rows), self.block)
+
+        def write(first: int) -> None:
             self.write_block(seed, epoch, (start + first) // self.block, rows[first : first + self.block])
+
+        if len(firsts) == 1:
+            write(0)
+            return
+        # A few at once: one is hashed while another waits for the disk.
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            for _ in writers.map(write, firsts):
+                pass
 
     def write_block(self, seed: int, epoch: int, block: int, rows: NDArray[Any]) -> None:
         """Write and commit the checked rows of one block, in the type of the store."""
