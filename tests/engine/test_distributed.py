@@ -1,31 +1,15 @@
 """Two processes by torchrun: each sees half of every batch, and the model is that of one process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import torch
 from safetensors.torch import load_file
+from tests.engine.launch import torchrun
 from tests.engine.small_task import Regression
 
 from hardpan import engine
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-
 
 def test_two_processes_train_the_model_of_one(tmp_path):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
-    done = subprocess.run(
-        [*command, "-m", "tests.engine.torchrun_job", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    torchrun("tests.engine.torchrun_job", str(tmp_path))
     ranks = [load_file(str(tmp_path / f"rank-{number}.safetensors")) for number in (0, 1)]
     assert ranks[0]["values"].tolist() == ranks[1]["values"].tolist() == [0.5, 10.0]
     assert all(torch.equal(ranks[0][name], ranks[1][name]) for name in ranks[0])

@@ -6,6 +6,7 @@ the whole batch, so the model is that of one process up to rounding. Several GPU
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,14 +43,18 @@ def launched_as_main() -> bool:
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[None]:
-    """Join the processes that torchrun started, for the length of the block; does nothing in a single process."""
-    if not launched() or _running():
-        yield
-        return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield
-    finally:
+    """Join the processes that torchrun started; does nothing in a single process.
+
+    The group lasts as long as the process: one that is left and joined again can meet the others' last round.
+    """
+    if launched() and not _running():
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        atexit.register(_leave)
+    yield
+
+
+def _leave() -> None:
+    if _running():
         dist.destroy_process_group()
 
 

@@ -1,0 +1,110 @@
+"""``hardpan train`` from the command line: real processes, exit codes, JSON alone, resume."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from hardpan import store
+from hardpan.cli.train import app
+
+SMALL = ["--model", "linear", "--seeds", "1", "--epochs", "2", "--device", "cpu"]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_a_run_is_shown_with_intervals_and_what_to_do_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = invoke("digits", *SMALL, "--out", "runs/digits")
+    assert done.exit_code == 0, done.output
+    assert "linear" in done.stdout
+    assert "% [" in done.stdout
+    assert "hardpan confusion score runs/digits" in done.stdout
+    assert "runs/digits-models/linear" in done.stdout
+    assert store.open("runs/digits").epochs == (1, 2)
+
+
+def test_json_alone_on_stdout_and_the_second_time_nothing_is_run(tmp_path):
+    command = ["digits", *SMALL, "--out", str(tmp_path / "run"), "--json", "--record", "2", "--option", "x=1"]
+    with pytest.raises(Exception, match="model linear has no option 'x'"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    command = command[:-2]
+    first = json.loads(invoke(*command).stdout)
+    second = json.loads(invoke(*command).stdout)
+    assert first["kind"] == "Trained"
+    assert (first["runs"][0]["resumed_at"], second["runs"][0]["resumed_at"]) == (0, 2)
+    assert first["runs"][0]["accuracy"] == second["runs"][0]["accuracy"]
+    assert first["config"]["record_every"] == 2
+    assert store.open(tmp_path / "run").epochs == (2,)
+
+
+def test_options_reach_model_and_objective(tmp_path):
+    import numpy as np
+
+    np.savez(tmp_path / "groups.npz", groups=np.arange(1797) % 2)
+    done = invoke(
+        *["digits", "--model", "mlp", "--option", "width=7", "--epochs", "1", "--seeds", "1", "--device", "cpu"],
+        *["--objective", "groupdro", "--objective-option", "step=0.5", "--groups", str(tmp_path / "groups.npz")],
+        *["--out", str(tmp_path / "run"), "--json"],
+    )
+    config = json.loads(done.stdout)["config"]
+    assert config["model_options"] == {"width": 7}
+    assert config["objective_options"] == {"step": 0.5}
+
+
+def test_every_setting_has_its_flag():
+    """Flags mirror the fields of the configuration."""
+    import dataclasses
+    import inspect
+
+    from hardpan.cli.train import train
+    from hardpan.training import TrainConfig
+
+    renamed = {"record_every": "record", "compile": "compile_models", "model_options": "option"}
+    renamed["objective_options"] = "objective_option"
+    flags = set(inspect.signature(train).parameters)
+    fields = {item.name for item in dataclasses.fields(TrainConfig)} - {"evaluation_batch"}
+    assert {renamed.get(name, name) for name in fields} <= flags
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--model", "resnet7"], "model 'resnet7' is not known"),
+        (["--objective", "groupdro"], "needs groups"),
+        (["--option", "width"], "--option must be NAME=VALUE"),
+        (["--epochs", "0"], "Invalid value for '--epochs'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, sentence):
+    command = [
+        sys.executable,
+        "-m",
+        "hardpan",
+        "train",
+        "digits",
+        "--out",
+        str(tmp_path / "run"),
+        *SMALL,
+        *arguments,
+    ]
+    if "--option" in arguments or "--epochs" in arguments:  # those that fail before torch is loaded are quick
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stderr.strip().count("\n") == 0
+    else:
+        with pytest.raises(Exception, match=sentence):
+            CliRunner().invoke(app, command[4:], catch_exceptions=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_has_an_example_and_does_not_load_torch():
+    program = "import sys; from hardpan.cli.train import app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+    assert "hardpan train digits" in invoke("--help").stdout
