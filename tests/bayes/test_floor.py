@@ -59,37 +59,37 @@ def everything(examples):
 
 def test_the_known_floor_survives_and_the_wrong_one_does_not(everything):
     assert everything.low < KNOWN < everything.high
-    assert everything.refuted == ("bad (exact)",)
-    assert everything["good (exact)"].status == "stands"
-    assert everything["bad (exact)"].against == everything.high_from
-    assert "bad (exact) (45 %)" in everything.sentence
+    assert everything.refuted == ("Exact error of bad",)
+    assert everything["Exact error of good"].status == "stands"
+    assert everything["Exact error of bad"].against == everything.high_from
+    assert "exact error of bad (45 %)" in everything.sentence
 
 
 def test_every_entry_is_there_with_its_role(everything):
     roles = {entry.name: entry.role for entry in everything.entries}
     assert roles["Nearest-neighbour bound"] == "lower"
-    assert roles["Spanning-tree bound, upper"] == "upper"
+    assert roles["Upper spanning-tree bound"] == "upper"
     assert roles["Gaussian model"] == "estimate"
-    assert roles["good plug-in, raw"] == "estimate"
+    assert roles["Raw plug-in of good"] == "estimate"
     for calibration in ("temperature", "vector", "isotonic"):
-        assert roles[f"sure plug-in, {calibration}"] == "upper"
-    assert roles["Votes, corrected"] == "estimate"
-    assert roles["Votes, uncorrected"] == "lower"
+        assert roles[f"{calibration.capitalize()} plug-in of sure"] == "upper"
+    assert roles["Corrected votes"] == "estimate"
+    assert roles["Uncorrected votes"] == "lower"
     assert roles["Soft labels"] == "estimate"
     assert everything.n_classifiers == sum(role == "classifier" for role in roles.values()) >= 7
-    assert everything["Votes, corrected"].assumption == ASSUMPTION
+    assert everything["Corrected votes"].assumption == ASSUMPTION
     assert all(entry.assumption for entry in everything.entries)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "good plug-in, raw",
-        "good plug-in, temperature",
-        "sure plug-in, temperature",
-        "sure plug-in, vector",
-        "sure plug-in, isotonic",
-        "Votes, corrected",
+        "Raw plug-in of good",
+        "Temperature plug-in of good",
+        "Temperature plug-in of sure",
+        "Vector plug-in of sure",
+        "Isotonic plug-in of sure",
+        "Corrected votes",
         "Soft labels",
     ],
 )
@@ -99,18 +99,18 @@ def test_what_should_be_near_the_known_floor_is(everything, name):
 
 
 def test_a_model_that_is_too_sure_is_contradicted_by_its_own_errors(everything):
-    entry = everything["sure plug-in, raw"]
+    entry = everything["Raw plug-in of sure"]
     assert entry.estimate.high < KNOWN
     assert (entry.status, entry.against) == ("unfounded", "its own decisions")
-    assert everything["good plug-in, raw"].status == "stands"
+    assert everything["Raw plug-in of good"].status == "stands"
 
 
 def test_an_exact_error_is_held_against_the_decisions_of_its_model(examples):
     tiny = Estimate(0.008, 0.0, 0.008, 0.008, method="an over-confident flow")
     probs = {"flow": posterior(examples.x_test)}
-    assert bayes.floor(examples=examples, exact={"flow": tiny}, predictions=probs).unfounded == ("flow (exact)",)
+    assert bayes.floor(examples=examples, exact={"flow": tiny}, predictions=probs).unfounded == ("Exact error of flow",)
     alone = bayes.floor(examples=examples, exact={"flow": tiny})
-    assert alone["flow (exact)"].status == "stands"
+    assert alone["Exact error of flow"].status == "stands"
     assert (alone.low, alone.low_assumption) == (0.008, "flow is the data's distribution")
 
 
@@ -137,7 +137,7 @@ def test_without_validation_calibration_is_cross_fitted():
     found = bayes.floor(
         examples=examples, predictions={"m": posterior(examples.x_test)}, calibrations=("temperature",)
     )
-    assert "folds" in found["m plug-in, temperature"].estimate.method
+    assert "folds" in found["Temperature plug-in of m"].estimate.method
     assert "leaving one out" in next(
         entry.estimate.method for entry in found.entries if entry.name.endswith("nearest neighbours")
     )

@@ -85,11 +85,11 @@ def read_predictions(
     for seed in seeds:
         probs = np.asarray(held.read(seed, epochs[-1]), dtype=np.float64)
         total += probs
-        name = stem if len(seeds) == 1 else f"{stem}, seed {seed}"
+        name = stem if len(seeds) == 1 else f"{stem} seed {seed}"
         found.append(Judged(name, probs[test], None if validation is None else probs[validation]))
     if len(seeds) > 1:
         mean = total / len(seeds)
-        name = f"{stem}, mean of {len(seeds)} seeds"
+        name = f"mean of {len(seeds)} seeds of {stem}"
         found.append(Judged(name, mean[test], None if validation is None else mean[validation]))
     return found
 

@@ -105,8 +105,8 @@ def from_tree(examples: Examples, confidence: float, seed: int) -> list[Candidat
         examples.x_train, examples.y_train, n_classes=examples.n_classes, confidence=confidence, seed=seed
     )
     return [
-        Candidate("Spanning-tree bound, lower", "lower", found.lower, NEIGHBOURS_SHARE),
-        Candidate("Spanning-tree bound, upper", "upper", found.upper, NEIGHBOURS_SHARE),
+        Candidate("Lower spanning-tree bound", "lower", found.lower, NEIGHBOURS_SHARE),
+        Candidate("Upper spanning-tree bound", "upper", found.upper, NEIGHBOURS_SHARE),
     ]
 
 
@@ -156,8 +156,8 @@ def from_overlap(examples: Examples, confidence: float, seed: int) -> list[Candi
     )
     check = Check(p_value, sentence)
     return [
-        Candidate("Bhattacharyya bound, lower", "lower", found.lower, overlap.ASSUMPTION, check),
-        Candidate("Bhattacharyya bound, upper", "upper", found.upper, overlap.ASSUMPTION, check),
+        Candidate("Lower Bhattacharyya bound", "lower", found.lower, overlap.ASSUMPTION, check),
+        Candidate("Upper Bhattacharyya bound", "upper", found.upper, overlap.ASSUMPTION, check),
         Candidate("One Gaussian a class", "classifier", made, HELD_OUT),
     ]
 

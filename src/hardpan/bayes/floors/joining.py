@@ -90,7 +90,7 @@ def floor(
         >>> wrong = Estimate(0.4, 0.0, 0.4, 0.4, method="a bad model")
         >>> found = floor(examples=parts, exact={"flow": wrong})
         >>> found.refuted, found.low < 0.159 < found.high
-        (('flow (exact)',), True)
+        (('Exact error of flow',), True)
     """
     level = check_confidence(confidence)
     report = progress or (lambda step, fraction: None)
@@ -154,7 +154,7 @@ def _from_predictions(
     raw = plug_in(probs, confidence=confidence, method="mean of 1 − max posterior, as it is")
     posterior = f"the probabilities of {name} are the data's"
     candidates = [
-        Candidate(f"{name} plug-in, raw", "estimate", raw, posterior, check),
+        Candidate(f"Raw plug-in of {name}", "estimate", raw, posterior, check),
         Candidate(name, "classifier", made, HELD_OUT),
     ]
     tuned_on = None
@@ -167,7 +167,7 @@ def _from_predictions(
             probs, labels, validation=tuned_on, calibration=calibration, confidence=confidence, seed=seed
         )
         ceiling = f"{name} is calibrated by {calibration}"
-        candidates.append(Candidate(f"{name} plug-in, {calibration}", "upper", plugged, ceiling))
+        candidates.append(Candidate(f"{calibration.capitalize()} plug-in of {name}", "upper", plugged, ceiling))
     return candidates
 
 
@@ -180,7 +180,9 @@ def _exact(exact: Mapping[str, Estimate], found: Sequence[Candidate]) -> list[Ca
     given = []
     for name, item in exact.items():
         check = own_decisions_check(item, made[name]) if name in made else None
-        given.append(Candidate(f"{name} (exact)", "estimate", item, f"{name} is the data's distribution", check))
+        given.append(
+            Candidate(f"Exact error of {name}", "estimate", item, f"{name} is the data's distribution", check)
+        )
     return given
 
 
@@ -190,8 +192,8 @@ def _from_people(
     given = []
     if votes is not None:
         found = votes_module.vote_floor(votes, confidence=confidence)
-        given.append(Candidate("Votes, corrected", "estimate", found.corrected, votes_module.ASSUMPTION))
-        given.append(Candidate("Votes, uncorrected", "lower", found.direct, votes_module.ASSUMPTION))
+        given.append(Candidate("Corrected votes", "estimate", found.corrected, votes_module.ASSUMPTION))
+        given.append(Candidate("Uncorrected votes", "lower", found.direct, votes_module.ASSUMPTION))
     if soft_labels is not None:
         probs = as_probabilities("soft_labels", soft_labels, n_classes=k)
         item = plug_in(probs, confidence=confidence, method="mean of 1 − largest soft label")

@@ -21,6 +21,11 @@ from hardpan.stats import clopper_pearson
 GUESSING = "guessing"
 HELD_OUT = "the test examples are independent draws that nothing was tuned on"
 OWN_DECISIONS = "its own decisions"
+_OUR_WORDS = frozenset(
+    "Nearest-neighbour Nearest Bound Lower Upper One Raw Temperature Vector Isotonic Exact Corrected Uncorrected "
+    "Soft".split()
+)
+MOST_NAMED = 4  # a sentence with more names than this is a list; the entries hold them all
 
 
 def weigh(
@@ -171,15 +176,19 @@ def _sentence(
     entries: Sequence[Entry], lowest: Entry | None, low: float, best: str, high: float, confidence: float
 ) -> str:
     text = f"The lowest possible error is at most {percent(high)} "
-    text += f"(the {100 * confidence:g} % limit of {best})"
+    text += f"(the {100 * confidence:g} % limit of {_lower_first(best)})"
     if lowest is not None:
-        text += f" and, if {lowest.assumption}, at least {percent(low)} ({lowest.name})"
+        text += f" and, if {lowest.assumption}, at least {percent(low)} ({_lower_first(lowest.name)})"
     else:
         text += ", and no estimate that could bound it from below is left"
-    refuted = [f"{entry.name} ({percent(entry.estimate.value)})" for entry in entries if entry.status == "refuted"]
+    refuted = [
+        f"{_lower_first(entry.name)} ({percent(entry.estimate.value)})"
+        for entry in entries
+        if entry.status == "refuted"
+    ]
     if refuted:
         text += f"; refuted by that limit: {_joined(refuted)}"
-    unfounded = [entry.name for entry in entries if entry.status == "unfounded"]
+    unfounded = [_lower_first(entry.name) for entry in entries if entry.status == "unfounded"]
     if unfounded:
         text += f"; contradicted by {'its' if len(unfounded) == 1 else 'their'} own errors: {_joined(unfounded)}"
     if not refuted and not unfounded and lowest is not None:
@@ -187,5 +196,12 @@ def _sentence(
     return text + "."
 
 
+def _lower_first(name: str) -> str:
+    """A name inside a sentence: the first letter of ours is small, those that people gave stay as they are."""
+    return name[0].lower() + name[1:] if name.partition(" ")[0] in _OUR_WORDS else name
+
+
 def _joined(names: list[str]) -> str:
+    if len(names) > MOST_NAMED:
+        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
