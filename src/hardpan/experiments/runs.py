@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from hardpan import parallel, records
 from hardpan.errors import InputError
 from hardpan.experiments.sets import Labelled, Sets, Source, read_sets
-from hardpan.records import Estimate, record
+from hardpan.records import Dataset, Estimate, record
 from hardpan.stats import clopper_pearson
 from hardpan.training import TrainConfig
 
@@ -95,6 +95,7 @@ def run_all(
         split_seed: likewise.
         place: where to compute and keep.
     """
+    data, new = _absolute(data), None if new is None else _absolute(new)
     sets = read_sets(data, new, split_seed)
     keys = [_key(run, sets) for run in runs]
     found = {key: result for key in set(keys) if (result := _kept(place.folder, key)) is not None}
@@ -121,6 +122,11 @@ def run_all(
         each=keep,
     )
     return [found[key] for key in keys]
+
+
+def _absolute(source: Source) -> Source:
+    """A path that means the same in another working folder, as a worker elsewhere may have one."""
+    return source if isinstance(source, Dataset) or not Path(source).exists() else Path(source).absolute()
 
 
 def _run_one(
