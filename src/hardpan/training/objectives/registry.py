@@ -28,14 +28,12 @@ def build(
 ) -> Objective:
     """An objective for n training rows, in groups 0..G−1 where it needs them.
 
-    ========== =====================================================================================
-    erm        mean loss over all rows
-    groupdro   the worst group's loss, by online weights; ``step`` (0.01), ``adjustment`` (0), and
-               ``balanced`` (True): batches hold every group as often, as Algorithm 1 draws them
-    reweight   losses weighted by n / (G n_g)
-    upsample   every group seen as often as any other
-    subsample  every group cut to the smallest; ``fresh`` (False): other rows in every epoch
-    ========== =====================================================================================
+    - ``erm``: mean loss over all rows.
+    - ``groupdro``: the worst group's loss, by online weights. Options ``step`` (0.01), ``adjustment`` (0), and
+      ``balanced`` (True): batches hold every group as often, as Algorithm 1 draws them.
+    - ``reweight``: losses weighted by n / (G n_g).
+    - ``upsample``: every group seen as often as any other.
+    - ``subsample``: every group cut to the smallest. Option ``fresh`` (False): other rows in every epoch.
 
     Args:
         name: one of :func:`names`.
