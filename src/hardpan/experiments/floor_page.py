@@ -35,6 +35,7 @@ CITATIONS = (
     "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against Bayes "
     "Optimality”, 2021.",
 )
+PLUG_IN_OF = " plug-in of "
 _ROLES = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling", "classifier": "classifier"}
 
 
@@ -45,6 +46,7 @@ def floor_section(floor: Floor, charts: tuple[Chart, ...] = (), title: str = "Th
         floor: what :func:`hardpan.bayes.floor` found.
         charts: further charts beside it.
     """
+    hidden = _crowding(floor)
     rows = [
         {
             "name": entry.name,
@@ -56,6 +58,7 @@ def floor_section(floor: Floor, charts: tuple[Chart, ...] = (), title: str = "Th
             "classifier": entry.role == "classifier",
         }
         for entry in floor.entries
+        if entry.name not in hidden
     ]
     chart = floor_chart(rows, high=floor.high, sentence=floor.sentence)
     warnings = [*floor.notes, *(f"Left out: {reason}" for reason in floor.left_out)]
@@ -67,6 +70,15 @@ def floor_section(floor: Floor, charts: tuple[Chart, ...] = (), title: str = "Th
         tables=(_table(floor),),
         warnings=tuple(warnings),
     )
+
+
+def _crowding(floor: Floor) -> set[str]:
+    """Plug-ins that the chart leaves to the table: those of all models but the best two, where there are more."""
+    models = sorted(
+        (entry for entry in floor.entries if entry.role == "classifier"), key=lambda entry: entry.estimate.value
+    )
+    owners = [item.name for item in models if any(e.name.endswith(PLUG_IN_OF + item.name) for e in floor.entries)]
+    return {e.name for name in owners[2:] for e in floor.entries if e.name.endswith(PLUG_IN_OF + name)}
 
 
 def floor_headline(name: str, floor: Floor) -> str:

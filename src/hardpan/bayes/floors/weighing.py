@@ -21,9 +21,20 @@ from hardpan.stats import clopper_pearson
 GUESSING = "guessing"
 HELD_OUT = "the test examples are independent draws that nothing was tuned on"
 OWN_DECISIONS = "its own decisions"
-_OUR_WORDS = frozenset(
-    "Nearest-neighbour Nearest Bound Lower Upper One Raw Temperature Vector Isotonic Exact Corrected Uncorrected "
-    "Soft".split()
+_OUR_WORDS = (
+    *(
+        "Nearest-neighbour",
+        "Nearest",
+        "Bound",
+        "Lower",
+        "Upper",
+        "One",
+        "Exact",
+        "Soft",
+        "Corrected",
+        "Uncorrected",
+    ),
+    *("Raw", "Temperature", "Vector", "Isotonic"),
 )
 MOST_NAMED = 4  # a sentence with more names than this is a list; the entries hold them all
 

@@ -1,0 +1,216 @@
+"""The floor commands, run as a person runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardpan import bayes, cli, datasets, records
+from hardpan.store import create
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["floor", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return int(stopped.value.code or 0), shown.out, shown.err
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data = datasets.load("digits")
+    return data, datasets.split(data)
+
+
+@pytest.fixture(scope="module")
+def probs(digits) -> np.ndarray:
+    """Probabilities that are right on 99 % of the digits, and know it."""
+    data, _ = digits
+    rng = np.random.default_rng(0)
+    guess = np.where(rng.random(len(data)) < 0.99, data.labels, rng.integers(0, 10, len(data)))
+    return 0.99 * np.eye(10)[guess] + 0.001
+
+
+def marked(split, n: int) -> np.ndarray:
+    parts = np.full(n, "train", dtype="<U10")
+    parts[split.validation], parts[split.test] = "validation", "test"
+    return parts
+
+
+def test_estimate_prints_a_verdict_and_writes_a_page(tmp_path: Path, capsys) -> None:
+    code, shown, _ = run(capsys, "estimate", "digits", "--out", tmp_path / "floor")
+    assert code == 0
+    words = " ".join(shown.split())
+    assert "The lowest possible error is at most" in words
+    assert "if neighbours share a posterior, at least" in words
+    assert "contradicted by their own errors: Gaussian model" in words
+    assert sorted(item.name for item in (tmp_path / "floor").iterdir()) == [
+        "config.json",
+        "index.html",
+        "report.json",
+    ]
+    report = records.load(tmp_path / "floor" / "report.json")
+    assert report.config.seed == 0
+    assert report.floor.unfounded[0] == "Gaussian model"
+    page = (tmp_path / "floor" / "index.html").read_text()
+    assert "Estimates that stand" in page
+    assert "what it assumes" in page
+
+
+def test_estimate_gives_the_library_numbers_as_json(digits, capsys) -> None:
+    code, shown, errors = run(capsys, "estimate", "digits", "--estimators", "neighbours", "--json")
+    assert (code, errors) == (0, "")
+    found = json.loads(shown)
+    assert found["kind"] == "FloorReport"
+    data, split = digits
+    x, y = data.x.reshape(len(data), -1), data.labels
+    parts = [(x[rows], y[rows]) for rows in (split.train, split.test, split.validation)]
+    floor = bayes.floor(examples=bayes.Examples(*[a for part in parts for a in part]), estimators=("neighbours",))
+    assert found["floor"]["high"] == floor.high
+    assert found["floor"]["sentence"] == floor.sentence
+
+
+def test_a_store_of_two_seeds_is_joined_by_id(digits, probs, tmp_path: Path, capsys) -> None:
+    data, split = digits
+    order = np.random.default_rng(1).permutation(len(data))
+    held = create(
+        tmp_path / "nets",
+        ids=data.ids[order],
+        n_classes=10,
+        labels=data.labels[order],
+        split=marked(split, len(data))[order],
+    )
+    for seed in (0, 1):
+        held.write(seed, 1, np.full((len(data), 10), 0.1))
+        held.write(seed, 2, probs[order])
+    code, shown, _ = run(capsys, "estimate", "digits", "--predictions", tmp_path / "nets", "--json")
+    assert code == 0
+    entries = {entry["name"]: entry for entry in json.loads(shown)["floor"]["entries"]}
+    wrong = (probs[split.test].argmax(axis=1) != data.labels[split.test]).mean()
+    for name in ("nets seed 0", "nets seed 1", "mean of 2 seeds of nets"):
+        assert entries[name]["estimate"]["value"] == pytest.approx(wrong)
+    assert "360 validation examples" in entries["Temperature plug-in of nets seed 0"]["estimate"]["method"]
+
+
+def test_arrays_without_ids_are_joined_only_when_told_to(digits, probs, tmp_path: Path, capsys) -> None:
+    _, split = digits
+    np.save(tmp_path / "model.npy", probs[split.test])
+    options = ("estimate", "digits", "--predictions", tmp_path / "model.npy", "--estimators", "neighbours")
+    code, shown, errors = run(capsys, *options)
+    assert (code, shown) == (2, "")
+    assert "--by-order" in errors
+    code, shown, _ = run(capsys, *options, "--by-order", "--calibrations", "temperature", "--json")
+    assert code == 0
+    entries = {entry["name"]: entry for entry in json.loads(shown)["floor"]["entries"]}
+    assert "folds" in entries["Temperature plug-in of model"]["estimate"]["method"]
+    assert "Vector plug-in of model" not in entries
+
+
+def test_votes_and_soft_labels(digits, probs, tmp_path: Path, capsys) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "votes.npz", votes=rng.multinomial(5, probs), soft_labels=probs)
+    code, shown, _ = run(
+        capsys, "estimate", "digits", "--votes", tmp_path / "votes.npz", "--estimators", "neighbours", "--json"
+    )
+    assert code == 0
+    found = json.loads(shown)["floor"]
+    entries = {entry["name"]: entry["estimate"] for entry in found["entries"]}
+    assert entries["Soft labels"]["value"] == pytest.approx(0.009)
+    assert entries["Corrected votes"]["low"] < 0.009 < entries["Corrected votes"]["high"]
+
+
+def test_bad_input_ends_with_one_sentence(digits, probs, tmp_path: Path, capsys) -> None:
+    data, split = digits
+    trained = {"ids": data.ids, "labels": data.labels, "split": np.full(len(data), "train")}
+    np.savez(tmp_path / "trained.npz", probs=probs, **trained)
+    np.savez(tmp_path / "shifted.npz", probs=probs, ids=data.ids, labels=(data.labels + 1) % 10)
+    np.savez(tmp_path / "part.npz", probs=probs[split.train], ids=data.ids[split.train])
+    np.savez(tmp_path / "three.npz", probs=np.full((5, 3), 1 / 3), ids=np.array(list("abcde")))
+    np.savez(tmp_path / "empty.npz", other=np.eye(3))
+    np.save(tmp_path / "wide.npy", np.ones((4, 3)))
+    (tmp_path / "text.npz").write_text("no array")
+    np.savez(tmp_path / "unlabelled.npz", x=np.eye(20))
+    cases = {
+        ("digits", "--predictions", tmp_path / "trained.npz"): "was trained on 359",
+        ("digits", "--predictions", tmp_path / "shifted.npz"): "labels differ",
+        ("digits", "--predictions", tmp_path / "part.npz"): "lacks 359 of the 359",
+        ("digits", "--predictions", tmp_path / "three.npz"): "holds 3 classes",
+        ("digits", "--predictions", tmp_path / "absent.npz"): "absent.npz",
+        ("digits", "--predictions", tmp_path / "three.npz", "--predictions", tmp_path / "three.npz"): "3 classes",
+        ("digits", "--votes", tmp_path / "absent.npz"): "cannot be read",
+        ("digits", "--votes", tmp_path / "text.npz"): "is not an npz file",
+        ("digits", "--votes", tmp_path / "empty.npz"): "neither votes nor soft_labels",
+        ("digits", "--votes", tmp_path / "wide.npy"): r"(examples, 10)",
+        ("digits", "--estimators", "tea-leaves"): "estimators must be among",
+        ("digits", "--confidence", "95"): "between 0 and 1",
+        ("digits", "--flow", tmp_path / "absent"): "absent",
+        (tmp_path / "unlabelled.npz",): "no labels",
+        ("digits", "--out", tmp_path / "text.npz"): "is not a folder",
+    }
+    for arguments, message in cases.items():
+        code, shown, errors = run(capsys, "estimate", *arguments)
+        assert (code, shown) == (2, ""), arguments
+        last = errors.strip().splitlines()[-1]
+        assert message in last, last
+        assert "Traceback" not in errors
+
+
+QUICK = ("bench", "--sources", "two-gaussians", "--floors", "0.05,0.2", "--sizes", "200", "--runs", "2")
+
+
+def test_bench_prints_tables_and_goes_on_where_it_stopped(tmp_path: Path, capsys) -> None:
+    out, markdown = tmp_path / "bench", tmp_path / "docs" / "table.md"
+    code, shown, _ = run(capsys, *QUICK, "--estimators", "neighbours,votes", "--out", out, "--markdown", markdown)
+    assert code == 0
+    assert "## two-gaussians" in shown
+    assert markdown.read_text() == (out / "table.md").read_text()
+    before = (out / "cells.jsonl").read_text()
+    code, again, _ = run(capsys, *QUICK, "--estimators", "neighbours,votes,soft-labels", "--out", out, "--json")
+    after = (out / "cells.jsonl").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == len(before.splitlines()) + 4
+    assert {row["estimator"] for row in json.loads(again)["rows"]} >= {"votes corrected", "soft-labels"}
+    assert records.load(out / "report.json").config.runs == 2
+
+
+def test_bench_refuses_in_one_sentence(capsys) -> None:
+    for arguments, message in {
+        ("--estimators", "tea-leaves"): "module:function",
+        ("--estimators", "no_such_module:f"): "import path",
+        ("--sources", "sea"): "flow:NAME",
+        ("--floors", "0.7"): "between 0 and 0.5",
+        ("--floors", "often"): "numbers with commas",
+        ("--sizes", "10"): "at least 50",
+        ("--sizes", "200.5"): "whole numbers",
+    }.items():
+        code, shown, errors = run(capsys, "bench", *arguments)
+        assert (code, shown) == (2, "")
+        assert message in errors
+
+
+@pytest.mark.soak
+def test_a_bench_that_is_killed_loses_at_most_one_cell(tmp_path: Path) -> None:
+    out = tmp_path / "bench"
+    command = [sys.executable, "-m", "hardpan", "floor", *QUICK[:-4], "--sizes", "400", "--runs", "12"]
+    command += ["--estimators", "neighbours,tree,votes", "--out", str(out)]
+    for _ in range(3):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seen = (out / "cells.jsonl").stat().st_size if (out / "cells.jsonl").exists() else 0
+        while process.poll() is None and (
+            not (out / "cells.jsonl").exists() or (out / "cells.jsonl").stat().st_size <= seen + 300
+        ):
+            time.sleep(0.02)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    keys = [
+        json.loads(line)["key"] for line in (out / "cells.jsonl").read_text().splitlines() if line.endswith("}")
+    ]
+    assert len(keys) == len(set(keys)) == 2 * 12 * 3
