@@ -13,10 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     "README.md",
     "docs/datasets.md",
+    "docs/recording.md",
     "docs/parallel.md",
     "docs/commands/audit.md",
     "docs/commands/bayes-gaussian.md",
     "docs/commands/experiments.md",
+    "docs/commands/predictions.md",
     "docs/commands/testbed.md",
 ]
 BLOCK = re.compile(r"^```(pycon|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,6 +10,7 @@ from tests.store.made import labels, logits, names, probabilities
 
 from hardpan import store
 from hardpan.errors import InputError
+from hardpan.training.recorder import Recorder
 
 N, C = 100, 7
 
@@ -92,23 +93,25 @@ def test_the_same_numbers_again_pass_and_others_are_refused(tmp_path):
     assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given)
 
 
-def record_one_seed(path, seed):
-    opened = store.open(path)
-    for epoch in range(4):
-        opened.write(seed, epoch, probabilities(N, C, seed=10 * seed + epoch))
+def record_one_seed(path, seed, ready):
+    ready.wait()
+    with Recorder(path, ids=names(N), n_classes=C, labels=labels(N, C), block=30) as recorder:
+        assert recorder.predictions.ids.tolist() == names(N).tolist()
+        for epoch in range(4):
+            recorder.record(probabilities(N, C, seed=10 * seed + epoch), seed=seed, epoch=epoch)
 
 
-def test_many_processes_write_their_seeds_at_once(tmp_path):
-    made(tmp_path / "run")
+def test_many_processes_make_a_store_and_write_their_seeds_at_once(tmp_path):
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=record_one_seed, args=(tmp_path / "run", seed)) for seed in range(4)]
+    ready = context.Barrier(3)
+    writers = [context.Process(target=record_one_seed, args=(tmp_path / "run", seed, ready)) for seed in range(3)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
     found = store.open(tmp_path / "run")
-    assert found.seeds == (0, 1, 2, 3)
+    assert found.seeds == (0, 1, 2)
     assert found.epochs == (0, 1, 2, 3)
     for seed in found.seeds:
         for epoch in found.epochs:

@@ -110,6 +110,8 @@ def begin(
     if there is None:
         recorded.write_columns(place, held)
         recorded.write_header(place, header)
+        # Another process may have made a store here in the same moment.
+        header = same_store(where, recorded.read_header(place) or header, header, given_block=block is not None)
     elif not resume:
         raise InputError(f"{where}: holds a store already; give a new place, or open it with hardpan.store.open")
     else:

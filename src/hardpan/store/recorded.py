@@ -12,6 +12,8 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.errors import ContainsArrayError
+from zarr.storage import MemoryStore
 
 from hardpan.errors import InputError
 from hardpan.store import layout
@@ -252,6 +254,12 @@ class RecordedPredictions(Predictions):
         except (FileNotFoundError, ValueError):
             pass
         zarr.open_group(self._place.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
+        try:
+            return self._create_array(path, seed, epoch)
+        except ContainsArrayError:  # another process was quicker
+            return self._open_array(path)
+
+    def _create_array(self, path: str, seed: int, epoch: int) -> Any:
         return zarr.create_array(
             self._place.store,
             name=path,
@@ -285,26 +293,22 @@ class RecordedPredictions(Predictions):
 _WRITE_ALL: Any = {"write_empty_chunks": True}
 
 
-def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> dict[str, str]:
-    """Write ids, labels and split, and give their hashes."""
-    hashes = {}
+def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> None:
+    """Write ids, labels and split.
+
+    Each is made in memory first, and its objects are put one by one: processes that make the same store at the
+    same time write the same bytes over one another's, and never take any away.
+    """
     for name, values in columns.items():
         if values is None:
             continue
-        hashes[name] = layout.text_hash(values)
-        kind: Any = np.int64 if name == "labels" else str
-        with place.writing(name):
-            array = zarr.create_array(
-                place.store,
-                name=name,
-                shape=values.shape,
-                chunks=(min(len(values), _COLUMN_ROWS),),
-                dtype=kind,
-                overwrite=True,
-                config=_WRITE_ALL,
-            )
-            array[:] = values
-    return hashes
+        made: dict[str, Any] = {}
+        chunks, kind = (min(len(values), _COLUMN_ROWS),), np.int64 if name == "labels" else str
+        memory = MemoryStore(made)
+        array = zarr.create_array(memory, shape=values.shape, chunks=chunks, dtype=kind, config=_WRITE_ALL)
+        array[:] = values
+        for key in sorted(made):
+            place.put(f"{name}/{key}", made[key].to_bytes())
 
 
 def write_header(place: Place, header: Header) -> None:
