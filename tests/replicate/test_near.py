@@ -50,8 +50,9 @@ def test_equals_brute_force(q, n, d, seed, kind):
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float64])
-def test_bounds_by_few_directions_change_nothing(kind):
-    x, y = smooth_images(100, 0), smooth_images(9000, 1)
+def test_bounds_by_few_directions_change_nothing(kind, monkeypatch):
+    monkeypatch.setattr(nearest_module, "_SAMPLE", 300)
+    x, y = smooth_images(100, 0), smooth_images(1300, 1)
     flat = [a.reshape(len(a), -1).astype(kind) for a in (x, y)]
     chosen = nearest_module._chosen_bounds(*flat, np.rint(nearest_module._mean(flat[1])), 10, False)
     assert chosen.basis is not None  # else this test would not try what it is for
@@ -63,9 +64,11 @@ def test_bounds_by_few_directions_change_nothing(kind):
         np.testing.assert_allclose(distances[rows], exact[0], rtol=1e-12)
 
 
-def test_noise_in_every_direction_takes_the_plain_product():
+def test_noise_in_every_direction_takes_the_plain_product(monkeypatch):
+    monkeypatch.setattr(nearest_module, "_SAMPLE", 300)
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((100, 512)), rng.standard_normal((8500, 512))
+    x, y = rng.standard_normal((100, 512)), rng.standard_normal((1300, 512))
+    assert nearest_module._chosen_bounds(x, y, np.zeros(512), 5, False).basis is None
     numbers = nearest(x, y, 5)[1]
     exact = brute(x[:20], y, 5)
     np.testing.assert_array_equal(numbers[:20], exact[1])

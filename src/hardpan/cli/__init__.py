@@ -27,6 +27,7 @@ COMMANDS = {
     "experiments": "Follow-up studies that train models: re-tuning, training on part, cross-validation.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
     "predictions": "Predictions recorded while training: import, verify, merge, export.",
+    "replicate": "Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",
     "testbed": "Will the score hold? Many models on two test sets.",
     "train": "Train classifiers and record what they predict after every epoch.",
 }

@@ -51,6 +51,9 @@ Owner's dashboard::
     coverage(project) -> [ClassCoverage]; task_times(project) -> [TaskTime]; events(project, after=, most=)
     add_event(project, actor, what, **details); all_votes(project) -> [StoredVote]
     annotation_quality(project) -> Quality                         flagged workers, frequencies, agreement
+    project_status(project) -> Status; export_votes(project, path), read_votes(project, path)
+    project_what_if(project, per_class, predictions=None) -> WhatIf   accuracies only once the set is frozen, logged
+    CRITERIA: what makes a near-duplicate, for the review page
 
 ``project.clock`` gives the time; ``set_clock(project, clock)`` is the same project with another one, for tests.
 ``simulate.demo_project(path)`` makes a small project of digits with candidates and tasks, to build pages on.
@@ -71,6 +74,8 @@ from hardpan.replicate.project import (
 from hardpan.replicate.steps import Step, read_steps
 
 if TYPE_CHECKING:
+    from hardpan.replicate.assembly import Assembled, Lineage, assemble
+    from hardpan.replicate.candidates import Annotated, annotated
     from hardpan.replicate.creation import create_project, read_classes
     from hardpan.replicate.database.decisions import (
         STEPS,
@@ -131,12 +136,59 @@ if TYPE_CHECKING:
         import_votes,
         task_times,
     )
-    from hardpan.replicate.tasks import make_tasks, plan_tasks
+    from hardpan.replicate.decision_files import keep_below, read_decisions, write_frequencies, write_queue
+    from hardpan.replicate.drawing import current_sample, draw_again, draw_sample, is_frozen
+    from hardpan.replicate.duplicates import (
+        CRITERIA,
+        Found,
+        Learned,
+        Resolved,
+        find_duplicates,
+        learn_threshold,
+        resolve_duplicates,
+    )
+    from hardpan.replicate.near import Neighbours, near_duplicates
+    from hardpan.replicate.pool import Added, add_candidates
+    from hardpan.replicate.progress import Status, project_status
+    from hardpan.replicate.quality import (
+        Frequency,
+        Quality,
+        WorkerQuality,
+        annotation_quality,
+        frequency_table,
+        quality_of,
+        selection_frequencies,
+    )
+    from hardpan.replicate.raters import DawidSkene, beta_interval, dawid_skene, krippendorff_alpha
+    from hardpan.replicate.sampling import Drawn, Sample, Shortfall, sample, sample_again
+    from hardpan.replicate.similarity import ssim, ssim_pairs
+    from hardpan.replicate.subclasses import KeywordShare, Subclasses, find_subclasses, keyword_quotas
+    from hardpan.replicate.tasks import make_tasks, plan_tasks, top_up
+    from hardpan.replicate.verification import Verified, verify
+    from hardpan.replicate.votes_files import export_votes, read_votes
+    from hardpan.replicate.what_if import WhatIf, project_what_if, what_if_section
 
 # Loaded at first use: the database needs an extra, and the rest would slow down what does not need it.
 _HOMES = {
     "creation": "create_project read_classes",
-    "tasks": "make_tasks plan_tasks",
+    "tasks": "make_tasks plan_tasks top_up",
+    "decision_files": "keep_below read_decisions write_frequencies write_queue",
+    "assembly": "Assembled Lineage assemble",
+    "candidates": "Annotated annotated",
+    "drawing": "current_sample draw_again draw_sample is_frozen",
+    "duplicates": "CRITERIA Found Learned Resolved find_duplicates learn_threshold resolve_duplicates",
+    "near": "Neighbours near_duplicates",
+    "pool": "Added add_candidates",
+    "progress": "Status project_status",
+    "quality": "Frequency Quality WorkerQuality annotation_quality frequency_table quality_of "
+    "selection_frequencies",
+    "raters": "DawidSkene beta_interval dawid_skene krippendorff_alpha",
+    "sampling": "Drawn Sample Shortfall sample sample_again",
+    "similarity": "ssim ssim_pairs",
+    "subclasses": "KeywordShare Subclasses find_subclasses keyword_quotas",
+    "verification": "Verified verify",
+    "votes_files": "export_votes read_votes",
+    "what_if": "WhatIf project_what_if what_if_section",
     "database.decisions": "STEPS ImageInfo KeywordState PairItem ReviewItem SelectorView decide duplicate_queue "
     "final_review_queue image_info keywords picture_of second_review_queue selector_view verdicts",
     "database.experiment": "Asked answer_question human_responses next_question question_image start_experiment",
@@ -149,67 +201,123 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "CRITERIA",
     "STEPS",
+    "Added",
+    "Annotated",
     "Asked",
+    "Assembled",
     "ClassCoverage",
+    "DawidSkene",
+    "Drawn",
+    "Found",
+    "Frequency",
     "ImageInfo",
     "Invited",
+    "KeywordShare",
     "KeywordState",
+    "Learned",
     "Lease",
     "LeaseLost",
+    "Lineage",
+    "Neighbours",
     "PairItem",
     "Person",
     "Project",
     "ProjectConfig",
+    "Quality",
     "Receipt",
+    "Resolved",
     "ReviewItem",
+    "Sample",
     "SelectorView",
+    "Shortfall",
     "Standing",
+    "Status",
     "Step",
     "StoredVote",
+    "Subclasses",
     "TargetClass",
     "TaskTime",
+    "Verified",
+    "WhatIf",
+    "WorkerQuality",
+    "add_candidates",
     "add_event",
     "all_votes",
+    "annotated",
+    "annotation_quality",
     "answer_question",
+    "assemble",
+    "beta_interval",
     "completion_code",
     "coverage",
     "create_project",
+    "current_sample",
+    "dawid_skene",
     "decide",
+    "draw_again",
+    "draw_sample",
     "duplicate_queue",
     "enter",
     "events",
+    "export_votes",
     "final_review_queue",
+    "find_duplicates",
+    "find_subclasses",
+    "frequency_table",
     "give_back",
     "human_responses",
     "image_info",
     "import_votes",
     "invitations",
     "invite",
+    "is_frozen",
+    "keep_below",
+    "keyword_quotas",
     "keywords",
+    "krippendorff_alpha",
+    "learn_threshold",
     "make_tasks",
+    "near_duplicates",
     "next_question",
     "next_task",
     "open_project",
     "picture_of",
     "plan_tasks",
+    "project_status",
+    "project_what_if",
+    "quality_of",
     "question_image",
     "read_classes",
+    "read_decisions",
     "read_steps",
+    "read_votes",
     "renew_lease",
     "renew_owner_token",
+    "resolve_duplicates",
     "revoke",
+    "sample",
+    "sample_again",
     "second_review_queue",
+    "selection_frequencies",
     "selector_view",
     "set_clock",
     "shown_image",
+    "ssim",
+    "ssim_pairs",
     "standing",
     "start_experiment",
     "submit",
     "task_times",
+    "top_up",
     "verdicts",
+    "verify",
+    "what_if_section",
     "worker",
     "workers",
+    "write_frequencies",
+    "write_queue",
 ]
 
 

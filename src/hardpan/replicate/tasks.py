@@ -104,7 +104,7 @@ def make_tasks(
     taken = images_in_tasks(project)
     candidates: dict[int, list[str]] = {}
     for row in stored_images(project, "candidate"):
-        if row.class_index is not None and row.id not in taken:
+        if row.class_index is not None and row.split != "aside" and row.id not in taken:
             candidates.setdefault(row.class_index, []).append(row.id)
     originals = control_originals(project)
     nearby = nearby_classes(project, similarity=similarity, hierarchy=hierarchy)
@@ -122,6 +122,25 @@ def make_tasks(
             outputs={"tasks": len(planned), "plan": hash_plan(planned)},
         )
     return _made(project, planned, candidates)
+
+
+def top_up(project: Project) -> int:
+    """Ask for one more worker wherever one who fails the controls has answered; gives how many were asked for."""
+    from hardpan.replicate.database.tasks import tasks_wanted, want_more
+    from hardpan.replicate.database.votes import all_votes
+    from hardpan.replicate.quality import worker_quality
+
+    votes = all_votes(project)
+    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
+    spoilt = Counter(task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged)
+    extra = {
+        task: project.config.workers_per_image + spoilt[task] - wanted
+        for task, wanted in tasks_wanted(project).items()
+        if project.config.workers_per_image + spoilt[task] > wanted
+    }
+    if extra:
+        want_more(project, extra)
+    return sum(extra.values())
 
 
 def hash_plan(planned: Sequence[PlannedTask]) -> str:

@@ -135,7 +135,7 @@ def selector_view(
         states = [s for s in _keyword_states(connection) if (s.class_index, s.keyword) == (class_index, keyword)]
         if not states:
             raise InputError(f"class {class_index} has no keyword {keyword!r} with a quota; run subclasses first")
-        where = (Image.class_index == class_index, Image.keyword == keyword)
+        where = (Image.class_index == class_index, Image.keyword == keyword, Image.split != "aside")
         lists = [
             tuple(
                 connection.scalars(
@@ -178,9 +178,11 @@ def duplicate_queue(project: Project, *, most: int = 200, decided: bool = False)
             .where(Chosen.removed_round.is_(None) if not decided else Chosen.round >= 0)
             .order_by(Pair.ssim.desc(), Pair.l2, Pair.id)
         ).all()
+        gone = set(connection.scalars(select(Chosen.image_id).where(Chosen.removed_round.is_not(None))))
     items = [
         PairItem(s, r.image_id, r.other_id, r.place, r.l2, r.ssim, r.features, found.get(s, ""))
         for r in rows
+        if decided or r.other_id not in gone
         for s in [f"{r.image_id}|{r.other_id}"]
     ]
     return [item for item in items if bool(item.verdict) == decided][:most]
@@ -230,7 +232,10 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
     counts: dict[tuple[int, str], list[int]] = {}
     rows = connection.execute(
         select(Image.id, Image.class_index, Image.keyword).where(
-            Image.kind == "candidate", Image.class_index.is_not(None), Image.keyword.is_not(None)
+            Image.kind == "candidate",
+            Image.class_index.is_not(None),
+            Image.keyword.is_not(None),
+            Image.split != "aside",
         )
     )
     for row in rows:

@@ -66,6 +66,12 @@ def stored_tasks(project: Project, batch: int) -> list[PlannedTask]:
     return [PlannedTask(task.class_index, tuple(sorted(images.get(task.id, [])))) for task in tasks]
 
 
+def tasks_wanted(project: Project) -> dict[int, int]:
+    """Task id to the number of workers it wants."""
+    with project.database.read() as connection:
+        return {row.id: row.wanted for row in connection.execute(select(Task.id, Task.wanted))}
+
+
 def want_more(project: Project, extra: dict[int, int]) -> None:
     """Raise the number of workers that tasks want: task id to how many more."""
     with project.database.write() as connection:

@@ -38,6 +38,15 @@ def all_votes(project: Project) -> list[StoredVote]:
         return [StoredVote(*row) for row in rows]
 
 
+def vote_totals(project: Project) -> tuple[int, int]:
+    """How many votes there are, and how many workers gave them."""
+    with project.database.read() as connection:
+        row = connection.execute(
+            select(func.count(), func.count(Vote.worker_id.distinct())).select_from(Vote)
+        ).one()
+        return int(row[0]), int(row[1])
+
+
 def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platform: str) -> tuple[int, int]:
     """Add another platform's votes (image_id, class_index, worker, selected, at); give how many were new and known.
 

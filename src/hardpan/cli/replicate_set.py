@@ -1,0 +1,191 @@
+"""From votes to the frozen set on the command line: sample, what-if, duplicates, review, assemble, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from hardpan import replicate
+from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
+from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
+from hardpan.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the group."""
+    app.command()(sample)
+    app.command("what-if")(what_if)
+    app.command()(duplicates)
+    app.command()(review)
+    app.command()(assemble)
+    app.command()(verify)
+
+
+def sample(
+    folder: ProjectFolder,
+    strategy: Annotated[str, typer.Option("--strategy", help="matched, threshold or top.")] = "matched",
+    per_class: Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")] = 10,
+    threshold: Annotated[float, typer.Option("--threshold", help="Smallest frequency for threshold.")] = 0.7,
+    min_votes: Annotated[int, typer.Option("--min-votes", min=0, help="Fewest votes an image needs.")] = 10,
+    source: Annotated[
+        str, typer.Option("--from", help="votes, or selection (first selector and reviewer).")
+    ] = "votes",
+    without_flagged: Annotated[
+        bool, typer.Option("--without-flagged", help="Leave out workers who fail the controls.")
+    ] = False,
+    database_url: DatabaseUrl = "",
+    seed: Seed = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Draw the new set: hardpan replicate sample new-digits --strategy matched --per-class 10."""
+    with opened(folder, database_url) as project:
+        drawn = replicate.draw_sample(
+            project,
+            strategy=strategy,
+            per_class=per_class,
+            threshold=threshold,
+            seed=seed,
+            min_votes=min_votes,
+            source=source,
+            without_flagged=without_flagged,
+        )
+    average = drawn.average_frequency
+    lines = [
+        f"{len(drawn.images):,} images, average selection frequency {average.value:.3f} "
+        f"[{average.low:.3f}, {average.high:.3f}]; {len(drawn.fills)} fills, "
+        f"{sum(item.missing for item in drawn.shortfalls)} places empty",
+        *(f"  {item.id} ({item.class_name}): {item.fill}" for item in drawn.fills[:20]),
+        *(f"  {note}" for note in drawn.notes[:20]),
+    ]
+    emit(drawn, as_json, Text("\n".join(lines)))
+
+
+def what_if(
+    folder: ProjectFolder,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the page.")] = None,
+    per_class: Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")] = 10,
+    predictions: Annotated[
+        Path | None,
+        typer.Option("--predictions", help="Table: id, a column a model. Only after assemble; logged."),
+    ] = None,
+    database_url: DatabaseUrl = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Size and average frequency at every threshold: hardpan replicate what-if new-digits --out what-if."""
+    with opened(folder, database_url) as project:
+        found = replicate.project_what_if(project, per_class, predictions=predictions)
+        name = project.config.name
+    section = replicate.what_if_section(found)
+    told = ""
+    if out is not None:
+        from hardpan.records import write_text
+        from hardpan.report import page
+
+        out.mkdir(parents=True, exist_ok=True)
+        text = page([section], title=f"What if: {name}", headline=section.charts[0].title, lede=section.sentences)
+        write_text(out / "index.html", text)
+        told = f"\nPage: {out / 'index.html'}"
+    table = RichTable(*section.tables[0].columns, title="Thresholds", title_justify="left")
+    for row in section.tables[0].rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    emit(found, as_json, Group(table, Text(told.strip())))
+
+
+def duplicates(
+    folder: ProjectFolder,
+    k: Annotated[int, typer.Option("-k", min=1, help="Nearest images to review, by each measure.")] = 10,
+    database_url: DatabaseUrl = "",
+    seed: Seed = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Queue possible near-duplicates of the sample: hardpan replicate duplicates new-digits."""
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        found = replicate.find_duplicates(project, k=k, seed=seed, progress=progress)
+        queue = replicate.duplicate_queue(project, most=10)
+    table = RichTable("image", "nearest", "where", "l2", "SSIM", title="Most similar pairs", title_justify="left")
+    for item in queue:
+        table.add_row(item.image_id, escape(item.other_id), item.place, f"{item.l2:.1f}", f"{item.ssim:.3f}")
+    recall = (
+        ""
+        if found.recall is None
+        else f"; the filter before SSIM finds {100 * found.recall.value:.1f} % of the nearest"
+    )
+    text = f"{found.images:,} images against {found.references:,} originals: {found.new_pairs:,} new pairs{recall}"
+    emit(found, as_json, Group(table, Text(text)))
+
+
+def review(
+    folder: ProjectFolder,
+    decisions: Annotated[
+        Path | None, typer.Option("--decisions", help="CSV: step, subject, verdict (duplicate, final-review, ...).")
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Learn a threshold from decisions, with its recall.")
+    ] = False,
+    keep_rest: Annotated[
+        bool, typer.Option("--keep-rest", help="With --learn: keep undecided pairs below the threshold.")
+    ] = False,
+    export: Annotated[Path | None, typer.Option("--export", help="Write the waiting pairs to this CSV.")] = None,
+    database_url: DatabaseUrl = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Take decisions in, remove, draw again: hardpan replicate review new-digits --decisions decisions.csv."""
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        lines = []
+        if decisions is not None:
+            lines.append(f"{replicate.read_decisions(project, decisions):,} decisions taken in")
+        if learn:
+            found = replicate.learn_threshold(project)
+            lines.append(
+                f"a threshold from {found.decisions} decisions finds {100 * found.recall.value:.0f} % "
+                f"[{100 * found.recall.low:.0f}, {100 * found.recall.high:.0f}] of the removed pairs; "
+                f"{found.undecided_above:,} undecided pairs lie above it, {found.undecided_below:,} below"
+            )
+            if keep_rest:
+                lines.append(f"{replicate.keep_below(project, found):,} pairs below it kept")
+        elif keep_rest:
+            raise InputError("--keep-rest needs --learn: without a threshold there is no rest")
+        progress("removing and drawing again", 0.5)
+        resolved = replicate.resolve_duplicates(project)
+        if export is not None:
+            lines.append(f"{replicate.write_queue(project, export):,} pairs written to {export}")
+    lines.append(
+        f"{len(resolved.removed)} removed, {len(resolved.added)} drawn in their place, "
+        f"{resolved.undecided:,} pairs wait" + ("; nothing left to change" if resolved.stable else "")
+    )
+    emit(resolved, as_json, Text("\n".join(lines)))
+
+
+def assemble(
+    folder: ProjectFolder,
+    formats: Annotated[str, typer.Option("--formats", help="Some of npz,folder,idx.")] = "npz,folder,idx",
+    author: Annotated[str, typer.Option("--author", help="Who publishes the set.")] = "",
+    license_: Annotated[str, typer.Option("--license", help="Its licence.")] = "",
+    database_url: DatabaseUrl = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the set with its datasheet and freeze it: hardpan replicate assemble new-digits."""
+    wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
+    with opened(folder, database_url) as project:
+        made = replicate.assemble(project, formats=wanted, author=author, license_=license_)
+    lineage = made.lineage
+    lines = [f"{lineage.images:,} images in {len(lineage.per_class)} classes: {made.folder} (frozen)"]
+    lines += [f"  {warning}" for warning in made.warnings[:20]]
+    emit(made, as_json, Text("\n".join(lines)))
+
+
+def verify(folder: ProjectFolder, database_url: DatabaseUrl = "", as_json: JsonFlag = False) -> None:
+    """Replay the lineage; exit code 2 when something differs: hardpan replicate verify new-digits."""
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        found = replicate.verify(project, progress=progress)
+    lines = [*found.checks, *(f"problem: {item}" for item in found.problems[:50])]
+    lines.append("verified" if found.ok else "NOT verified")
+    emit(found, as_json, Text("\n".join(lines)))
+    if not found.ok:
+        raise typer.Exit(2)

@@ -1,0 +1,209 @@
+"""Assembly: exactly the wanted counts a class, ordinary files with ids, a datasheet, and the lineage."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hardpan
+from hardpan import records
+from hardpan.errors import InputError
+from hardpan.records import record
+from hardpan.replicate.drawing import current_sample, is_frozen, sample_steps
+from hardpan.replicate.pictures import resized
+from hardpan.replicate.project import Project
+from hardpan.replicate.sampling import Sample
+from hardpan.replicate.steps import hash_file, hash_rows, read_steps, record_step
+
+FORMATS = ("npz", "folder", "idx")
+INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What the frozen set is: its images, its files by hash, and the step that ends the log.
+
+    Attributes:
+        name: of the set.
+        images: how many.
+        per_class: images by class name.
+        files: path under ``set/`` to sha256.
+        sample: sha256 over the ids, in their order.
+        log: sha256 of the last step before assembly.
+        version: of hardpan.
+    """
+
+    name: str
+    images: int
+    per_class: dict[str, int]
+    files: dict[str, str]
+    sample: str
+    log: str
+    version: str
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """What :func:`assemble` returns: the folder, its lineage, and warnings that stand in the datasheet too."""
+
+    folder: str
+    lineage: Lineage
+    warnings: tuple[str, ...]
+
+
+def assemble(
+    project: Project, *, formats: tuple[str, ...] = FORMATS, author: str = "", license_: str = ""
+) -> Assembled:
+    """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
+
+    Args:
+        project: a project with a sample that has no empty place.
+        formats: which of npz, folder (CLASS/ID.png) and idx to write.
+        author: who publishes the set, for the datasheet.
+        license_: its licence, for the datasheet.
+    """
+    from hardpan.replicate.datasheet import croissant, datasheet, facts_of
+
+    unknown = set(formats) - set(FORMATS)
+    if unknown or not formats:
+        raise InputError(f"formats must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}")
+    target = project.root / "set"
+    if is_frozen(project):
+        lineage = records.load(target / "lineage.json")
+        if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
+            _record(project, lineage, formats, author, license_)
+        return Assembled(str(target), lineage, ())
+    drawn = current_sample(project)
+    warnings = _check(project, drawn)
+    fresh = project.root / ".set"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    x, y = arrays(project, drawn)
+    _write(fresh, project, drawn, x, y, formats)
+    facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings)
+    records.write_text(fresh / "DATASHEET.md", datasheet(facts))
+    files = _hashes(fresh)
+    records.write_text(fresh / "croissant.json", records.dumps(croissant(facts, files)) + "\n")
+    steps = sorted((project.root / "steps").glob("*.json"))
+    lineage = Lineage(
+        project.config.name,
+        len(drawn.images),
+        dict(sorted(Counter(image.class_name for image in drawn.images).items())),
+        _hashes(fresh),
+        hash_rows(drawn.ids),
+        hash_file(steps[-1]),
+        hardpan.__version__,
+    )
+    records.save(lineage, fresh / "lineage.json")
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
+    _record(project, lineage, formats, author, license_)
+    return Assembled(str(target), lineage, tuple(warnings))
+
+
+def arrays(project: Project, drawn: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pixels in the size of the originals and class numbers, in the order of the sample."""
+    shape = project.config.shape
+    x = np.stack([resized(project.pixels(image.id, None), shape) for image in drawn.images])
+    return x, np.array([project.config.class_index(image.class_name) for image in drawn.images], dtype=np.int64)
+
+
+def _check(project: Project, drawn: Sample) -> list[str]:
+    """Refuse a sample with empty places or without a look for duplicates; say what was left open."""
+    from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue
+
+    missing = sum(item.missing for item in drawn.shortfalls)
+    if missing or not drawn.images:
+        raise InputError(
+            f"the sample has {missing} empty places ({'; '.join(drawn.notes[-3:])}); add candidates or votes, "
+            "then sample again"
+        )
+    sample_steps(project)
+    looked = [step for step in read_steps(project) if step.name == "duplicates"]
+    if not looked or looked[-1].outputs["images"] != hash_rows(drawn.ids):
+        raise InputError(
+            f"the sample has not been compared with the originals; run: hardpan replicate duplicates {project.root}"
+        )
+    warnings = list(drawn.notes)
+    waiting, unseen = len(duplicate_queue(project, most=10**9)), len(final_review_queue(project, most=10**9))
+    if waiting:
+        warnings.append(f"{waiting} pairs of possible near-duplicates were not reviewed")
+    if unseen:
+        warnings.append(f"{unseen} images had no final review")
+    return warnings
+
+
+def _write(
+    folder: Path,
+    project: Project,
+    drawn: Sample,
+    x: NDArray[np.uint8],
+    y: NDArray[np.int64],
+    formats: tuple[str, ...],
+) -> None:
+    names = np.array([item.name for item in project.classes])
+    if "npz" in formats:
+        np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(drawn.ids), class_names=names)
+    if "folder" in formats:
+        from PIL import Image
+
+        for image, pixels, label in zip(drawn.images, x, y, strict=True):
+            place = folder / "images" / _folder_name(int(label), str(names[label]))
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(place / f"{image.id}.png")
+    if "idx" in formats:
+        _idx(folder / "t10k-images-idx3-ubyte", x)
+        _idx(folder / "t10k-labels-idx1-ubyte", y.astype(np.uint8))
+    _index(folder / "index.csv", project, drawn, x)
+
+
+def _folder_name(number: int, name: str) -> str:
+    """A class name as a folder: what could lead elsewhere or is not allowed somewhere becomes an underscore."""
+    plain = "".join(c if c.isalnum() or c in "-_ " else "_" for c in name).strip() or "class"
+    return f"{number:04d} {plain[:80]}"
+
+
+def _idx(path: Path, array: NDArray[np.uint8]) -> None:
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, dtype=">i4").tobytes()
+    path.write_bytes(header + np.ascontiguousarray(array).tobytes())
+
+
+def _index(path: Path, project: Project, drawn: Sample, x: NDArray[np.uint8]) -> None:
+    from hardpan.replicate.database.images import stored_images
+
+    known = {row.id: row for row in stored_images(project, "candidate")}
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(INDEX_COLUMNS)
+    for image, pixels in zip(drawn.images, x, strict=True):
+        row: Any = known[image.id]
+        votes = "" if image.votes < 0 else image.votes
+        values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
+        writer.writerow((*values, row.source, row.date or "", records.array_hash(np.ascontiguousarray(pixels))))
+    records.write_text(path, text.getvalue())
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    return {p.relative_to(folder).as_posix(): hash_file(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def _record(project: Project, lineage: Lineage, formats: tuple[str, ...], author: str, license_: str) -> None:
+    from hardpan.replicate.database.votes import add_event
+
+    record_step(
+        project,
+        "assemble",
+        parameters={"formats": list(formats), "author": author, "license": license_},
+        outputs={"lineage": hash_file(project.root / "set" / "lineage.json"), "images": lineage.images},
+    )
+    add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)

@@ -1,0 +1,246 @@
+"""The datasheet of an assembled set: Markdown for people, Croissant JSON-LD for machines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import hardpan
+from hardpan.records import Estimate
+from hardpan.replicate.bins import BINS
+from hardpan.replicate.project import Project
+from hardpan.replicate.sampling import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything the datasheet says."""
+
+    name: str
+    author: str
+    license: str
+    date: str
+    original: str
+    original_hash: str
+    shape: tuple[int, ...]
+    sample: Sample
+    per_class: Mapping[str, int]
+    sources: Mapping[str, int]
+    votes: int
+    workers: int
+    flagged: int
+    alpha: Estimate | None
+    controls: Mapping[str, Estimate]
+    removed: Mapping[str, int]
+    pairs: int
+    pairs_decided: int
+    warnings: Sequence[str]
+
+
+def facts_of(
+    project: Project, drawn: Sample, shape: tuple[int, ...], author: str, license_: str, warnings: Sequence[str]
+) -> Facts:
+    """Gather the facts of a project."""
+    from hardpan.replicate.database.chosen import all_pairs, chosen_rows
+    from hardpan.replicate.database.decisions import verdicts
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.quality import annotation_quality
+
+    quality = annotation_quality(project)
+    known = {row.id: row for row in stored_images(project, "candidate")}
+    removed = Counter(row.removed_why for row in chosen_rows(project) if row.removed_round is not None)
+    return Facts(
+        project.config.name,
+        author,
+        license_,
+        datetime.fromtimestamp(project.clock(), UTC).date().isoformat(),
+        project.config.original,
+        project.config.original_hash,
+        shape,
+        drawn,
+        dict(sorted(Counter(image.class_name for image in drawn.images).items())),
+        dict(Counter(known[name].source for name in drawn.ids).most_common()),
+        sum(worker.votes for worker in quality.workers),
+        len(quality.workers),
+        len(quality.flagged),
+        quality.alpha,
+        quality.average,
+        dict(removed),
+        len(all_pairs(project)),
+        len(verdicts(project, "duplicate")),
+        warnings,
+    )
+
+
+def datasheet(facts: Facts) -> str:
+    """The datasheet as Markdown."""
+    drawn = facts.sample
+    size = "×".join(str(n) for n in facts.shape)
+    lines = [
+        f"# {_plain(facts.name)}",
+        "",
+        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, made "
+        f"in the manner of the test set of {_plain(facts.original)}, on {facts.date}"
+        + (f", by {_plain(facts.author)}" if facts.author else "")
+        + (f". Licence: {_plain(facts.license)}" if facts.license else "")
+        + ".",
+        "",
+        "## How the images were chosen",
+        "",
+        f"- Strategy: {drawn.strategy}"
+        + (f", threshold {drawn.threshold:g}" if drawn.strategy == "threshold" else ""),
+        f"- Average selection frequency: {_shown(drawn.average_frequency)}",
+        f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
+        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes an image",
+        f"- Agreement of workers on candidates (Krippendorff's α): {_shown(facts.alpha)}",
+        "",
+        "## The annotators on control images",
+        "",
+        "Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.",
+        "",
+        "| controls | average selection frequency | images |",
+        "| --- | --- | --- |",
+        *(f"| {role} | {_shown(e)} | {e.n} |" for role, e in facts.controls.items() if role != "candidate"),
+        "",
+        "## Classes",
+        "",
+        "| class | images |",
+        "| --- | --- |",
+        *(f"| {_plain(name)} | {count} |" for name, count in facts.per_class.items()),
+        "",
+        *_bins(drawn),
+        "## Sources",
+        "",
+        *(f"- {_plain(source) or 'not named'}: {count} images" for source, count in facts.sources.items()),
+        "",
+        "## Near-duplicates",
+        "",
+        f"{facts.pairs:,} pairs with originals or among the new images were put up for review, "
+        f"{facts.pairs_decided:,} were decided; {sum(facts.removed.values())} images were removed and replaced.",
+        "",
+        "## Fills",
+        "",
+        *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in drawn.fills] or ["None."]),
+        "",
+        "## What limits it",
+        "",
+        *([f"- {_plain(item)}" for item in facts.warnings] or ["Nothing that was noticed."]),
+        "",
+        "## Hashes",
+        "",
+        f"- original data: {facts.original_hash}",
+        "- files of this set: see `lineage.json`; check with `hardpan replicate verify`",
+        "",
+        f"Made with hardpan {hardpan.__version__}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def croissant(facts: Facts, files: Mapping[str, str]) -> dict[str, Any]:
+    """The set as Croissant 1.0 JSON-LD."""
+    listed = [
+        {
+            "@type": "cr:FileObject",
+            "@id": name,
+            "name": name,
+            "contentUrl": name,
+            "encodingFormat": _type(name),
+            "sha256": digest,
+        }
+        for name, digest in files.items()
+        if not name.startswith("images/")
+    ]
+    if any(name.startswith("images/") for name in files):
+        listed.append(
+            {
+                "@type": "cr:FileSet",
+                "@id": "images",
+                "name": "images",
+                "encodingFormat": "image/png",
+                "includes": "images/*/*.png",
+            }
+        )
+    fields = [("id", "sc:Text"), ("class", "sc:Text"), ("subclass", "sc:Text")]
+    fields += [("frequency", "sc:Float"), ("votes", "sc:Integer"), ("source", "sc:Text")]
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": facts.name,
+        "description": (
+            f"A new test set in the manner of {facts.original}: {len(facts.sample.images)} images, strategy "
+            f"{facts.sample.strategy}, average selection frequency {facts.sample.average_frequency.value:.3f}."
+        ),
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "version": "1.0.0",
+        "datePublished": facts.date,
+        "license": facts.license or "not stated",
+        "creator": {"@type": "sc:Organization", "name": facts.author or "not stated"},
+        "distribution": listed,
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": "examples",
+                "name": "examples",
+                "field": [
+                    {
+                        "@type": "cr:Field",
+                        "@id": f"examples/{name}",
+                        "name": name,
+                        "dataType": kind,
+                        "source": {"fileObject": {"@id": "index.csv"}, "extract": {"column": name}},
+                    }
+                    for name, kind in fields
+                ],
+            }
+        ],
+    }
+
+
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "recordSet": "cr:recordSet",
+    "field": "cr:field",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "source": "cr:source",
+    "fileObject": "cr:fileObject",
+    "extract": "cr:extract",
+    "column": "cr:column",
+    "includes": "cr:includes",
+}
+
+
+def _bins(drawn: Sample) -> list[str]:
+    if not drawn.quotas:
+        return []
+    rows = [f"| {_plain(name)} | {' | '.join(str(n) for n in counts)} |" for name, counts in drawn.quotas.items()]
+    head = [f"| class | {' | '.join(BINS)} |", "| --- " * (1 + len(BINS)) + "|"]
+    return ["## Wanted images by bin of selection frequency", "", *head, *rows, ""]
+
+
+def _shown(item: Estimate | None) -> str:
+    if item is None or item.value != item.value:
+        return "not known"
+    return (
+        f"{item.value:.3f} (95 % [{item.low:.3f}, {item.high:.3f}])"
+        if item.low == item.low
+        else f"{item.value:.3f}"
+    )
+
+
+def _plain(text: str) -> str:
+    """Text of others inside Markdown: no markup, no new lines, no table cells."""
+    return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
+
+
+def _type(name: str) -> str:
+    kinds = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown", "json": "application/json"}
+    return kinds.get(name.rpartition(".")[2], "application/octet-stream")

@@ -1,0 +1,216 @@
+"""Sampling inside a project: from its votes or its selector's choices, kept as a file, frozen by assembly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hardpan import records
+from hardpan.errors import InputError
+from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated
+from hardpan.replicate.project import Project
+from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality
+from hardpan.replicate.sampling import MIN_VOTES, Sample, sample, sample_again
+from hardpan.replicate.steps import Step, hash_rows, read_steps, record_step
+
+SOURCES = ("votes", "selection")
+
+
+def draw_sample(
+    project: Project,
+    *,
+    strategy: str = "matched",
+    per_class: int = 10,
+    threshold: float = 0.7,
+    seed: int = 0,
+    min_votes: int = MIN_VOTES,
+    source: str = "votes",
+    without_flagged: bool = False,
+) -> Sample:
+    """Draw the sample of a project; keyword quotas, where there are any, take the place of ``per_class``.
+
+    Args:
+        project: an open project that is not frozen.
+        strategy: "matched", "threshold" or "top".
+        per_class: images of each class.
+        threshold: for "threshold".
+        seed: of the draws.
+        min_votes: images with fewer votes do not count.
+        source: "votes" (grid tasks), or "selection" (chosen by the first selector and kept by the second reviewer).
+        without_flagged: leave out the votes of workers who fail the controls.
+    """
+    from hardpan.replicate.database.chosen import begin_sample
+    from hardpan.replicate.database.votes import all_votes
+
+    check_open(project)
+    if source not in SOURCES:
+        raise InputError(f"source must be one of {', '.join(SOURCES)}; got {source!r}")
+    settings = {
+        "strategy": strategy if source == "votes" else "threshold",
+        "per_class": per_class,
+        "threshold": threshold if source == "votes" else 0.0,
+        "min_votes": min_votes,
+        "source": source,
+        "without_flagged": without_flagged,
+        "votes_counted": len(all_votes(project)),
+        "exclude": sorted(removed_so_far(project)),
+        "selected": sorted(_selected(project)) if source == "selection" else [],
+    }
+    drawn = replay_sample(project, settings, seed)
+    begin_sample(project, drawn.images)
+    records.save(drawn, project.root / "sample.json")
+    record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(drawn))
+    return drawn
+
+
+def replay_sample(project: Project, settings: Any, seed: int) -> Sample:
+    """The sample that the settings of a step give, from the votes that were there."""
+    candidates, originals = tables(project, settings)
+    quotas = _quotas(project)
+    if settings["strategy"] == "matched" and not len(originals):
+        raise InputError("no original has votes yet; annotate first, or use the strategy 'threshold' or 'top'")
+    if not len(candidates):
+        raise InputError("no candidate can be drawn: there are no votes (or no selections) yet")
+    return sample(
+        candidates,
+        settings["strategy"],
+        settings["per_class"],
+        originals,
+        settings["threshold"],
+        seed,
+        min_votes=settings["min_votes"],
+        quotas=quotas or None,
+        exclude=settings["exclude"],
+    )
+
+
+def tables(project: Project, settings: Any) -> tuple[Annotated, Annotated]:
+    """Candidates and originals as :func:`sample` takes them, from the votes that were there at the step."""
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.database.votes import all_votes
+
+    names = [item.name for item in project.classes]
+    rows = [row for row in stored_images(project, "candidate") if row.split != "aside"]
+    words = {row.id: row.keyword or "" for row in rows}
+    if settings["source"] == "selection":
+        chosen = set(settings["selected"])
+        kept = [row for row in rows if row.id in chosen and row.class_index is not None]
+        empty = np.zeros(0, dtype=np.str_)
+        return Annotated(
+            np.array([row.id for row in kept], dtype=np.str_),
+            np.array([names[row.class_index] for row in kept], dtype=np.str_),
+            np.ones(len(kept)),
+            np.full(len(kept), UNKNOWN_VOTES),
+            np.array([words[row.id] for row in kept], dtype=np.str_),
+        ), Annotated(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
+    votes = all_votes(project)[: settings["votes_counted"]]
+    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
+    frequencies = selection_frequencies(votes, flagged)
+    without = bool(settings["without_flagged"])
+    candidates = frequency_table(frequencies, "candidate", names, words, without_flagged=without)
+    # An image may have votes for a class that is not (or no longer) its own.
+    owners = {row.id: names[row.class_index] for row in rows if row.class_index is not None}
+    mine = np.array(
+        [owners.get(str(i)) == c for i, c in zip(candidates.ids, candidates.classes, strict=True)], bool
+    )
+    return candidates.part(mine), frequency_table(frequencies, "positive", names, without_flagged=without)
+
+
+def current_sample(project: Project) -> Sample:
+    """The sample as it stands, or an InputError."""
+    path = project.root / "sample.json"
+    if not path.exists():
+        raise InputError(f"there is no sample yet; draw one with: hardpan replicate sample {project.root}")
+    found = records.load(path)
+    if not isinstance(found, Sample):
+        raise InputError(f"{path} holds {type(found).__name__}, not a sample")
+    return found
+
+
+def draw_again(project: Project, removed: dict[str, str]) -> Sample:
+    """Replace removed images (id to reason) by others of the same sub-class and bin; one round, one step."""
+    from hardpan.replicate.database.chosen import change_sample
+
+    check_open(project)
+    before = current_sample(project)
+    round_number = 1 + len(sample_steps(project)[1])
+    after = replay_again(project, before, sorted(removed), round_number)
+    fresh = set(after.ids) - set(before.ids)
+    change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
+    records.save(after, project.root / "sample.json")
+    record_step(
+        project,
+        "resample",
+        parameters={"round": round_number, "removed": sorted(removed)},
+        seed=after.seed,
+        outputs=_outputs(after),
+    )
+    return after
+
+
+def replay_again(project: Project, before: Sample, removed: list[str], round_number: int) -> Sample:
+    """What a round of drawing again gives; earlier rounds' removals are in the log of steps."""
+    start, rounds = sample_steps(project)
+    gone = set(start.parameters["exclude"])
+    for step in rounds:
+        if step.parameters["round"] < round_number:
+            gone |= set(step.parameters["removed"])
+    candidates = tables(project, start.parameters)[0]
+    return sample_again(before, candidates, removed, round_number=round_number, ever_removed=gone)
+
+
+def sample_steps(project: Project) -> tuple[Step, list[Step]]:
+    """The step that drew the current sample, and the rounds after it."""
+    steps = read_steps(project)
+    last = max((number for number, step in enumerate(steps) if step.name == "sample"), default=None)
+    if last is None:
+        raise InputError("the log of steps has no sample")
+    return steps[last], [step for step in steps[last:] if step.name == "resample"]
+
+
+def removed_so_far(project: Project) -> set[str]:
+    """Images that a person removed, at any step; they are never drawn."""
+    from hardpan.replicate.database.decisions import verdicts
+
+    found = {
+        name
+        for step in ("second-review", "final-review")
+        for name, v in verdicts(project, step).items()
+        if v == "remove"
+    }
+    return found | {pair.partition("|")[0] for pair, v in verdicts(project, "duplicate").items() if v == "remove"}
+
+
+def is_frozen(project: Project) -> bool:
+    """Whether assembly has frozen the set."""
+    return (project.root / "set" / "lineage.json").exists()
+
+
+def check_open(project: Project) -> None:
+    """Refuse to change what assembly has frozen."""
+    if is_frozen(project):
+        raise InputError(f"the set is frozen in {project.root / 'set'}; a change needs a new project")
+
+
+def _selected(project: Project) -> set[str]:
+    from hardpan.replicate.database.decisions import verdicts
+
+    first, second = verdicts(project, "first-selection"), verdicts(project, "second-review")
+    return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
+
+
+def _quotas(project: Project) -> dict[tuple[str, str], int]:
+    from hardpan.replicate.database.quotas import stored_quotas
+
+    return {(project.classes[c].name, word): count for (c, word), count in stored_quotas(project).items()}
+
+
+def _outputs(drawn: Sample) -> dict[str, Any]:
+    return {
+        "images": len(drawn.images),
+        "ids": hash_rows(drawn.ids),
+        "fills": len(drawn.fills),
+        "missing": sum(item.missing for item in drawn.shortfalls),
+        "average_frequency": drawn.average_frequency.value,
+    }

@@ -1,0 +1,244 @@
+"""Near-duplicates of a project's sample: the queue, learned thresholds, removal until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.records import Estimate, record
+from hardpan.replicate.drawing import check_open, current_sample, draw_again, removed_so_far
+from hardpan.replicate.near import near_duplicates
+from hardpan.replicate.pictures import resized
+from hardpan.replicate.project import Project
+from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.stats.intervals import clopper_pearson
+
+CRITERIA = (
+    "Two images are near-duplicates if both show the same object in the same pose.",
+    "Different zoom, colour scale, stretch in the horizontal or vertical direction, or a small shift up, down or "
+    "sideways still make a near-duplicate.",
+    "If the object is rotated or in a different pose, they are not near-duplicates.",
+)
+FEWEST_DECISIONS = 10
+_PAIRS_AT_ONCE = 2048
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What :func:`find_duplicates` did: images compared, new pairs in the queue, and the filter's recall."""
+
+    images: int
+    references: int
+    new_pairs: int
+    recall: Estimate | None
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A threshold learned from decisions.
+
+    Attributes:
+        weights: of (log(1 + l2), SSIM, feature distance) and the constant, in a logistic score.
+        threshold: pairs that score at least this are to be reviewed.
+        recall: share of the removed pairs that score as much, measured on decisions that the threshold did not see.
+        precision: share of pairs at or above it that were removed, likewise.
+        decisions: how many decisions it rests on.
+        undecided_above: pairs above the threshold that nobody has decided.
+        undecided_below: pairs below it that nobody has decided.
+    """
+
+    weights: tuple[float, float, float, float]
+    threshold: float
+    recall: Estimate
+    precision: Estimate
+    decisions: int
+    undecided_above: int
+    undecided_below: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A round of removals: what went, what came, and whether there is anything left to look at."""
+
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    undecided: int
+    stable: bool
+
+
+def find_duplicates(
+    project: Project, *, k: int = 10, seed: int = 0, progress: Callable[[str, float], None] | None = None
+) -> Found:
+    """Queue, for every image of the sample, its k nearest originals and fellow images by l2, SSIM and features.
+
+    Images are compared in the size of the originals. Pairs that are in the queue already stay as they are.
+    """
+    from hardpan.replicate.database.chosen import add_pairs, chosen_rows
+    from hardpan.replicate.database.images import stored_images
+
+    check_open(project)
+    drawn = current_sample(project)
+    shape = project.config.shape
+    ids = list(drawn.ids)
+    if not ids:
+        raise InputError("the sample is empty; draw one first")
+    x = np.stack([resized(project.pixels(name, None), shape) for name in ids])
+    originals = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    y = np.concatenate([np.asarray(project.original_pixels), x])
+    names = [row.id for row in originals] + ids
+    places = [row.split or "original" for row in originals] + ["new"] * len(ids)
+    pairs: set[tuple[int, int]] = set()
+    count = min(k + 1, len(y))
+    recall = None
+    metrics = ("l2", "features", "ssim") if min(shape[:2]) >= 7 else ("l2", "features")
+    for number, metric in enumerate(metrics):
+        if progress is not None:
+            progress(f"nearest by {metric}", number / len(metrics))
+        found = near_duplicates(x, y, count, metric, seed=seed)
+        recall = found.recall or recall
+        for row in range(len(ids)):
+            own = len(originals) + row
+            pairs |= {(row, int(j)) for j in [j for j in found.indices[row] if j != own][:k]}
+    round_number = max([0, *(row.round for row in chosen_rows(project))])
+    new = add_pairs(project, _measured(x, y, sorted(pairs), ids, names, places, round_number))
+    record_step(
+        project,
+        "duplicates",
+        parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
+        seed=seed,
+        outputs={"images": hash_rows(ids), "new_pairs": new},
+    )
+    return Found(len(ids), len(y) - len(ids), new, recall)
+
+
+def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) -> Learned:
+    """Learn from decisions which pairs need a look: the lowest score that finds ``target`` of the removed ones.
+
+    Decided pairs are cut into five parts; each part's recall and precision are measured at the threshold that the
+    others give. The threshold in use is that of all decisions.
+    """
+    from hardpan.replicate.database.chosen import all_pairs
+    from hardpan.replicate.database.decisions import verdicts
+
+    decided = verdicts(project, "duplicate")
+    pairs = all_pairs(project)
+    x = np.array([(np.log1p(p.l2), p.ssim, p.features or 0.0) for p in pairs]).reshape(-1, 3)
+    said = [decided.get(f"{p.image_id}|{p.other_id}", "") for p in pairs]
+    known = np.array([bool(item) for item in said], dtype=bool)
+    removed = np.array([item == "remove" for item in said], dtype=bool)
+    if known.sum() < FEWEST_DECISIONS or removed[known].sum() < 2 or not (~removed[known]).any():
+        raise InputError(
+            f"a threshold needs at least {FEWEST_DECISIONS} decisions, two of them removals; "
+            f"got {int(known.sum())} with {int(removed.sum())}"
+        )
+    hits, at_or_above, right = _cross_checked(x[known], removed[known], target, seed)
+    weights, threshold = _fit(x[known], removed[known], target)
+    scores = x @ weights[:3] + weights[3]
+    return Learned(
+        (float(weights[0]), float(weights[1]), float(weights[2]), float(weights[3])),
+        float(threshold),
+        _share(hits, int(removed.sum()), "removed pairs found by a threshold that did not see them"),
+        _share(right, at_or_above, "pairs at or above such a threshold that were removed"),
+        int(known.sum()),
+        int((scores[~known] >= threshold).sum()),
+        int((scores[~known] < threshold).sum()),
+    )
+
+
+def resolve_duplicates(project: Project) -> Resolved:
+    """Remove what people decided to remove, draw again from the same sub-classes, and queue the new images' pairs.
+
+    Call it, review, and call it again until it says ``stable``: nothing removed, nothing undecided that is new.
+    """
+    from hardpan.replicate.database.decisions import duplicate_queue
+
+    check_open(project)
+    before = current_sample(project)
+    gone = removed_so_far(project) & set(before.ids)
+    if not gone:
+        waiting = len(duplicate_queue(project, most=10**9))
+        return Resolved((), (), waiting, waiting == 0)
+    after = draw_again(project, dict.fromkeys(gone, "removed by a person"))
+    find_duplicates(project)
+    fresh = tuple(sorted(set(after.ids) - set(before.ids)))
+    return Resolved(tuple(sorted(gone)), fresh, len(duplicate_queue(project, most=10**9)), False)
+
+
+def _measured(
+    x: NDArray[Any],
+    y: NDArray[Any],
+    pairs: Sequence[tuple[int, int]],
+    ids: Sequence[str],
+    names: Sequence[str],
+    places: Sequence[str],
+    round_number: int,
+) -> list[dict[str, Any]]:
+    from hardpan.replicate.descriptors import describe
+    from hardpan.replicate.similarity import ssim_pairs
+
+    rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    l2 = np.empty(len(rows))
+    for k in range(0, len(rows), _PAIRS_AT_ONCE):
+        piece = slice(k, k + _PAIRS_AT_ONCE)
+        difference = x[rows[piece]].astype(np.float64) - y[others[piece]]
+        l2[piece] = np.sqrt((difference.reshape(len(difference), -1) ** 2).sum(axis=1))
+    small = min(x.shape[1:3]) < 7
+    alike = np.full(len(rows), np.nan) if small else ssim_pairs(x, y, rows, others)
+    features = np.linalg.norm(describe(x)[rows] - describe(y[others]), axis=1)
+    found = []
+    for k, (row, other) in enumerate(pairs):
+        first, second, place = ids[row], names[other], places[other]
+        if place == "new" and first > second:  # one entry a pair; the later id would be removed
+            first, second = second, first
+        values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
+        found.append({"image_id": first, "other_id": second, "place": place, "round": round_number, **values})
+    return found
+
+
+def _cross_checked(
+    x: NDArray[np.float64], removed: NDArray[np.bool_], target: float, seed: int
+) -> tuple[int, int, int]:
+    parts = np.random.default_rng(seed).permutation(len(x)) % 5
+    hits = above = right = 0
+    for part in range(5):
+        rest, here = parts != part, parts == part
+        if removed[rest].sum() < 1 or not (~removed[rest]).any():
+            continue
+        weights, threshold = _fit(x[rest], removed[rest], target)
+        chosen = (x[here] @ weights[:3] + weights[3]) >= threshold
+        hits += int((chosen & removed[here]).sum())
+        above += int(chosen.sum())
+        right += int((chosen & removed[here]).sum())
+    return hits, above, right
+
+
+def _fit(x: NDArray[np.float64], removed: NDArray[np.bool_], target: float) -> tuple[NDArray[np.float64], float]:
+    from sklearn.linear_model import LogisticRegression
+
+    centre, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-9)
+    model = LogisticRegression(C=10.0, max_iter=1000).fit((x - centre) / scale, removed)
+    slope = model.coef_[0] / scale
+    weights = np.append(slope, model.intercept_[0] - slope @ centre)
+    scores = np.sort((x @ weights[:3] + weights[3])[removed])
+    missed = int(np.floor((1.0 - target) * len(scores)))
+    # Half a spacing under the lowest score that must be found: new pairs fall a little lower than seen ones.
+    others = (x @ weights[:3] + weights[3])[~removed]
+    below = others[others < scores[missed]]
+    return weights, float((scores[missed] + below.max()) / 2 if len(below) else scores[missed])
+
+
+def _share(part: int, whole: int, method: str) -> Estimate:
+    if whole == 0:
+        return Estimate(float("nan"), float("nan"), 0.0, 1.0, method=method)
+    low, high = clopper_pearson(part, whole)
+    p = part / whole
+    error = float(np.sqrt(p * (1 - p) / whole))
+    return Estimate(p, error, float(low), float(high), method=f"{method}, Clopper–Pearson", n=whole)

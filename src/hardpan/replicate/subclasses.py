@@ -1,0 +1,221 @@
+"""Sub-classes: each original's keyword by exact match, their distribution, and what each should give."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.records import record
+from hardpan.replicate.bins import largest_remainder
+from hardpan.replicate.pictures import picture_id
+from hardpan.replicate.pool import decoded, read_offers
+from hardpan.replicate.project import Project
+from hardpan.replicate.steps import hash_file, hash_rows, record_step
+
+TOP = 25
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class KeywordShare:
+    """A keyword of a class: how many originals have it, how many new images it should give, and from what supply.
+
+    Attributes:
+        class_name: the class.
+        keyword: the sub-class.
+        originals: originals with this keyword.
+        share: their share among the kept keywords of the class.
+        quota: new images it should give, by largest remainder.
+        supply: candidates it has (within the date window).
+        used: share of the supply that the quota takes; above 1 where it falls short.
+    """
+
+    class_name: str
+    keyword: str
+    originals: int
+    share: float
+    quota: int
+    supply: int
+    used: float
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Subclasses:
+    """What :func:`find_subclasses` did.
+
+    Attributes:
+        matched: originals whose keyword an exact match gave.
+        unmatched: originals without a keyword.
+        coverage: per class, the share of its originals with a keyword that the kept keywords cover.
+        keywords: the kept keywords.
+        outside: candidates outside the date window, which are set aside.
+    """
+
+    matched: int
+    unmatched: int
+    coverage: Mapping[str, float]
+    keywords: tuple[KeywordShare, ...]
+    outside: int
+
+
+def keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dict[str, int]:
+    """How many of ``total`` images each of the ``top`` most common keywords should give, by largest remainder.
+
+    Equal counts: names in order, the earlier kept; equal remainders go to the more common keyword.
+
+    Example:
+        >>> keyword_quotas({"tabby": 6, "siamese": 3, "rare": 1}, 4, top=2)
+        {'tabby': 3, 'siamese': 1}
+    """
+    kept = sorted(counts, key=lambda name: (-counts[name], name))[:top]
+    if not kept:
+        return {}
+    # largest_remainder gives ties to later entries; reversed, those are the more common keywords.
+    quotas = largest_remainder([counts[name] for name in reversed(kept)], total)
+    return dict(zip(kept, reversed(quotas.tolist()), strict=True))
+
+
+def find_subclasses(
+    project: Project,
+    source: str | os.PathLike[str] | None = None,
+    *,
+    per_class: int,
+    top: int = TOP,
+    first_date: str = "",
+    last_date: str = "",
+) -> Subclasses:
+    """Find originals' keywords, make quotas, and give candidates with a kept keyword their class.
+
+    Args:
+        project: an open project.
+        source: folder or table of labelled pictures (keyword); originals with the same pixels get its keyword. None
+            keeps the keywords that the original data came with.
+        per_class: new images wanted of each class.
+        top: keywords kept a class.
+        first_date: candidates before it are set aside, those without a date too.
+        last_date: candidates after it, likewise.
+    """
+    from hardpan.replicate.database.images import contents, set_columns, stored_images
+    from hardpan.replicate.database.quotas import set_aside, set_quotas
+
+    inputs: dict[str, str] = {}
+    if source is not None:
+        found, inputs = _matches(project, Path(source), contents(project, "original"))
+        set_columns(project, [{"id": name, "keyword": word} for name, word in sorted(found.items())], "keywords")
+    originals = stored_images(project, "original")
+    window = _window(first_date, last_date)
+    outside = [row.id for row in stored_images(project, "candidate") if not _within(row.date, window)]
+    set_aside(project, outside)
+    counts = [Counter[str]() for _ in project.classes]
+    for row in originals:
+        if row.keyword is not None and row.class_index is not None:
+            counts[row.class_index][row.keyword] += 1
+    quotas = [keyword_quotas(count, per_class, top) for count in counts]
+    _classify(project, quotas, outside)
+    set_quotas(
+        project,
+        [(c, word, counts[c][word], quota) for c, words in enumerate(quotas) for word, quota in words.items()],
+    )
+    supply: Counter[tuple[int, str]] = Counter()
+    for row in stored_images(project, "candidate"):
+        if row.class_index is not None and row.keyword is not None and row.id not in set(outside):
+            supply[row.class_index, row.keyword] += 1
+    report = _report(project, originals, counts, quotas, supply, len(outside))
+    record_step(
+        project,
+        "subclasses",
+        inputs=inputs,
+        parameters={"per_class": per_class, "top": top, "first_date": first_date, "last_date": last_date},
+        outputs={"quotas": hash_rows(sorted([k.class_name, k.keyword, k.quota] for k in report.keywords))},
+    )
+    return report
+
+
+def _matches(project: Project, source: Path, originals: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Original id to keyword, of pictures with the same pixels (distance 0)."""
+    found: dict[str, str] = {}
+    read = []
+    for item in read_offers(source):
+        word = item.keyword or item.class_name
+        pixels = decoded(project, item)
+        if isinstance(pixels, str) or not word:
+            continue
+        name = picture_id(pixels)
+        read.append((item.name, name, word))
+        if name in originals:
+            found.setdefault(originals[name], word)
+    inputs = {"source": hash_rows(read)}
+    if source.is_file():
+        inputs["table"] = hash_file(source)
+    return found, inputs
+
+
+def _classify(project: Project, quotas: Sequence[Mapping[str, int]], outside: Sequence[str]) -> None:
+    """A candidate that came with a keyword but without a class gets the class that the keyword stands for."""
+    from hardpan.replicate.database.images import set_columns, stored_images
+
+    owners: dict[str, list[int]] = {}
+    for c, words in enumerate(quotas):
+        for word in words:
+            owners.setdefault(word, []).append(c)
+    rows = [
+        {"id": row.id, "class_index": owners[row.keyword][0]}
+        for row in stored_images(project, "candidate")
+        if row.class_index is None and len(owners.get(row.keyword or "", ())) == 1
+    ]
+    set_columns(project, rows, "classes")
+
+
+def _report(
+    project: Project,
+    originals: Sequence[Any],
+    counts: Sequence[Counter[str]],
+    quotas: Sequence[Mapping[str, int]],
+    supply: Counter[tuple[int, str]],
+    outside: int,
+) -> Subclasses:
+    names = [item.name for item in project.classes]
+    keywords, coverage = [], {}
+    for c, words in enumerate(quotas):
+        kept = sum(counts[c][word] for word in words)
+        if counts[c]:
+            coverage[names[c]] = kept / counts[c].total()
+        for word, quota in words.items():
+            have = supply[c, word]
+            used = quota / have if have else (float("inf") if quota else 0.0)
+            keywords.append(
+                KeywordShare(names[c], word, counts[c][word], counts[c][word] / kept, quota, have, used)
+            )
+    matched = sum(row.keyword is not None for row in originals)
+    return Subclasses(matched, len(originals) - matched, coverage, tuple(keywords), outside)
+
+
+def _window(first: str, last: str) -> tuple[date | None, date | None]:
+    ends = tuple(_date(text) if text else None for text in (first, last))
+    for text, end in zip((first, last), ends, strict=True):
+        if text and end is None:
+            raise InputError(f"a date must be written as YYYY-MM-DD; got {text!r}")
+    return ends[0], ends[1]
+
+
+def _within(text: str | None, window: tuple[date | None, date | None]) -> bool:
+    if window == (None, None):
+        return True
+    when = _date(text or "")
+    if when is None:
+        return False
+    return (window[0] is None or when >= window[0]) and (window[1] is None or when <= window[1])
+
+
+def _date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text.strip()[:10])
+    except ValueError:
+        return None

@@ -1,0 +1,182 @@
+"""Replay a project's lineage: from pixels, votes and seeds to the frozen files, and say what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardpan import records
+from hardpan.errors import InputError
+from hardpan.records import record
+from hardpan.replicate.assembly import Lineage, arrays
+from hardpan.replicate.drawing import current_sample, is_frozen, replay_again, replay_sample, sample_steps
+from hardpan.replicate.pictures import picture_id
+from hardpan.replicate.project import Project
+from hardpan.replicate.steps import hash_file, hash_rows, read_steps
+from hardpan.replicate.subclasses import keyword_quotas
+from hardpan.replicate.tasks import control_originals, hash_plan, plan_tasks
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What :func:`verify` found: each check in words, and each problem."""
+
+    ok: bool
+    checks: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def verify(project: Project, *, progress: Callable[[str, float], None] | None = None) -> Verified:
+    """Check every link of the lineage by doing it again; nothing is changed."""
+    parts: tuple[tuple[str, Callable[[Project], list[str]]], ...] = (
+        ("log of steps", _log),
+        ("original data", _originals),
+        ("pool", _pool),
+        ("keyword quotas", _quotas),
+        ("tasks", _tasks),
+        ("sample", _sample),
+        ("assembled files", _files),
+    )
+    checks, problems = [], []
+    for number, (name, check) in enumerate(parts):
+        if progress is not None:
+            progress(f"checking the {name}", number / len(parts))
+        try:
+            found = check(project)
+        except InputError as error:
+            found = [str(error)]
+        checks.append(f"{name}: {'as recorded' if not found else f'{len(found)} problems'}")
+        problems += [f"{name}: {text}" for text in found]
+    return Verified(not problems, tuple(checks), tuple(problems))
+
+
+def _log(project: Project) -> list[str]:
+    steps = read_steps(project)
+    if not steps or steps[0].name != "init":
+        return ["it does not begin with init"]
+    return []
+
+
+def _originals(project: Project) -> list[str]:
+    from hardpan.replicate.database.images import stored_images
+
+    rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    pixels = np.asarray(project.original_pixels)
+    split = [row.split for row in rows]
+    digest = hash_rows(
+        [
+            records.array_hash(pixels),
+            [row.class_index for row in rows],
+            [row.id for row in rows],
+            split if any(split) else [],
+        ]
+    )
+    return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
+
+
+def _pool(project: Project) -> list[str]:
+    from hardpan.replicate.database.images import stored_images
+
+    problems = []
+    for row in stored_images(project, "candidate"):
+        try:
+            found = picture_id(project.pixels(row.id, None))
+        except (OSError, InputError, SyntaxError, ValueError) as error:
+            problems.append(f"{row.id} cannot be read ({error})")
+            continue
+        if found != row.id:
+            problems.append(f"{row.id} holds another picture ({found})")
+    return problems
+
+
+def _quotas(project: Project) -> list[str]:
+    from collections import Counter
+
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.database.quotas import stored_quotas
+
+    made = [step for step in read_steps(project) if step.name == "subclasses"]
+    if not made:
+        return []
+    settings = made[-1].parameters
+    counts = [Counter[str]() for _ in project.classes]
+    for row in stored_images(project, "original"):
+        if row.keyword is not None and row.class_index is not None:
+            counts[row.class_index][row.keyword] += 1
+    again = {
+        (c, word): quota
+        for c, count in enumerate(counts)
+        for word, quota in keyword_quotas(count, settings["per_class"], settings["top"]).items()
+    }
+    return [] if again == stored_quotas(project) else ["quotas are not those that the originals' keywords give"]
+
+
+def _tasks(project: Project) -> list[str]:
+    from hardpan.replicate.database.tasks import stored_tasks
+
+    problems = []
+    originals = control_originals(project)
+    for step in read_steps(project):
+        if step.name != "tasks":
+            continue
+        batch = step.parameters["batch"]
+        stored = stored_tasks(project, batch)
+        candidates: dict[int, list[str]] = {}
+        for task in stored:
+            members = [name for name, role in task.images if role == "candidate"]
+            candidates.setdefault(task.class_index, []).extend(members)
+        nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
+        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch)
+        if not hash_plan(planned) == hash_plan(stored) == step.outputs["plan"]:
+            problems.append(f"batch {batch} differs from what its seed gives")
+    return problems
+
+
+def _sample(project: Project) -> list[str]:
+    if not (project.root / "sample.json").exists():
+        return []
+    start, rounds = sample_steps(project)
+    drawn = replay_sample(project, start.parameters, start.seed)
+    problems = []
+    if hash_rows(drawn.ids) != start.outputs["ids"]:
+        problems.append("the votes and the seed give another sample")
+    for step in rounds:
+        drawn = replay_again(project, drawn, list(step.parameters["removed"]), step.parameters["round"])
+        if hash_rows(drawn.ids) != step.outputs["ids"]:
+            problems.append(f"round {step.parameters['round']} gives another sample")
+    if drawn.ids != current_sample(project).ids:
+        problems.append("sample.json holds other images than the steps give")
+    return problems
+
+
+def _files(project: Project) -> list[str]:
+    if not is_frozen(project):
+        return []
+    folder = project.root / "set"
+    lineage: Any = records.load(folder / "lineage.json")
+    if not isinstance(lineage, Lineage):
+        return ["lineage.json holds something else"]
+    problems = []
+    for name, digest in lineage.files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+            problems.append(f"{name} is not there")
+        elif hash_file(path) != digest:
+            problems.append(f"{name} was changed")
+    drawn = current_sample(project)
+    if hash_rows(drawn.ids) != lineage.sample:
+        problems.append("the frozen set holds other images than the sample")
+    if "data.npz" in lineage.files and not problems:
+        x, y = arrays(project, drawn)
+        with np.load(folder / "data.npz", allow_pickle=False) as stored:
+            same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
+        if not same:
+            problems.append("data.npz holds other pixels than the pool")
+    made = [step for step in read_steps(project) if step.name == "assemble"]
+    if not made or made[-1].outputs["lineage"] != hash_file(folder / "lineage.json"):
+        problems.append("lineage.json is not the one that the log of steps names")
+    return problems

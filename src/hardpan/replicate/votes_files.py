@@ -1,0 +1,95 @@
+"""Votes as files, for other platforms: written, and read back or taken from elsewhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hardpan import records
+from hardpan.errors import InputError
+from hardpan.replicate.project import Project
+from hardpan.replicate.steps import hash_file, record_step
+
+COLUMNS = ("image_id", "class", "worker", "selected", "role", "at")
+
+
+def export_votes(project: Project, path: str | os.PathLike[str]) -> int:
+    """Write every vote as CSV or Parquet (by the name's ending): image, class, worker, selected, role, time."""
+    from hardpan.replicate.database.votes import all_votes
+
+    target = Path(path)
+    names = [item.name for item in project.classes]
+    rows = [
+        (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at) for v in all_votes(project)
+    ]
+    if target.suffix.lower() in (".parquet", ".pq"):
+        import pyarrow
+        from pyarrow import parquet
+
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
+        stream: Any = io.BytesIO()
+        parquet.write_table(pyarrow.table(dict(zip(COLUMNS, map(list, columns), strict=True))), stream)
+        records.write_bytes(target, stream.getvalue())
+    elif target.suffix.lower() == ".csv":
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(COLUMNS)
+        writer.writerows(rows)
+        records.write_text(target, text.getvalue())
+    else:
+        raise InputError(f"{target}: votes are written as .csv or .parquet; got {target.suffix!r}")
+    return len(rows)
+
+
+def read_votes(project: Project, path: str | os.PathLike[str], *, platform: str = "") -> tuple[int, int]:
+    """Add votes of a CSV, JSON or Parquet file (image_id, class, worker, selected, at); give how many new, known.
+
+    Workers are named PLATFORM:NAME, the file's own name where no platform is given, so that two platforms' workers
+    stay apart; the same file again adds nothing.
+    """
+    from hardpan.replicate.database.votes import import_votes
+    from hardpan.testbed.columns import read_columns
+
+    source = Path(path)
+    columns = read_columns(source)
+    given = {
+        "image_id": columns.get("image_id", columns.get("id")),
+        "class": columns.get("class", columns.get("label")),
+    }
+    given |= {name: columns.get(name) for name in ("worker", "selected")}
+    for name, values in given.items():
+        if values is None:
+            raise InputError(f"{source}: column {name!r} is missing; the columns are {', '.join(columns)}")
+    times = columns.get("at", [None] * len(given["image_id"] or ()))
+    rows = [
+        {
+            "image_id": str(image),
+            "class_index": project.config.class_index(str(label)),
+            "worker": str(worker),
+            "selected": _truth(said, source),
+            "at": when,
+        }
+        for image, label, worker, said, when in zip(*given.values(), times, strict=True)  # type: ignore[arg-type]
+    ]
+    doubled = [
+        key for key, n in Counter((r["image_id"], r["class_index"], r["worker"]) for r in rows).items() if n > 1
+    ]
+    if doubled:
+        raise InputError(f"{source}: worker {doubled[0][2]!r} votes twice on image {doubled[0][0]!r}; keep one")
+    new, known = import_votes(project, rows, platform=platform or source.stem)
+    if new:
+        record_step(project, "votes", inputs={source.name: hash_file(source)}, outputs={"votes": new})
+    return new, known
+
+
+def _truth(value: Any, source: Path) -> bool:
+    text = str(value).strip().lower()
+    if text in ("1", "true", "yes", "1.0"):
+        return True
+    if text in ("0", "false", "no", "0.0"):
+        return False
+    raise InputError(f"{source}: selected must be 0 or 1; got {value!r}")

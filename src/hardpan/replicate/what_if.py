@@ -1,0 +1,178 @@
+"""What if the threshold were another: size and average frequency of the set, and, once it is frozen, accuracies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.records import Chart, Section, Table, record
+from hardpan.replicate.bins import ROUNDING
+from hardpan.replicate.candidates import Annotated, annotated
+from hardpan.replicate.drawing import is_frozen
+from hardpan.replicate.project import Project
+from hardpan.replicate.quality import frequency_table, quality_of
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class WhatIf:
+    """What every threshold would give.
+
+    Attributes:
+        thresholds: (T,) smallest selection frequency of an image.
+        candidates: (T,) candidates at or above it.
+        size: (T,) images of the set: at most ``per_class`` of each class.
+        full_classes: (T,) classes that reach ``per_class``.
+        average: (T,) average selection frequency of the set, in expectation over the random draws.
+        per_class: images wanted of each class.
+        accuracies: model name to (T,) accuracies, in expectation; empty until the set is frozen.
+    """
+
+    thresholds: NDArray[np.float64]
+    candidates: NDArray[np.int64]
+    size: NDArray[np.int64]
+    full_classes: NDArray[np.int64]
+    average: NDArray[np.float64]
+    per_class: int
+    accuracies: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def what_if(
+    candidates: Any, per_class: int = 10, *, steps: int = 51, right: Mapping[str, Mapping[str, bool]] | None = None
+) -> WhatIf:
+    """Size and average frequency of the strategy "threshold" at every threshold from 0 to 1.
+
+    Args:
+        candidates: table of id, class, frequency (see :func:`hardpan.replicate.sample`).
+        per_class: images wanted of each class.
+        steps: how many thresholds.
+        right: model name to (id to whether the model is right), for accuracies.
+
+    Example:
+        >>> table = {"id": [1, 2, 3], "class": ["a", "a", "b"], "frequency": [0.2, 0.9, 0.6]}
+        >>> found = what_if(table, per_class=1, steps=3)
+        >>> found.size.tolist(), found.average.round(3).tolist()
+        ([2, 2, 0], [0.575, 0.75, nan])
+    """
+    table = annotated(candidates)
+    if per_class < 1 or steps < 2:
+        raise InputError(f"per_class must be at least 1 and steps at least 2; got {per_class} and {steps}")
+    thresholds = np.linspace(0.0, 1.0, steps)
+    values = {"": table.frequencies} | {
+        model: np.array([float(answers.get(str(i), np.nan)) for i in table.ids])
+        for model, answers in (right or {}).items()
+    }
+    counts = np.zeros((steps, 3), dtype=np.int64)
+    sums = {name: np.zeros(steps) for name in values}
+    for name in np.unique(table.classes):
+        mine = table.classes == name
+        for t, threshold in enumerate(thresholds):
+            chosen = mine & (table.frequencies >= threshold - ROUNDING)
+            have = int(chosen.sum())
+            drawn = min(have, per_class)
+            counts[t] += (have, drawn, have >= per_class)
+            for key, column in values.items():
+                sums[key][t] += drawn * column[chosen].mean() if have else 0.0
+    size = np.maximum(counts[:, 1], 1)
+    means = {key: np.where(counts[:, 1] > 0, total / size, np.nan) for key, total in sums.items()}
+    average = means.pop("")
+    return WhatIf(thresholds, counts[:, 0], counts[:, 1], counts[:, 2], average, per_class, means)
+
+
+def project_what_if(
+    project: Project,
+    per_class: int = 10,
+    *,
+    predictions: str | os.PathLike[str] | None = None,
+    actor: str = "owner",
+) -> WhatIf:
+    """The same for a project's votes; predictions are opened only after assembly, and the opening is logged.
+
+    Args:
+        project: an open project.
+        per_class: images wanted of each class.
+        predictions: table with a column id and a column of predicted class names for each model.
+        actor: who opens them.
+    """
+    from hardpan.replicate.database.votes import add_event, all_votes
+
+    names = [item.name for item in project.classes]
+    table = frequency_table(quality_of(all_votes(project)).frequencies, "candidate", names)
+    if not len(table):
+        raise InputError("no candidate has votes yet")
+    right = None
+    if predictions is not None:
+        if not is_frozen(project):
+            raise InputError(
+                "no classifier may touch the collection: accuracies can be opened after assemble has frozen the set"
+            )
+        add_event(project, actor, "opened-accuracies", file=Path(predictions).name)
+        right = _right(Path(predictions), table)
+    return what_if(table, per_class, right=right)
+
+
+def what_if_section(found: WhatIf) -> Section:
+    """The page's section: a slider over thresholds, and the table behind it."""
+    series = {
+        "images in the set": found.size / max(int(found.size.max()), 1),
+        "average selection frequency": found.average,
+    }
+    series |= {f"accuracy of {name}": values for name, values in found.accuracies.items()}
+    rows = tuple(
+        {"x": float(t), "y": None if np.isnan(y) else float(y), "name": name}
+        for name, values in series.items()
+        for t, y in zip(found.thresholds, values, strict=True)
+    )
+    largest = int(found.size.max())
+    chart = Chart(
+        "slider",
+        "What a threshold on the selection frequency gives",
+        rows,
+        f"From threshold 0 to 1 the set goes from {int(found.size[0])} to {int(found.size[-1])} images.",
+        {"x_title": "threshold", "start": 0.7},
+    )
+    columns = ("threshold", "candidates", "images", "full classes", "average frequency", *found.accuracies)
+    every = [t for t in range(len(found.thresholds)) if t % 5 == 0]
+    table = Table(
+        "Thresholds",
+        columns,
+        tuple(
+            (
+                round(float(found.thresholds[t]), 3),
+                int(found.candidates[t]),
+                int(found.size[t]),
+                int(found.full_classes[t]),
+                None if np.isnan(found.average[t]) else round(float(found.average[t]), 3),
+                *(None if np.isnan(v[t]) else round(float(v[t]), 3) for v in found.accuracies.values()),
+            )
+            for t in every
+        ),
+    )
+    sentences = (
+        f"Every class gives at most {found.per_class} images, drawn at random from candidates at or above the "
+        f"threshold; the full set has {largest}.",
+    )
+    warnings = () if found.accuracies else ("Accuracies stay closed until the set is assembled and frozen.",)
+    return Section("What if", sentences, charts=(chart,), tables=(table,), warnings=warnings)
+
+
+def _right(path: Path, table: Annotated) -> dict[str, dict[str, bool]]:
+    from hardpan.testbed.columns import read_columns
+
+    columns = read_columns(path)
+    if "id" not in columns or len(columns) < 2:
+        raise InputError(f"{path}: needs a column id and a column of predicted class names for each model")
+    truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))
+    ids = [str(name) for name in columns["id"]]
+    return {
+        model: {i: str(said) == truth[i] for i, said in zip(ids, answers, strict=True) if i in truth}
+        for model, answers in columns.items()
+        if model != "id"
+    }
