@@ -225,7 +225,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     with np.load(options.work / "given.npz") as stored:
         held = {name: stored[name] for name in stored.files}
     x, classes = shaped(held["x"]), int(held["n_classes"])
-    goal = {"step_size": options.step_size} if job.objective == "groupdro" else {}
+    goal = {"step": options.step_size} if job.objective == "groupdro" else {}
     config = TrainConfig(
         model=job.model,
         seeds=1,

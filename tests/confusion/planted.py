@@ -16,7 +16,9 @@ SEEDS = 3
 
 
 @functools.cache
-def trained_on_digits(width: int = 64, flipped: int = 12) -> tuple[Dataset, NDArray[np.int64], NDArray[np.str_], Any]:
+def trained_on_digits(
+    width: int = 64, flipped: int = 12
+) -> tuple[Dataset, NDArray[np.int64], NDArray[np.str_], Any]:
     """Dataset, labels of which ``flipped`` are wrong, split, and probabilities (3, 8, N, 10) as float16."""
     data = datasets.load("digits")
     assert data.labels is not None

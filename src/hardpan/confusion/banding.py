@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from hardpan import stats
 from hardpan.confusion.orders import DRAWS, correlation_of_means, pearson, share
@@ -210,7 +211,7 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     inside = cells.sum(axis=1)
     centre = np.divide(sums, inside, out=np.zeros(len(inside)), where=inside > 0)
     number = int(np.count_nonzero(inside))  # two points always lie on a line: no correlation is told from them
-    method = f"Pearson over {number} bands, bootstrap of examples"
+    method = f"Pearson over {number} bands, bootstrap of examples on Fisher's scale"
 
     def correlation(drawn: NDArray[Any]) -> Floats:
         size = drawn.sum(axis=-1)
@@ -228,6 +229,12 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     finite = draws[np.isfinite(draws)]
     if not math.isfinite(value) or len(finite) < 2:
         return Estimate(math.nan, math.nan, math.nan, math.nan, confidence=confidence, method=method, n=n)
-    low, high = stats.percentile_interval(finite, confidence)
+    # Resamples that empty a small band or move its error pull ρ to one side, so quantiles of the draws may miss the
+    # estimate; their spread on Fisher's scale does not.
     error = float(np.std(finite, ddof=1))
+    inside = 1.0 - 1e-9
+    spread = float(np.std(np.arctanh(np.clip(finite, -inside, inside)), ddof=1))
+    reach = float(special.ndtri(0.5 + confidence / 2.0)) * spread
+    centre_z = math.atanh(min(max(value, -inside), inside))
+    low, high = math.tanh(centre_z - reach), math.tanh(centre_z + reach)
     return Estimate(value, error, float(low), float(high), confidence=confidence, method=method, n=n, seed=seed)

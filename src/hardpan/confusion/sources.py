@@ -45,8 +45,11 @@ class Part:
         if self.array is not None:
             rows = np.ascontiguousarray(self.array[:, :, self.start : self.stop])
             return (rows, None, self.seeds, self.epochs, 0, len(self), self.first_row)
-        where = getattr(self.predictions, "where", self.predictions)
-        return (None, str(where), self.seeds, self.epochs, self.start, self.stop, self.first_row)
+        if isinstance(self.predictions, str) or hasattr(self.predictions, "place"):  # a store: read again there
+            where = str(getattr(self.predictions, "where", self.predictions))
+            return (None, where, self.seeds, self.epochs, self.start, self.stop, self.first_row)
+        read = [self.epoch(index)[0] for index in range(len(self.epochs))]
+        return (np.concatenate(read, axis=1), None, self.seeds, self.epochs, 0, len(self), self.first_row)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         for name, value in zip(self.__slots__, state, strict=True):

@@ -1,0 +1,548 @@
+"""Figures 2 to 7 of "Confusing Large Models by Confusing Small Models" in our setting, beside the paper's findings.
+
+Run: python reproductions/confusion_figures.py FOLDER [--scorer resnet18]
+
+FOLDER holds an npz for each architecture, and mitigation.npz, as reproductions/confusion_device.py writes them. Any
+program can: they hold NumPy arrays only. With N examples (training and test), S seeds, T epochs, C classes:
+
+    MODEL.npz        name (), ids (N,) text, labels (N,), train (N,) bool, n_classes (), seeds (S,), epochs (T,),
+                     scores (N,) float: confusion scores in bits from all seeds and epochs,
+                     entropy (S+1, T, N) uint16: entropy · 65535 / log2 C, of the seeds' mean, then of each seed,
+                     correct (S, N) bool: right at the last epoch, predicted (S, N): the answers,
+                     accuracy (S, T, 2): on training and test examples, finished () bool, seconds (S,),
+                     config () JSON, data (): name of the dataset
+    mitigation.npz   name, ids, labels, train, n_classes, scores (N,) and cut (): what the two groups were made of,
+                     objectives (R,) text and seeds (R,): a run each, correct (R, N) bool, epochs (), finished,
+                     config
+
+Writes docs/results/confusion*.svg, docs/results/confusion.md and reproductions/records/confusion_figures.json.
+
+Source: Albiero, Mehta, Evtimov, Bell, Sagun, Markosyan (2023).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import vl_convert
+from numpy.typing import NDArray
+
+from hardpan import confusion, records, stats
+from hardpan.confusion import pictures
+from hardpan.confusion.transfers import compact
+from hardpan.records import Chart, Estimate
+from hardpan.report import charts
+
+ROOT = Path(__file__).resolve().parent.parent
+STEPS = 65535
+PAPER_GROUPDRO = {"easy": (0.258, 0.250), "hard": (0.806, 0.819)}  # GroupDRO and ordinary training, Section 3.4
+MITIGATION = "mitigation.npz"
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """One architecture's npz, checked."""
+
+    name: str
+    ids: NDArray[np.str_]
+    labels: NDArray[np.int64]
+    train: NDArray[np.bool_]
+    n_classes: int
+    scores: NDArray[np.float64]
+    entropy: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    epochs: tuple[int, ...]
+    finished: bool
+    data: str
+
+    @property
+    def error(self) -> float:
+        return float(1 - self.correct[:, ~self.train].mean())
+
+    def as_scores(self, mask: NDArray[np.bool_]) -> confusion.Scores:
+        return confusion.Scores(
+            ids=self.ids[mask],
+            values=self.scores[mask],
+            labels=self.labels[mask],
+            n_classes=self.n_classes,
+            seeds=tuple(range(len(self.correct))),
+            epochs=self.epochs,
+            source=self.name,
+        )
+
+
+@records.record
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConfusionFigures:
+    """What the figures show, in numbers."""
+
+    data: str
+    scorer: str
+    models: Mapping[str, Mapping[str, Any]]
+    train_bands: confusion.Bands
+    test_bands: confusion.Bands
+    transfers: tuple[confusion.Transfer, ...]
+    targets: confusion.TargetErrors
+    ablation: confusion.Ablation
+    ablation_target: str
+    predictors: confusion.Predictors
+    confused: confusion.ConfusedModels | None
+    mitigation: Mapping[str, Mapping[str, Estimate]]
+    mitigation_cut: float
+    mitigation_examples: Mapping[str, int]
+    findings: tuple[tuple[str, str, str], ...]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("folder", type=Path, help="folder with the npz files")
+    parser.add_argument(
+        "--scorer", default="", help="model that gives the scores (default: resnet18, or the first)"
+    )
+    parser.add_argument("--into", type=Path, default=ROOT, help="root under which docs/ and reproductions/ lie")
+    options = parser.parse_args()
+    models = load_models(options.folder, options.scorer)
+    found, drawn = reproduce(models, options.folder / MITIGATION)
+    results = options.into / "docs" / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    for name, chart in drawn.items():
+        (results / f"{name}.svg").write_text(_svg(chart), encoding="utf-8")
+    text = page(found, drawn)
+    (results / "confusion.md").write_text(text + "\n", encoding="utf-8")
+    records.save(found, options.into / "reproductions" / "records" / "confusion_figures.json")
+    print(text)
+
+
+def load_models(folder: Path, scorer: str = "") -> dict[str, Model]:
+    """Every architecture in the folder, the one that scores first; all must be of the same examples."""
+    files = sorted(path for path in folder.glob("*.npz") if path.name != MITIGATION)
+    found = {model.name: model for model in map(_read, files)}
+    if not found:
+        raise SystemExit(
+            f"confusion_figures: {folder} holds no npz of a model; run reproductions/confusion_device.py"
+        )
+    first = scorer or ("resnet18" if "resnet18" in found else next(iter(found)))
+    if first not in found:
+        raise SystemExit(f"confusion_figures: --scorer must be one of {', '.join(found)}; got {first}")
+    ordered = [found[first], *(found[name] for name in found if name != first)]
+    for model in ordered[1:]:
+        if not np.array_equal(model.ids, ordered[0].ids):
+            raise SystemExit(f"confusion_figures: {model.name} and {first} are not of the same examples")
+    return {model.name: model for model in ordered}
+
+
+def _read(path: Path) -> Model:
+    with np.load(path, allow_pickle=False) as stored:
+        classes = int(stored["n_classes"])
+        return Model(
+            name=str(stored["name"]),
+            ids=stored["ids"],
+            labels=stored["labels"].astype(np.int64),
+            train=stored["train"],
+            n_classes=classes,
+            scores=stored["scores"].astype(np.float64),
+            entropy=stored["entropy"].astype(np.float64) * math.log2(classes) / STEPS,
+            correct=stored["correct"],
+            epochs=tuple(int(epoch) for epoch in stored["epochs"]),
+            finished=bool(stored["finished"]),
+            data=str(stored["data"]) if "data" in stored.files else "",
+        )
+
+
+def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionFigures, dict[str, Chart]]:
+    """All numbers and charts."""
+    scorer = next(iter(models.values()))
+    test = ~scorer.train
+    drawn: dict[str, Chart] = {}
+    bands = {part: _bands(scorer, mask) for part, mask in (("train", scorer.train), ("test", test))}
+    groups = {part: scorer.scores[mask] for part, mask in (("train", scorer.train), ("test", test))}
+    top = math.log2(scorer.n_classes)
+    drawn["confusion_fig2_left"] = pictures.distribution(groups, top, f"Confusion scores of {scorer.name}")
+    drawn["confusion_fig2_right"] = pictures.error_by_band(
+        {f"{part}, ρ = {item.rho.value:.2f}": item for part, item in bands.items()}, "Error by band of the score"
+    )
+    pairs = [
+        confusion.transfer(scorer.as_scores(test), other.as_scores(test), names=(scorer.name, other.name))
+        for other in models.values()
+        if other is not scorer
+    ]
+    for pair in pairs:
+        drawn[f"confusion_fig3_{_file(pair.second)}"] = pictures.joint(pair)
+    targets = confusion.target_errors(
+        scorer.as_scores(test),
+        {name: model.correct[:, test] for name, model in models.items()},
+        scored_by=scorer.name,
+    )
+    drawn["confusion_fig4"] = pictures.error_by_band(
+        {f"{name}, ρ = {item.rho.value:.2f}": item for name, item in targets.targets.items()},
+        f"Error of each model by band of {scorer.name}'s scores",
+    )
+    best = min(models.values(), key=lambda model: model.error)
+    ablation = _ablation(scorer, best, test)
+    for seeds in sorted({item.seeds for item in ablation.variants}):
+        five, six = pictures.variants(ablation, seeds)
+        drawn |= {f"confusion_fig5_{seeds}": five, f"confusion_fig6_{seeds}": six}
+    confused = None
+    if len(models) > 1:
+        answers = {name: model.correct[:, test] for name, model in models.items()}
+        confused = confusion.confused_models({name: m.scores[test] for name, m in models.items()}, answers)
+        drawn["confusion_models"] = pictures.confused(confused)
+    groups_found, cut, counts, seven = _mitigation(mitigation)
+    drawn |= seven
+    found = ConfusionFigures(
+        data=scorer.data,
+        scorer=scorer.name,
+        models={name: _about(model) for name, model in models.items()},
+        train_bands=bands["train"],
+        test_bands=bands["test"],
+        transfers=tuple(map(compact, pairs)),
+        targets=targets,
+        ablation=ablation,
+        ablation_target=best.name,
+        predictors=_predictors(scorer, test),
+        confused=confused,
+        mitigation=groups_found,
+        mitigation_cut=cut,
+        mitigation_examples=counts,
+        findings=(),
+    )
+    return dataclasses.replace(found, findings=findings(found)), drawn
+
+
+def _bands(model: Model, mask: NDArray[np.bool_]) -> confusion.Bands:
+    return confusion.bands(model.as_scores(mask), model.correct[:, mask])
+
+
+def _about(model: Model) -> dict[str, Any]:
+    test = ~model.train
+    return {
+        "seeds": len(model.correct),
+        "epochs": len(model.epochs),
+        "finished": model.finished,
+        "test_error": [float(value) for value in 1 - model.correct[:, test].mean(axis=1)],
+        "train_error": [float(value) for value in 1 - model.correct[:, model.train].mean(axis=1)],
+        "mean_score_test": float(model.scores[test].mean()),
+        "mean_score_train": float(model.scores[model.train].mean()),
+        "hard_share_test": float((model.scores[test] >= math.log2(model.n_classes) / 2).mean()),
+        "hard_share_train": float((model.scores[model.train] >= math.log2(model.n_classes) / 2).mean()),
+    }
+
+
+def _ablation(model: Model, target: Model, test: NDArray[np.bool_]) -> confusion.Ablation:
+    """Figures 5 and 6: the paper's shares of the epochs, from one seed and from the mean of all."""
+    epochs = len(model.epochs)
+    counts = sorted({max(1, round(share * epochs)) for share in (0.05, 0.1, 0.2, 0.33, 1.0)})
+    values = {}
+    for seeds, row in ((1, 1), (len(model.correct), 0)):
+        for count in counts:
+            places = confusion.evenly_spaced(range(epochs), count)
+            chosen = tuple(model.epochs[place] for place in places)
+            values[seeds, chosen] = model.entropy[row][list(places)][:, test].mean(axis=0)
+    return confusion.compare_variants(
+        values, n_classes=model.n_classes, correct=target.correct[:, test], target=target.name
+    )
+
+
+def _predictors(model: Model, test: NDArray[np.bool_]) -> confusion.Predictors:
+    """The scores that the npz allows, as predictors of the first seed's errors."""
+    last = model.entropy[:, -1][:, test]
+    known = {
+        "confusion score": model.scores[test],
+        "ensemble entropy": last[0],
+        "single-model entropy": last[1],
+        "mutual information": np.maximum(last[0] - last[1:].mean(axis=0), 0.0),
+    }
+    return confusion.predictors(known, model.correct[0, test], target=f"{model.name}, first seed")
+
+
+def _mitigation(
+    path: Path,
+) -> tuple[dict[str, dict[str, Estimate]], float, dict[str, int], dict[str, Chart]]:
+    """Figure 7: errors of each objective in the two bands, and its difference from ordinary training."""
+    if not path.is_file():
+        return {}, math.nan, {}, {}
+    with np.load(path, allow_pickle=False) as stored:
+        held = {name: stored[name] for name in stored.files}
+    test, cut = ~held["train"], float(held["cut"])
+    scores = held["scores"].astype(np.float64)
+    masks = {"easy": test & (scores < cut), "hard": test & (scores >= cut), "all": test}
+    runs = {str(name): held["correct"][held["objectives"] == name] for name in dict.fromkeys(held["objectives"])}
+    found: dict[str, dict[str, Estimate]] = {}
+    for name, correct in runs.items():
+        cells = {}
+        for part, mask in masks.items():
+            if not mask.any():
+                continue
+            wrong = ~correct[:, mask]
+            cells[part] = confusion.banding.mean_error(int(wrong.sum()), len(wrong), int(mask.sum()))
+            if name != "erm" and "erm" in runs and mask.sum() > 1:
+                change = wrong.mean(axis=0) - (~runs["erm"][:, mask]).mean(axis=0)
+                cells[f"{part}, change"] = stats.bootstrap(change, lambda means: means[:, 0], resamples=2000)
+        found[name] = cells
+    whole = confusion.Scores(ids=held["ids"][test], values=scores[test], n_classes=int(held["n_classes"]))
+    lines = {name: confusion.bands(whole, correct[:, test]) for name, correct in runs.items()}
+    chart = pictures.error_by_band(lines, f"Error of {held['name']} by objective")
+    counts = {f"{part} test": int(mask.sum()) for part, mask in masks.items()}
+    counts["hard train"] = int((held["train"] & (scores >= cut)).sum())
+    counts["train"] = int(held["train"].sum())
+    return found, cut, counts, {"confusion_fig7": chart}
+
+
+def findings(found: ConfusionFigures) -> tuple[tuple[str, str, str], ...]:
+    """What the paper finds, what is found here, and whether they agree: "as the paper", "not here" or "open"."""
+    rows: list[tuple[str, str, str]] = []
+    about = found.models[found.scorer]
+    low = 1 - about["hard_share_test"]
+    rows.append(
+        (
+            "Most examples have low scores",
+            f"{100 * low:.1f} % of the test examples are in the lower half of the range",
+            _verdict(low > 0.5),
+        )
+    )
+    train, test = found.train_bands.rho, found.test_bands.rho
+    rows.append(
+        (
+            "Score and error go together",
+            f"ρ by band {_number(test)} on test, {_number(train)} on train",
+            _verdict(test.low > 0, test.high < 0),
+        )
+    )
+    rows.append(
+        (
+            "They do so more closely on test than on train",
+            f"{test.value:.3f} against {train.value:.3f}",
+            _verdict(test.low > train.high, test.high < train.low),
+        )
+    )
+    rows += _transfer_findings(found) + _ablation_findings(found) + _model_findings(found) + _group_findings(found)
+    return tuple(rows)
+
+
+def _transfer_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
+    rows = []
+    if found.transfers:
+        told = ", ".join(f"{item.second} {_number(item.tau)}" for item in found.transfers)
+        least = min(item.tau.low for item in found.transfers)
+        rows.append(("Confusion carries over to other models", f"Kendall's τ with {told}", _verdict(least > 0.3)))
+    family = [item for item in found.transfers if _family(item.second) == _family(found.scorer)]
+    others = [item for item in found.transfers if _family(item.second) != _family(found.scorer)]
+    if family and others:
+        worst, best = min(family, key=lambda i: i.tau.value), max(others, key=lambda i: i.tau.value)
+        rows.append(
+            (
+                "More so within a family than across",
+                f"{worst.second} {worst.tau.value:.3f}, best other {best.second} {best.tau.value:.3f}",
+                _verdict(worst.tau.low > best.tau.high, worst.tau.high < best.tau.low),
+            )
+        )
+    errors = {name: item.error.value for name, item in found.targets.targets.items()}
+    better = [item for item in found.transfers if errors[item.second] < errors[found.scorer]]
+    if better:
+        told = ", ".join(f"{item.second} {100 * item.below.value:.1f} %" for item in better)
+        shares = [item.below for item in better]
+        rows.append(
+            (
+                "Better models are less confused by most examples",
+                f"below the diagonal: {told}",
+                _verdict(min(item.low for item in shares) > 0.5, max(item.high for item in shares) < 0.5),
+            )
+        )
+    return rows
+
+
+def _ablation_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
+    variants = found.ablation.variants
+    few, all_epochs = variants[0], max(variants, key=lambda item: (item.seeds, len(item.epochs)))
+    one = max((item for item in variants if item.seeds == 1), key=lambda item: len(item.epochs))
+    many_few = min((item for item in variants if item.seeds == all_epochs.seeds), key=lambda item: len(item.epochs))
+    rows = [
+        (
+            "Fewer epochs shift scores upwards",
+            f"mean {many_few.mean:.3f} bits from {len(many_few.epochs)}, "
+            f"{all_epochs.mean:.3f} from {len(all_epochs.epochs)} epochs",
+            _verdict(many_few.mean > all_epochs.mean),
+        ),
+        (
+            "More seeds widen the distribution",
+            f"deviation {one.deviation:.3f} with 1 seed, {all_epochs.deviation:.3f} with {all_epochs.seeds}",
+            _verdict(all_epochs.deviation > one.deviation),
+        ),
+    ]
+    if one.bands is not None and all_epochs.bands is not None and few.seeds == 1:
+        a, b = one.bands.rho, all_epochs.bands.rho
+        rows.append(
+            (
+                "More seeds bring score and error closer",
+                f"ρ by band {_number(a)} with 1 seed, {_number(b)} with {all_epochs.seeds}",
+                _verdict(b.low > a.high, b.high < a.low),
+            )
+        )
+    return rows
+
+
+def _model_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
+    if found.confused is None or len(found.confused.models) < 3:
+        return []
+    rho = found.confused.rho
+    told = f"ρ of mean confusion and accuracy {_number(rho)} over {len(found.confused.models)} models"
+    return [("Confused models fare worse", told, _verdict(rho.high < 0, rho.low > 0))]
+
+
+def _group_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
+    if "groupdro" not in found.mitigation or "hard, change" not in found.mitigation["groupdro"]:
+        return []
+    dro = found.mitigation["groupdro"]
+    rows = []
+    for part, word, sign in (("easy", "raises", 1), ("hard", "lowers", -1)):
+        change = dro[f"{part}, change"]
+        told = f"{100 * change.value:+.2f} points [{100 * change.low:+.2f}, {100 * change.high:+.2f}]"
+        wanted, opposite = (change.low > 0, change.high < 0) if sign > 0 else (change.high < 0, change.low > 0)
+        rows.append((f"GroupDRO {word} the error of the {part} band", told, _verdict(wanted, opposite)))
+    return rows
+
+
+def _verdict(same: bool, opposite: bool | None = None) -> str:
+    """Agreement; where intervals decide, neither may be the case."""
+    if same:
+        return "as the paper"
+    return "not here" if opposite is None or opposite else "not told apart here"
+
+
+def page(found: ConfusionFigures, drawn: Mapping[str, Chart]) -> str:
+    """The result as Markdown, which is also what is printed."""
+    lines = [
+        "# Confusion scores: Figures 2 to 7 in our setting",
+        "",
+        f"Made by `python reproductions/confusion_figures.py FOLDER` from runs of "
+        f"`reproductions/confusion_device.py`; do not edit. The paper trains on ImageNet for 100 epochs; here "
+        f"{found.data or 'the dataset'} is learnt by {', '.join(found.models)}, and the scores are "
+        f"{found.scorer}'s. Intervals are 95 %. The paper's figures are given as they are described in its text.",
+        "",
+        "| the paper finds | here | |",
+        "| --- | --- | --- |",
+        *(f"| {claim} | {told} | {verdict} |" for claim, told, verdict in found.findings),
+        "",
+        "## Models",
+        "",
+        "| model | seeds | epochs | test error | mean score, test | test examples above half the range |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, about in found.models.items():
+        errors = ", ".join(f"{100 * value:.2f}" for value in about["test_error"])
+        note = "" if about["finished"] else " (stopped early)"
+        lines.append(
+            f"| {name}{note} | {about['seeds']} | {about['epochs']} | {errors} % "
+            f"| {about['mean_score_test']:.3f} | {100 * about['hard_share_test']:.2f} % |"
+        )
+    lines += ["", "## Distribution and error by band (Figure 2)", "", *_pictures(drawn, "confusion_fig2")]
+    tenth, foretold = found.test_bands.hardest_tenth, found.predictors.rows
+    lines += [
+        f"By example, Pearson's ρ between score and error is {_number(found.test_bands.by_example)} on test and "
+        f"{_number(found.train_bands.by_example)} on train. The most confusing tenth of the test set holds "
+        f"{100 * tenth.value:.0f} % [{100 * tenth.low:.0f}, {100 * tenth.high:.0f}] of the errors.",
+        "",
+        "| score foretells errors of the first seed | AUROC | AUPR | AURC |",
+        "| --- | --- | --- | --- |",
+        *(f"| {row.name} | {_number(row.auroc)} | {_number(row.aupr)} | {_number(row.aurc)} |" for row in foretold),
+        "",
+        "## Transfer (Figures 3 and 4)",
+        "",
+        *_pictures(drawn, "confusion_fig3"),
+        f"| with {found.scorer} | Kendall τ | Pearson ρ | below the diagonal |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {item.second} | {_number(item.tau)} | {_number(item.rho)} | {_percent(item.below)} |"
+            for item in found.transfers
+        ),
+        "",
+        *_pictures(drawn, "confusion_fig4"),
+        *_pictures(drawn, "confusion_models"),
+        "## Seeds and epochs (Figures 5 and 6)",
+        "",
+        *_pictures(drawn, "confusion_fig5"),
+        *_pictures(drawn, "confusion_fig6"),
+        f"| seeds | epochs | mean score | deviation | τ with all | ρ with {found.ablation_target}'s error |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for item in found.ablation.variants:
+        rho = "–" if item.bands is None else _number(item.bands.rho)
+        lines.append(
+            f"| {item.seeds} | {len(item.epochs)} | {item.mean:.3f} | {item.deviation:.3f} | {_number(item.tau)} "
+            f"| {rho} |"
+        )
+    return "\n".join([*lines, "", *_mitigation_lines(found, drawn)])
+
+
+def _mitigation_lines(found: ConfusionFigures, drawn: Mapping[str, Chart]) -> list[str]:
+    if not found.mitigation:
+        return ["## GroupDRO (Figure 7)", "", "Not run: there is no mitigation.npz."]
+    counts = found.mitigation_examples
+    lines = [
+        "## GroupDRO (Figure 7)",
+        "",
+        f"Two groups, cut at half the range, {found.mitigation_cut:.2f} bits, by training-set scores: "
+        f"{counts['hard train']:,} of {counts['train']:,} training examples are hard, and {counts['hard test']:,} "
+        f"of {counts['all test']:,} test examples. "
+        "Errors are means over seeds; changes are against ordinary training (ERM) on the same examples.",
+        "",
+        *_pictures(drawn, "confusion_fig7"),
+        "| objective | easy band | change, points | hard band | change, points | all |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, cells in found.mitigation.items():
+        row = [_cell(cells.get("easy")), _points(cells.get("easy, change"))]
+        row += [_cell(cells.get("hard")), _points(cells.get("hard, change")), _cell(cells.get("all"))]
+        lines.append(f"| {name} | {' | '.join(row)} |")
+    (easy, easy_base), (hard, hard_base) = PAPER_GROUPDRO["easy"], PAPER_GROUPDRO["hard"]
+    lines.append(f"| the paper, ordinary training | {100 * easy_base:.1f} % | | {100 * hard_base:.1f} % | | |")
+    lines.append(
+        f"| the paper, GroupDRO | {100 * easy:.1f} % | {100 * (easy - easy_base):+.1f} | {100 * hard:.1f} % | "
+        f"{100 * (hard - hard_base):+.1f} | |"
+    )
+    return lines
+
+
+def _pictures(drawn: Mapping[str, Chart], start: str) -> list[str]:
+    found = [f"![{chart.title}]({name}.svg)" for name, chart in drawn.items() if name.startswith(start)]
+    return [line for item in found for line in (item, "")]
+
+
+def _svg(chart: Chart) -> str:
+    drawn = charts.spec(chart) | {"width": 460, "background": "white", "title": chart.title}
+    svg: str = vl_convert.vegalite_to_svg(drawn)
+    return svg
+
+
+def _family(name: str) -> str:
+    return name.rstrip("0123456789").partition("-")[0].rstrip("0123456789")
+
+
+def _file(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+def _number(item: Estimate) -> str:
+    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]" if math.isfinite(item.value) else "–"
+
+
+def _percent(item: Estimate) -> str:
+    return f"{100 * item.value:.1f} % [{100 * item.low:.1f}, {100 * item.high:.1f}]"
+
+
+def _cell(item: Estimate | None) -> str:
+    return "–" if item is None else _percent(item)
+
+
+def _points(item: Estimate | None) -> str:
+    return "" if item is None else f"{100 * item.value:+.2f} [{100 * item.low:+.2f}, {100 * item.high:+.2f}]"
+
+
+if __name__ == "__main__":
+    main()

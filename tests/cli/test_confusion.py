@@ -1,0 +1,192 @@
+"""The confusion commands, run as a person runs them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.confusion.planted import EPOCHS, SEEDS, trained_on_digits
+
+from hardpan import cli, confusion, records, store
+
+COMMANDS = ("score", "bands", "subset", "transfer", "ablate", "compare")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["confusion", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return int(stopped.value.code or 0), shown.out, shown.err
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for name, width in (("small", 24), ("large", 64)):
+        data, labels, split, probs = trained_on_digits(width)
+        about = {"labels": labels, "split": split, "class_names": data.class_names}
+        kept = store.create(folder / name, ids=data.ids, n_classes=10, **about)
+        for seed in range(SEEDS):
+            for epoch in range(EPOCHS):
+                kept.write(seed, epoch, probs[seed, epoch])
+    np.save(folder / "bare.npy", probs)
+    return folder
+
+
+def test_score_writes_a_page_scores_and_a_table(runs, tmp_path, capsys):
+    out = tmp_path / "out"
+    code, shown, _ = run(capsys, "score", runs / "small", "--data", "digits", "--part", "test", "--out", out)
+    assert code == 0
+    assert "most confusing tenth" in " ".join(shown.split())
+    names = {item.name for item in out.iterdir()}
+    assert names == {"config.json", "index.html", "report.json", "scores.csv", "scores"}
+    saved = confusion.load_scores(out)
+    assert np.array_equal(saved.values, confusion.scores(str(runs / "small")).values)
+    report = records.load(out / "report.json")
+    assert report.examples == int((saved.split == "test").sum())
+    assert records.load(out / "config.json").part == "test"
+    page = (out / "index.html").read_text()
+    assert "data:image/png;base64," in page
+    assert 'class="thumb"' in page
+    assert "Most probably mislabelled" in page
+
+
+def test_score_of_a_bare_array_needs_to_be_told_how_rows_meet_data(runs, capsys):
+    code, shown, _ = run(capsys, "score", runs / "bare.npy", "--json")
+    assert code == 0
+    assert json.loads(shown)["bands"] is None
+    code, _, said = run(capsys, "score", runs / "bare.npy", "--data", "digits")
+    assert code == 2
+    assert "does not hold example row-0000000" in said
+    code, shown, _ = run(capsys, "score", runs / "bare.npy", "--data", "digits", "--by-row", "--json")
+    assert code == 0
+    assert json.loads(shown)["bands"]["examples"] == 1797
+
+
+def test_bands_of_each_part(runs, tmp_path, capsys):
+    out = tmp_path / "out"
+    code, shown, _ = run(capsys, "bands", runs / "small", "--edges", "0,2.5,3,3.4", "--out", out, "--json")
+    assert code == 0
+    report = json.loads(shown)
+    assert set(report["parts"]) == {"train", "test"}
+    assert [band["low"] for band in report["parts"]["test"]["bands"]] == [0, 2.5, 3]
+    assert (out / "index.html").exists()
+
+
+def test_a_subset_from_scores_is_taken_by_the_other_commands(runs, tmp_path, capsys):
+    run(capsys, "score", runs / "small", "--out", tmp_path / "scored")
+    manifest = tmp_path / "hard.json"
+    code, shown, _ = run(
+        capsys,
+        "subset",
+        tmp_path / "scored",
+        "--count",
+        100,
+        "--balanced",
+        "--to",
+        manifest,
+        "--out",
+        tmp_path / "o",
+    )
+    assert code == 0
+    assert "100 of 1,797 examples" in shown
+    assert set(confusion.load_subset(manifest).per_class.values()) == {10}
+    code, shown, _ = run(capsys, "score", runs / "small", "--subset", manifest, "--json")
+    assert json.loads(shown)["examples"] == 100
+    code, shown, _ = run(capsys, "bands", runs / "small", "--subset", manifest, "--json")
+    assert sum(part["examples"] for part in json.loads(shown)["parts"].values()) == 100
+
+
+def test_transfer_between_models(runs, tmp_path, capsys):
+    code, shown, _ = run(
+        capsys, "transfer", runs / "small", runs / "large", "--part", "test", "--out", tmp_path / "o", "--json"
+    )
+    assert code == 0
+    report = json.loads(shown)
+    assert report["models"] == ["small", "large"]
+    assert report["pairs"][0]["tau"]["value"] > 0.3
+    assert set(report["targets"]["targets"]) == {"small", "large"}
+    assert (tmp_path / "o" / "index.html").exists()
+
+
+def test_ablate_against_a_target(runs, tmp_path, capsys):
+    code, shown, _ = run(
+        capsys,
+        "ablate",
+        runs / "small",
+        "--target",
+        runs / "large",
+        "--part",
+        "test",
+        "--out",
+        tmp_path / "o",
+        "--json",
+    )
+    assert code == 0
+    variants = json.loads(shown)["ablation"]["variants"]
+    assert [(item["seeds"], len(item["epochs"])) for item in variants][-1] == (SEEDS, EPOCHS)
+    assert variants[-1]["bands"]["examples"] == int((trained_on_digits()[2] == "test").sum())
+
+
+def test_compare_is_one_table(runs, tmp_path, capsys):
+    code, shown, _ = run(
+        capsys, "compare", runs / "small", runs / "large", "--part", "test", "--out", tmp_path / "o"
+    )
+    assert code == 0
+    for name in ("confusion score", "AUM", "forgetting", "mutual information", "disagreement"):
+        assert name in " ".join(shown.split())
+    report = records.load(tmp_path / "o" / "report.json")
+    assert len(report.predictors.rows) == 11
+    assert [model.name for model in report.models.models] == ["large", "small"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command, capsys):
+    code, shown, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert f"hardpan confusion {command}" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["score", "nowhere"], "is not there"),
+        (["score", "{runs}/small", "--epochs", "x"], "--epochs must be"),
+        (["score", "{runs}/small", "--epochs", "99,"], "epochs must name"),
+        (["score", "{runs}/small", "--part", "valid"], "split must be one of"),
+        (["score", "{runs}/small", "--data", "nothing"], "dataset 'nothing'"),
+        (["score", "{runs}/small", "--backend", "fog"], "backend must be one of"),
+        (["bands", "{runs}/small", "--edges", "0,1"], "enclose"),
+        (["bands", "{runs}/bare.npy"], "labels are not known"),
+        (["subset", "{runs}/small"], "exactly one of"),
+        (["transfer", "{runs}/small"], "at least two models"),
+        (["transfer", "{runs}/small", "{runs}/large", "--names", "a,a"], "different names"),
+        (["ablate", "{runs}/small", "--fractions", "2"], "fractions must be"),
+        (["compare", "{runs}/bare.npy"], "labels are not known"),
+        (["compare", "{runs}/small", "--part", "none"], "no such part"),
+    ],
+)
+def test_refusals_are_one_sentence(runs, arguments, said, capsys):
+    code, shown, told = run(capsys, *(text.replace("{runs}", str(runs)) for text in arguments))
+    assert code == 2
+    assert said in told
+    assert "Traceback" not in told
+    assert not shown
+
+
+def test_the_page_in_a_browser(runs, tmp_path, browser, capsys):
+    run(capsys, "score", runs / "large", "--data", "digits", "--part", "test", "--out", tmp_path / "o")
+    page = browser.new_page(viewport={"width": 320, "height": 800})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"file://{tmp_path}/o/index.html")
+    slider = page.locator(".vega-bind input").first
+    slider.wait_for()
+    assert page.locator(".thumb").count() > 100
+    slider.evaluate("item => { item.value = item.max; item.dispatchEvent(new Event('input')); }")
+    page.wait_for_function("document.querySelectorAll('.thumb.easy').length > 100")
+    page.locator(".thumb summary").first.click()
+    assert "bits" in page.locator(".thumb[open] dl").first.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert errors == []
+    page.close()

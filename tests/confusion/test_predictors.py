@@ -1,0 +1,138 @@
+"""Predictors of errors against scikit-learn, signals against their definitions, doubts against planted labels."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.special import entr
+from sklearn.metrics import average_precision_score, roc_auc_score
+from tests.confusion.planted import planted_wrong, random_probs, trained_on_digits
+
+from hardpan import confusion
+from hardpan.confusion.signals import NEED_LABELS
+from hardpan.errors import InputError
+
+
+def table(ties: bool):
+    rng = np.random.default_rng(0)
+    wrong = rng.random(300) < 0.3
+    score = wrong + rng.normal(size=300)
+    score = np.round(score) if ties else score
+    return score, wrong
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_measures_are_scikit_learns(ties):
+    score, wrong = table(ties)
+    row = confusion.predictors({"s": score}, ~wrong, resamples=100).rows[0]
+    assert row.auroc.value == pytest.approx(roc_auc_score(wrong, score))
+    assert row.aupr.value == pytest.approx(average_precision_score(wrong, score))
+    assert row.by_example.value == pytest.approx(np.corrcoef(score, wrong)[0, 1])
+    for item in (row.by_example, row.auroc, row.aupr, row.aurc):
+        assert item.low <= item.value <= item.high
+        assert item.n == 300
+
+
+def test_area_under_risk_and_coverage_is_its_definition():
+    score, wrong = table(False)
+    found = confusion.predictors({"s": score}, ~wrong, resamples=100)
+    order = np.argsort(score)
+    risk = np.cumsum(wrong[order]) / np.arange(1, 301)
+    assert found.rows[0].aurc.value == pytest.approx(risk.mean())
+    perfect = confusion.predictors({"s": wrong + 0.5 * np.linspace(0, 1, 300)}, ~wrong, resamples=100)
+    assert perfect.rows[0].aurc.value == pytest.approx(perfect.best_aurc)
+    assert perfect.rows[0].auroc.value == 1.0
+    assert found.chance_aurc == pytest.approx(wrong.mean())
+
+
+def test_the_bootstrap_of_auroc_has_its_known_spread():
+    rng = np.random.default_rng(1)
+    wrong = rng.random(2000) < 0.3
+    score = 1.2 * wrong + rng.normal(size=2000)
+    row = confusion.predictors({"s": score}, ~wrong, resamples=400).rows[0]
+    # Hanley and McNeil's formula for normal scores.
+    a, bad, good = row.auroc.value, wrong.sum(), (~wrong).sum()
+    q1, q2 = a / (2 - a), 2 * a**2 / (1 + a)
+    known = np.sqrt((a * (1 - a) + (bad - 1) * (q1 - a**2) + (good - 1) * (q2 - a**2)) / (bad * good))
+    assert row.auroc.stderr == pytest.approx(known, rel=0.15)
+
+
+def test_a_lead_is_told_from_the_same_resamples():
+    score, wrong = table(False)
+    found = confusion.predictors({"ours": score, "twin": 2 * score + 1, "noise": np.arange(300) % 17}, ~wrong)
+    twin = found.row("twin")
+    assert (twin.auroc_lead.value, twin.auroc_lead.low, twin.auroc_lead.high) == (0.0, 0.0, 0.0)
+    assert found.row("noise").auroc_lead.low > 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "correct", "said"),
+    [
+        ({}, [True], "at least one"),
+        ({"s": [0.1, 0.2]}, [True, True], "nothing to foretell"),
+        ({"s": [0.1, np.inf]}, [True, False], "finite"),
+        ({"s": [0.1, 0.2]}, [[True, False], [True, False]], "one model"),
+    ],
+)
+def test_bad_tables(columns, correct, said):
+    with pytest.raises(InputError, match=said):
+        confusion.predictors(columns, correct)
+
+
+def test_signals_are_their_definitions():
+    probs = random_probs(3, 5, 40, 6)
+    labels = np.random.default_rng(0).integers(0, 6, 40)
+    found = confusion.signals(probs, labels=labels, block=7)
+    d = found.difficulties
+    last, mean = probs[:, -1], probs[:, -1].mean(axis=0)
+    bits = entr(probs).sum(axis=-1) / np.log(2)
+    assert np.allclose(d["confusion score"], confusion.scores(probs).values)
+    assert np.allclose(d["single-model entropy"], bits[0, -1])
+    assert np.allclose(d["max-probability"], 1 - last[0].max(axis=-1), atol=1e-6)
+    ordered = np.sort(last[0], axis=-1)
+    assert np.allclose(d["margin"], 1 - (ordered[:, -1] - ordered[:, -2]), atol=1e-6)
+    assert np.allclose(d["mutual information"], entr(mean).sum(-1) / np.log(2) - bits[:, -1].mean(axis=0))
+    assert np.allclose(d["disagreement"], (last.argmax(-1) != mean.argmax(-1)).mean(axis=0))
+    own = np.take_along_axis(probs, labels[None, None, :, None], axis=-1)[..., 0]
+    others = probs.copy()
+    np.put_along_axis(others, np.broadcast_to(labels[None, None, :, None], (3, 5, 40, 1)), 0, axis=-1)
+    assert np.allclose(d["AUM"], -(np.log(own) - np.log(others.max(-1))).mean(axis=(0, 1)), atol=1e-4)
+    assert np.allclose(d["cartography confidence"], 1 - own.mean(axis=(0, 1)), atol=1e-6)
+    assert np.allclose(d["cartography variability"], own.std(axis=1).mean(axis=0), atol=1e-5)
+    right = probs.argmax(-1) == labels
+    lost = (right[:, :-1] & ~right[:, 1:]).sum(axis=1).astype(float)
+    lost[~right.any(axis=1)] = 5
+    assert np.allclose(d["forgetting"], lost.mean(axis=0))
+    assert np.array_equal(found.correct("seeds"), right[:, -1])
+    assert np.array_equal(found.correct(), mean.argmax(-1) == labels)
+    unlabelled = confusion.signals(probs)
+    assert not set(NEED_LABELS) & set(unlabelled.difficulties)
+    with pytest.raises(InputError, match="labels are not known"):
+        unlabelled.correct()
+    with pytest.raises(InputError, match="'ensemble' or 'seeds'"):
+        found.correct("nobody")
+
+
+def test_planted_wrong_labels_are_suspected_first():
+    _, labels, _, probs = trained_on_digits()
+    found = confusion.signals(probs, labels=labels)
+    planted = set(planted_wrong().tolist())
+    first = [item.row for item in confusion.suspects(found, len(planted))]
+    assert len(planted & set(first)) >= 0.5 * len(planted)  # chance would give less than one
+    leads = [item.suggested_probability - item.label_probability for item in confusion.suspects(found)]
+    assert leads == sorted(leads, reverse=True)
+    with pytest.raises(InputError, match="labels"):
+        confusion.suspects(confusion.signals(probs))
+
+
+def test_on_real_data_confusing_examples_are_the_ones_that_go_wrong():
+    _, labels, split, probs = trained_on_digits()
+    test = split == "test"
+    scores = confusion.scores(probs[:, :, test], labels=labels[test])
+    told = confusion.signals(probs[:, :, test], labels=labels[test])
+    found = confusion.bands(scores, told.correct("seeds"))
+    assert found.rho.value > 0.7
+    assert found.hardest_tenth.low > 0.1  # more than its share
+    table = confusion.predictors(told, told.correct())
+    assert table.row("confusion score").auroc.low > 0.6
+    assert dataclasses.asdict(table.row("confusion score"))["auroc_lead"]["value"] == 0.0

@@ -1,0 +1,205 @@
+"""Confusion scores: closed forms, invariances, agreement with SciPy, the same bits wherever they are computed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import entr
+from tests.confusion.planted import random_probs
+
+from hardpan import confusion, records, store
+from hardpan.confusion.uncertainty import block_length, block_variance, jackknife_variance
+from hardpan.errors import InputError
+
+
+def by_scipy(probs):
+    """The definition, in double precision."""
+    return (entr(probs.astype(np.float64).mean(axis=0)).sum(axis=-1) / np.log(2)).mean(axis=0)
+
+
+def test_closed_forms():
+    sure = np.zeros((2, 3, 4, 8))
+    sure[..., 0] = 1.0
+    assert np.asarray(confusion.scores(sure)).tolist() == [0.0] * 4
+    uniform = np.full((2, 3, 4, 8), 1 / 8)
+    assert np.asarray(confusion.scores(uniform)).tolist() == [3.0] * 4
+    assert np.allclose(confusion.scores(uniform, base=8).values, 1.0, rtol=1e-15)
+    # Two sure seeds that disagree confuse by one bit; averaged over epochs of which half agree, by half a bit.
+    split = np.zeros((2, 2, 1, 4))
+    split[0, :, 0, 0] = 1.0
+    split[1, 0, 0, 1] = split[1, 1, 0, 0] = 1.0
+    assert confusion.scores(split).values.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("dtype", "close"), [(np.float16, 2e-6), (np.float32, 2e-6), (np.float64, 1e-13)])
+@pytest.mark.parametrize("classes", [2, 10, 33, 1000])
+def test_agrees_with_scipy_on_the_mean(dtype, close, classes, compiled):
+    probs = random_probs(3, 2, 50, classes, dtype=dtype)
+    found = confusion.scores(probs, compiled=compiled)
+    assert found.values.dtype == np.float64
+    assert np.abs(found.values - by_scipy(probs)).max() < close * max(1.0, np.log2(classes))
+
+
+def test_every_half_precision_number_is_decoded():
+    numbers = np.arange(0x3C01, dtype=np.uint16).view(np.float16)  # 0 to 1, with all subnormals
+    probs = np.stack([numbers, (1 - numbers.astype(np.float64)).astype(np.float16)], axis=-1)
+    found = confusion.scores(probs, compiled=True)
+    exact = (entr(probs.astype(np.float64)).sum(axis=-1)) / np.log(2)
+    assert np.abs(found.values - exact).max() < 3e-7
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 40), st.integers(1, 9), st.sampled_from([np.float16, np.float32, np.float64]), st.booleans())
+def test_the_same_bits_for_any_block(block, epochs, dtype, compiled):
+    probs = random_probs(2, epochs, 23, 7, dtype=dtype, seed=epochs)
+    whole = confusion.scores(probs, stderr=True, block=1000, compiled=compiled)
+    parts = confusion.scores(probs, stderr=True, block=block, compiled=compiled)
+    for name in ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves"):
+        first, second = getattr(whole, name), getattr(parts, name)
+        assert (first is None and second is None) or np.array_equal(first, second), name
+    alone = confusion.scores(probs[:, :, 5:6], compiled=compiled)
+    assert alone.values[0] == whole.values[5]
+
+
+@pytest.mark.parametrize("backend", ["threads", "processes"])
+def test_the_same_bits_on_any_back_end_and_from_a_store(tmp_path, backend):
+    probs = random_probs(3, 4, 60, 10, dtype=np.float16)
+    kept = store.create(tmp_path / "s", ids=[f"e{i}" for i in range(60)], n_classes=10, block=16)
+    for seed in range(3):
+        for epoch in range(4):
+            kept.write(seed, epoch, probs[seed, epoch])
+    whole = confusion.scores(probs).values
+    at = {"backend": backend, "workers": 2}
+    assert np.array_equal(confusion.scores(probs, block=20, **at).values, whole)
+    assert np.array_equal(confusion.scores(kept, **at).values, whole)
+    assert np.array_equal(confusion.scores(str(tmp_path / "s"), **at).values, whole)
+    assert np.array_equal(confusion.scores(store.in_memory(probs), **at).values, whole)
+    assert confusion.scores(kept).ids[3] == "e3"
+
+
+def test_order_of_seeds_epochs_examples_and_classes_does_not_matter():
+    probs = random_probs(3, 4, 30, 6)
+    whole = confusion.scores(probs).values
+    rng = np.random.default_rng(0)
+    for axis in (0, 1, 3):
+        moved = np.take(probs, rng.permutation(probs.shape[axis]), axis=axis)
+        assert np.allclose(confusion.scores(moved).values, whole, rtol=1e-13)
+    order = rng.permutation(30)
+    assert np.array_equal(confusion.scores(probs[:, :, order]).values, whole[order])
+
+
+def test_mean_over_seeds_comes_before_entropy_and_epochs_after():
+    probs = random_probs(3, 5, 20, 4)
+    whole = confusion.scores(probs).values
+    seeds = np.mean([confusion.scores(probs, seeds=[seed]).values for seed in range(3)], axis=0)
+    assert (whole > seeds).all()  # entropy is concave
+    epochs = np.mean([confusion.scores(probs, epochs=[epoch]).values for epoch in range(5)], axis=0)
+    assert np.allclose(whole, epochs, rtol=1e-13)
+
+
+def test_choice_of_epochs_and_seeds():
+    probs = random_probs(3, 7, 10, 4)
+    assert confusion.scores(probs, epochs=3).epochs == (0, 3, 6)
+    assert np.array_equal(confusion.scores(probs, epochs=3).values, confusion.scores(probs[:, ::3]).values)
+    assert np.array_equal(confusion.scores(probs, seeds=[2]).values, confusion.scores(probs[2:]).values)
+    three, two = probs[0], probs[0, 0]
+    assert np.array_equal(confusion.scores(three).values, confusion.scores(probs[:1]).values)
+    assert np.array_equal(confusion.scores(two).values, confusion.scores(probs[:1, :1]).values)
+
+
+def test_arrays_in_any_layout():
+    probs = random_probs(2, 3, 20, 5, dtype=np.float16)
+    whole = confusion.scores(probs).values
+    turned = np.asfortranarray(probs)
+    assert np.array_equal(confusion.scores(turned).values, whole)
+    padded = np.zeros((2, 3, 40, 5), dtype=np.float16)
+    padded[:, :, ::2] = probs
+    assert np.array_equal(confusion.scores(padded[:, :, ::2]).values, whole)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("value", "said"), [(np.nan, "NaN"), (-0.5, "-0.5"), (3.0, "sums to")])
+def test_rows_that_are_no_probabilities_are_refused_by_number(value, said, dtype, compiled):
+    probs = random_probs(2, 2, 9, 4).astype(dtype)
+    probs[1, 1, 5, 2] = value
+    with pytest.raises(InputError, match=f"row 5 at epoch 1 .*{said}"):
+        confusion.scores(probs, compiled=compiled, block=4)
+
+
+@pytest.mark.parametrize(
+    ("probs", "options", "said"),
+    [
+        (np.zeros(4), {}, "shape"),
+        (np.zeros((2, 3), dtype=int), {}, "floating-point"),
+        (random_probs(1, 3, 4, 2), {"epochs": "some"}, "epochs must be"),
+        (random_probs(1, 3, 4, 2), {"epochs": 0}, "at least 1"),
+        (random_probs(1, 3, 4, 2), {"epochs": [7]}, "epochs must name"),
+        (random_probs(1, 3, 4, 2), {"seeds": [1]}, "seeds must name"),
+        (random_probs(1, 3, 4, 2), {"base": 1}, "base must be"),
+        (random_probs(1, 3, 4, 2), {"ids": ["a", "a", "b", "c"]}, "different"),
+        (random_probs(1, 3, 4, 2), {"labels": [0, 1, 2, 0]}, r"0\.\.1"),
+        (random_probs(1, 3, 4, 2), {"block": 0}, "block"),
+    ],
+)
+def test_bad_input_is_refused_in_words(probs, options, said):
+    with pytest.raises(InputError, match=said):
+        confusion.scores(probs, **options)
+
+
+def test_jackknife_is_the_variance_of_a_mean():
+    x = np.random.default_rng(0).normal(size=(6, 40))
+    left_out = (x.sum(axis=0) - x) / 5
+    assert np.allclose(jackknife_variance(left_out), x.var(axis=0, ddof=1) / 6)
+
+
+def test_block_bootstrap_needs_no_draws():
+    rng = np.random.default_rng(1)
+    curve = np.cumsum(rng.normal(size=20))
+    length = block_length(20)
+    starts = rng.integers(0, 20, size=(200_000, 20 // length + 1))
+    picked = (starts[..., None] + np.arange(length)) % 20
+    means = curve[picked].mean(axis=2)[:, :1].mean(axis=1)
+    expected = means.var() * length / 20
+    assert abs(block_variance(curve[:, None])[0] / expected - 1) < 0.02
+
+
+def test_standard_errors_cover_what_other_seeds_would_say():
+    # Seeds are draws around each example's own probabilities; the spread over ensembles is what stderr says.
+    rng = np.random.default_rng(2)
+    truth = rng.dirichlet(np.ones(5), size=200)
+    runs, stderrs = [], []
+    for _ in range(60):
+        probs = np.stack([[rng.dirichlet(40 * p) for p in truth] for _ in range(4)])[:, None]
+        found = confusion.scores(probs, stderr=True)
+        runs.append(found.values)
+        stderrs.append(found.stderr)
+    ratio = np.sqrt(np.mean(np.square(stderrs))) / np.sqrt(np.mean(np.var(runs, axis=0, ddof=1)))
+    assert 0.85 < ratio < 1.25
+
+
+def test_stability_tells_steady_from_shaky():
+    rng = np.random.default_rng(3)
+    own = rng.dirichlet(np.ones(4), size=300)
+    steady = np.stack([own] * 3)[:, None] * np.ones((1, 6, 1, 1))
+    found = confusion.stability(confusion.scores(steady, stderr=True))
+    assert found.tau.value == pytest.approx(1.0)
+    assert found.reliability == pytest.approx(1.0)
+    shaky = confusion.stability(confusion.scores(rng.dirichlet(np.ones(4), size=(3, 1, 300)), stderr=True))
+    assert shaky.tau.value < 0.8
+    assert shaky.between_halves is None
+    with pytest.raises(InputError, match="stderr=True"):
+        confusion.stability(confusion.scores(steady))
+
+
+def test_scores_survive_the_disk(tmp_path):
+    probs = random_probs(2, 3, 1200, 4)
+    found = confusion.scores(probs, stderr=True, labels=np.arange(1200) % 4)
+    confusion.save_scores(found, tmp_path)
+    back = confusion.load_scores(tmp_path)
+    assert np.array_equal(back.values, found.values)
+    assert back.sha256 == found.sha256
+    assert (tmp_path / "scores.csv").read_text().splitlines()[0] == "id,score,stderr,label"
+    assert isinstance(records.load(tmp_path / "scores" / "scores.json"), confusion.Scores)
+    assert confusion.load_scores(tmp_path / "nothing") is None
