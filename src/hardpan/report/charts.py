@@ -191,7 +191,7 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "intervals": (
         ("floor", "estimate of the floor"),
         ("ceiling", "error that a classifier makes: a ceiling"),
-        ("refuted", "refuted"),
+        ("refuted", "refuted or contradicted"),
         ("shade", "not refuted"),
     ),
     "dots": (
