@@ -139,3 +139,37 @@ def test_orders_depend_on_their_parts_alone():
     assert torch.equal(engine.permutation(100, 0, "epoch", 1), one)
     assert not torch.equal(engine.permutation(100, 0, "epoch", 2), one)
     assert engine.derived_seed(1, 23) != engine.derived_seed(12, 3)
+
+
+@pytest.mark.parametrize("name", engine.OPTIMIZERS)
+def test_a_loaded_optimiser_has_the_layout_of_its_parameters(name, tmp_path):
+    """Fused kernels refuse a state whose strides are not the parameter's, and a checkpoint keeps no strides."""
+
+    def made():
+        torch.manual_seed(0)
+        model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        engine.allocate_gradients(model.parameters())
+        return model, engine.build_optimizer(name, model.parameters(), rate=torch.tensor(0.1))
+
+    def train(model, optimizer):
+        optimizer.zero_grad(set_to_none=False)
+        model(torch.ones(2, 3, 8, 8)).square().sum().backward()
+        optimizer.step()
+
+    model, optimizer = made()
+    train(model, optimizer)
+    engine.save_checkpoint(
+        tmp_path, tensors={f"o/{k}": v for k, v in engine.optimizer_tensors(optimizer).items()}, state={}
+    )
+    loaded, other = made()
+    loaded.load_state_dict(model.state_dict())
+    kept = engine.load_checkpoint(tmp_path).tensors
+    engine.load_optimizer(other, {key.removeprefix("o/"): item for key, item in kept.items()})
+    for parameter, values in other.state.items():
+        for item in values.values():
+            if item.shape == parameter.shape:
+                assert item.stride() == parameter.stride()
+                assert not item.requires_grad
+    train(model, optimizer)
+    train(loaded, other)
+    assert torch.equal(loaded.weight, model.weight)

@@ -63,6 +63,7 @@ Patience = Annotated[int, typer.Option("--patience", min=0, help="Stop after so 
 Precision = Annotated[str, typer.Option("--precision", help="auto, float32, tf32 or bf16.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of a run.")]
+Capture = Annotated[bool, typer.Option("--capture/--no-capture", help="On a GPU: replay steps as a CUDA graph.")]
 Compile = Annotated[bool, typer.Option("--compile", help="Compile models with torch.compile.")]
 Backend = Annotated[str, typer.Option("--backend", help="processes, threads, dask or ray.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Runs at once.")]
@@ -97,6 +98,7 @@ def train(
     precision: Precision = DEFAULT.precision,
     device: Device = DEFAULT.device,
     threads: Threads = DEFAULT.threads,
+    capture: Capture = DEFAULT.capture,
     compile_models: Compile = DEFAULT.compile,
     backend: Backend = "",
     workers: Workers = None,
@@ -132,6 +134,7 @@ def train(
         precision=precision,
         device=device,
         threads=threads,
+        capture=capture,
         compile=compile_models,
     )
     # Imported here because torch takes longer to load than --help may take.

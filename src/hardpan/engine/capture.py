@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hardpan.engine.distributed import world_size
+from hardpan.errors import InputError
 
 R = TypeVar("R")
 
@@ -101,9 +103,22 @@ class CapturedStep(Generic[R]):
         for generator in self._generators:
             graph.register_generator_state(generator)
         torch.cuda.synchronize(self._device)
-        # Other threads of the process (progress, another run's copies) may not break the capture of this one.
-        with torch.cuda.graph(graph, stream=self._side_stream(), capture_error_mode="thread_local"):
-            self._output = self._function(*self._inputs)
+        # Garbage of an earlier run may hold a graph, and freeing one in the middle of a capture would break it.
+        gc.collect()
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            # Other threads of the process (progress, another run's copies) may not break the capture of this one.
+            with torch.cuda.graph(graph, stream=self._side_stream(), capture_error_mode="thread_local"):
+                self._output = self._function(*self._inputs)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0][:200]
+            raise InputError(
+                f"this step cannot be captured as a CUDA graph ({reason}); turn capture off"
+            ) from error
+        finally:
+            if collecting:
+                gc.enable()
         self._graph = graph
 
 

@@ -81,3 +81,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
+    # A checkpoint holds plain layouts; fused kernels want the layout of the parameter (channels last, say).
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape and value.ndim > 1:
+                values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value).requires_grad_(False)

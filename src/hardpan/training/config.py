@@ -15,7 +15,16 @@ AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
 OBJECTIVES = ("erm", "groupdro", "reweight", "upsample", "subsample")
 
 # What decides where a run computes and what is kept of it, but not its numbers.
-_NOT_THE_NUMBERS = ("model", "seeds", "record_every", "device", "threads", "patience", "evaluation_batch")
+_NOT_THE_NUMBERS = (
+    "model",
+    "seeds",
+    "record_every",
+    "device",
+    "threads",
+    "patience",
+    "evaluation_batch",
+    "capture",
+)
 
 
 @record
@@ -48,6 +57,7 @@ class TrainConfig:
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         threads: CPU threads of a run; numbers are the same to the last bit for the same count of them.
         evaluation_batch: examples at a time when predicting; 0: what suits the device.
+        capture: on a GPU, replay the whole step as a CUDA graph; off for models that read values back.
         compile: compile the model with ``torch.compile`` first (needs a C++ compiler).
 
     Example:
@@ -80,6 +90,7 @@ class TrainConfig:
     device: str = "auto"
     threads: int = 1
     evaluation_batch: int = 0
+    capture: bool = True
     compile: bool = False
 
     def __post_init__(self) -> None:

@@ -18,13 +18,20 @@ class Evaluator:
     """Gives softmax probabilities of rows of some examples, as the model is now."""
 
     def __init__(
-        self, model: nn.Module, examples: Examples, *, n_classes: int, precision: str = "float32", batch: int = 0
+        self,
+        model: nn.Module,
+        examples: Examples,
+        *,
+        n_classes: int,
+        precision: str = "float32",
+        batch: int = 0,
+        capture: bool = True,
     ) -> None:
         self._model, self._examples, self._precision = model, examples, precision
         self._n_classes = n_classes
         self._device = examples.raw.device
         self._batch = batch or _suitable_batch(examples, self._device)
-        self._captured = engine.CapturedStep(self._probabilities, self._device)
+        self._captured = engine.CapturedStep(self._probabilities, self._device, enabled=capture)
 
     def __call__(self, rows: Tensor | None = None) -> NDArray[np.float32]:
         """Give the probabilities of rows (all of them where None), shape (n, C) float32.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -66,6 +67,9 @@ def prepared(config: TrainConfig) -> Iterator[tuple[torch.device, str]]:
                 yield device, precision
         finally:
             torch.set_num_threads(threads)
+            if device.type == "cuda":
+                gc.collect()  # a task and its captured step hold each other, and with them the memory of the graph
+                torch.cuda.empty_cache()
 
 
 def fit_model(
@@ -99,6 +103,7 @@ def fit_model(
         n_classes=given.n_classes,
         precision=precision,
         batch=config.evaluation_batch,
+        capture=config.capture,
     )
     at_end = _EndOfEpoch(config, watched, evaluator, device)
     task = ClassifierTask(model, given, config, seed=seed, precision=precision, at_end_of_epoch=at_end)

@@ -76,7 +76,7 @@ class ClassifierTask:
         self.average = engine.WeightAverage(model, config.average) if config.average else None
         self._sums = torch.zeros(2, device=self._device)
         self._done = 0
-        self._captured = engine.CapturedStep(self._step, self._device)
+        self._captured = engine.CapturedStep(self._step, self._device, enabled=config.capture)
 
     def begin_epoch(self, epoch: int) -> None:
         """Draw order, crops and flips; seed the noise inside the model."""
