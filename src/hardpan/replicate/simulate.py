@@ -112,15 +112,17 @@ def annotate(
 
     link = invite(project, uses=max(1, len(annotators)), label="simulated").link
     people = {enter(project, link, external_id=f"simulated-{k}").id: who for k, who in enumerate(annotators)}
-    for k, (worker_id, who) in enumerate(people.items()):
-        rng = np.random.default_rng([seed, k])
-        done = 0
-        while most_tasks is None or done < most_tasks:
-            lease = next_task(project, worker_id)
+    rngs = {worker_id: np.random.default_rng([seed, k]) for k, worker_id in enumerate(people)}
+    done = dict.fromkeys(people, 0)
+    working = list(people)
+    while working:  # in turn, as people at work together would
+        for worker_id in list(working):
+            lease = None if done[worker_id] == most_tasks else next_task(project, worker_id)
             if lease is None:
-                break
+                working.remove(worker_id)
+                continue
             chances = np.array([probability(name, lease.class_index) for name in ids_shown(project, lease.token)])
-            chosen = np.flatnonzero(who.answers(chances, rng)).tolist()
+            chosen = np.flatnonzero(people[worker_id].answers(chances, rngs[worker_id])).tolist()
             submit(project, worker_id, lease.token, chosen, f"simulated-{lease.token}")
-            done += 1
+            done[worker_id] += 1
     return people

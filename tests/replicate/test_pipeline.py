@@ -1,0 +1,214 @@
+"""The whole pipeline on digits with annotators of known skill: what was planted comes back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hardpan import datasets, records, replicate
+from hardpan.errors import InputError
+from hardpan.replicate import simulate
+from hardpan.replicate.bins import frequency_bins
+
+PER_CLASS = 6
+
+
+def planted(digits_rows, seed=0):
+    """A selection probability for every image: originals and candidates spread over the bins."""
+    rng = np.random.default_rng(seed)
+    return dict(
+        zip(digits_rows, rng.choice([0.3, 0.5, 0.7, 0.95], len(digits_rows), p=[0.1, 0.2, 0.3, 0.4]), strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A project of digits, annotated by 24 people of whom 3 guess, sampled."""
+    root = tmp_path_factory.mktemp("pipeline") / "project"
+    project, _ = simulate.demo_project(root, workers_per_image=12, seed=3)
+    from hardpan.replicate.database.images import stored_images
+
+    rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
+    chance = planted(sorted(rows))
+    crew = [simulate.Annotator(1.0)] * 21 + [simulate.Annotator(0.0, 0.5)] * 3
+
+    def probability(image, target):
+        return chance[image] if rows[image] == target else 0.02
+
+    people = simulate.annotate(project, crew, probability, seed=1)
+    drawn = replicate.draw_sample(project, strategy="matched", per_class=PER_CLASS, seed=5, without_flagged=True)
+    yield project, rows, chance, people, drawn
+    project.close()
+
+
+def test_guessing_workers_are_flagged_and_nobody_else(done):
+    project, _, _, people, _ = done
+    quality = replicate.annotation_quality(project)
+    assert set(quality.flagged) == {name for name, who in people.items() if who.skill == 0.0}
+
+
+def test_selection_frequencies_are_those_planted(done):
+    project, rows, chance, _, _ = done
+    quality = replicate.annotation_quality(project)
+    own = [f for f in quality.frequencies if rows[f.image_id] == f.class_index]
+    assert len(own) > 900
+    z = []
+    for f in own:
+        p = chance[f.image_id]
+        z.append((f.selected_unflagged - f.votes_unflagged * p) / np.sqrt(f.votes_unflagged * p * (1 - p)))
+    # Standardised deviations of honest votes have mean 0 and variance 1.
+    assert abs(np.mean(z)) < 4 / np.sqrt(len(z))
+    assert abs(np.var(z) - 1) < 4 * np.sqrt(2 / len(z)) + 0.05
+    inside = np.mean([f.low <= chance[f.image_id] <= f.high for f in own if f.votes == f.votes_unflagged])
+    assert inside > 0.9
+    negatives = [f for f in quality.frequencies if f.role == "negative"]
+    assert negatives
+    assert np.mean([f.unflagged for f in negatives]) < 0.06
+
+
+def test_every_candidate_has_its_votes_and_every_class_its_originals(done):
+    project, rows, _, _, _ = done
+    votes = replicate.all_votes(project)
+    counts = Counter(v.image_id for v in votes if v.role == "candidate")
+    assert set(counts.values()) == {12}
+    originals = Counter(rows[i] for i in {v.image_id for v in votes if v.role == "positive"})
+    assert min(originals.values()) >= 20
+    assert len(originals) == 10
+
+
+def test_the_sample_matches_the_originals_distribution(done):
+    project, _, _, _, drawn = done
+    quality = replicate.annotation_quality(project)
+    names = [c.name for c in project.classes]
+    originals = replicate.frequency_table(quality.frequencies, "positive", names, without_flagged=True)
+    for name in names:
+        bins = np.bincount(frequency_bins(originals.frequencies[originals.classes == name]), minlength=5)
+        wanted = bins / bins.sum() * PER_CLASS
+        got = np.bincount([image.slot for image in drawn.images if image.class_name == name], minlength=5)
+        assert got.sum() == PER_CLASS
+        assert (np.abs(got - wanted) < 1).all()
+    gap = drawn.average_frequency.value - originals.frequencies.mean()
+    assert abs(gap) < 0.06
+
+
+def test_what_if_keeps_accuracies_closed_until_the_set_is_frozen(done, tmp_path):
+    project, _, _, _, _ = done
+    found = replicate.project_what_if(project, PER_CLASS)
+    assert found.size[0] == 60
+    assert (np.diff(found.size) <= 0).all()
+    assert not found.accuracies
+    table = tmp_path / "predictions.csv"
+    table.write_text("id,model\nx,3\n")
+    with pytest.raises(InputError, match="no classifier may touch"):
+        replicate.project_what_if(project, predictions=table)
+
+
+def test_from_duplicates_to_the_frozen_set(done, tmp_path):
+    project, _, _, _, first = done
+    with pytest.raises(InputError, match="not been compared"):
+        replicate.assemble(project)
+    found = replicate.find_duplicates(project, k=3)
+    assert found.images == 60
+    assert found.references == 1000
+    assert 0 < found.recall.value <= 1
+    queue = replicate.duplicate_queue(project, most=10**6)
+    assert len(queue) == found.new_pairs
+    closest = [item for item in queue if item.place != "new"][:4]
+    rounds = 0
+    removed = set()
+    while True:  # a reviewer who finds the four closest pairs alike, and the rest not
+        for item in replicate.duplicate_queue(project, most=10**6):
+            bad = item.image_id in {i.image_id for i in closest} and item.place != "new"
+            verdict = "remove" if bad else "keep"
+            replicate.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
+        resolved = replicate.resolve_duplicates(project)
+        removed |= set(resolved.removed)
+        rounds += 1
+        if resolved.stable:
+            break
+    assert removed == {item.image_id for item in closest}
+    assert rounds >= 2
+    drawn = replicate.current_sample(project)
+    assert Counter(image.class_name for image in drawn.images) == {str(c): PER_CLASS for c in range(10)}
+    assert not removed & set(drawn.ids)
+    gone = Counter((i.class_name, i.subclass, i.slot) for i in first.images if i.id in removed)
+    come = Counter((i.class_name, i.subclass, i.slot) for i in drawn.images if i.id not in first.ids)
+    assert {(c, s) for c, _, s in come} == {(c, s) for c, _, s in gone}
+    assert set(first.ids) - removed < set(drawn.ids)
+    learned = replicate.learn_threshold(project, target=0.9)
+    assert learned.decisions >= 10
+    assert learned.recall.n >= len(removed)
+
+    made = replicate.assemble(project, author="A <b>name</b>", license_="CC0")
+    assert made.lineage.per_class == {str(c): PER_CLASS for c in range(10)}
+    check_files(project, drawn)
+    assert replicate.assemble(project).lineage == made.lineage  # again: nothing changes
+    with pytest.raises(InputError, match="frozen"):
+        replicate.draw_sample(project)
+    verified = replicate.verify(project)
+    assert verified.problems == ()
+    assert verified.ok
+    check_accuracies(project, drawn, tmp_path)
+    check_damage_is_found(project)
+
+
+def check_files(project, drawn):
+    folder = project.root / "set"
+    data = datasets.load(folder / "data.npz")
+    assert data.ids.tolist() == list(drawn.ids)
+    assert np.bincount(data.labels).tolist() == [PER_CLASS] * 10
+    idx = datasets.load(folder / "t10k-images-idx3-ubyte")
+    np.testing.assert_array_equal(idx.x, data.x)
+    images = datasets.load(folder / "images")
+    assert sorted(records.array_hash(x) for x in images.x) == sorted(records.array_hash(x) for x in data.x)
+    with (folder / "index.csv").open() as stream:
+        index = list(csv.DictReader(stream))
+    assert [row["id"] for row in index] == list(drawn.ids)
+    sheet = (folder / "DATASHEET.md").read_text()
+    assert "<b>" not in sheet.replace("\\<b\\>", "")
+    assert "positive" in sheet
+    metadata = json.loads((folder / "croissant.json").read_text())
+    assert metadata["conformsTo"].endswith("croissant/1.0")
+    listed = {item["@id"]: item.get("sha256") for item in metadata["distribution"]}
+    assert listed["data.npz"] == records.load(folder / "lineage.json").files["data.npz"]
+
+
+def check_accuracies(project, drawn, folder):
+    from hardpan.replicate.database.images import stored_images
+
+    rows = stored_images(project, "candidate")
+    table = folder / "predictions.csv"
+    always = "\n".join(f"{row.id},{row.class_index},0" for row in rows)
+    table.write_text(f"id,right,zero\n{always}\n")
+    found = replicate.project_what_if(project, PER_CLASS, predictions=table)
+    assert found.accuracies["right"][0] == 1.0
+    assert found.accuracies["zero"][0] == pytest.approx(0.1)
+    assert "opened-accuracies" in [event["what"] for event in replicate.events(project, most=10**6)]
+    section = replicate.what_if_section(found)
+    assert section.charts[0].drawing == "slider"
+
+
+def check_damage_is_found(project):
+    folder = project.root / "set"
+    index = folder / "index.csv"
+    good = index.read_bytes()
+    index.write_bytes(good.replace(b"0", b"1", 1))
+    assert any("index.csv was changed" in text for text in replicate.verify(project).problems)
+    index.write_bytes(good)
+    drawn = replicate.current_sample(project)
+    picture = project.pool_file(drawn.ids[0])
+    kept = picture.read_bytes()
+    picture.write_bytes(project.pool_file(drawn.ids[1]).read_bytes())
+    problems = replicate.verify(project).problems
+    assert any(f"{drawn.ids[0]} holds another picture" in text for text in problems)
+    picture.write_bytes(kept)
+    step = sorted((project.root / "steps").glob("*.json"))[1]
+    text = step.read_text()
+    step.write_text(text.replace('"seed": 3', '"seed": 4'))
+    assert not replicate.verify(project).ok
+    step.write_text(text)
+    assert replicate.verify(project).ok
