@@ -36,7 +36,7 @@ LONGEST_LINE = """
 
 @pytest.fixture(scope="module")
 def digits_page(tmp_path_factory):
-    return audit.run("digits").save(tmp_path_factory.mktemp("digits"))
+    return audit.run("digits", ensemble="none", flow="none").save(tmp_path_factory.mktemp("digits"))
 
 
 class Visit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import hardpan
-from hardpan.audit.comparing import AuditComparison, Stability
+from hardpan.audit.comparing import AuditComparison, OrderStability
 from hardpan.audit.finished import Audit
 from hardpan.audit.measures import MEASURES, PLAIN
 from hardpan.records import Chart, Estimate, Provenance, Section, Table
@@ -137,7 +137,7 @@ def _rankings(found: AuditComparison) -> Section:
     return Section("Which is harder?", (headline(found),), tables=tuple(tables), warnings=left_out)
 
 
-def _stability(items: Sequence[Stability]) -> Section:
+def _stability(items: Sequence[OrderStability]) -> Section:
     rows = tuple(
         {"series": item.curve, "x": temperature, "y": tau}
         for item in items

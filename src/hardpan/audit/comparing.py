@@ -22,7 +22,7 @@ FEWEST_FOR_AGREEMENT = 3
 
 @record
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class HardnessOrder:
     """The datasets by one measure, hardest first; those without it are left out."""
 
     measure: str
@@ -32,7 +32,7 @@ class Ranked:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Stability:
+class OrderStability:
     """How long the order by a model's floor lasts when the temperature is turned.
 
     Attributes:
@@ -70,9 +70,9 @@ class AuditComparison:
     names: tuple[str, ...]
     values: Mapping[str, Mapping[str, Estimate]]
     differences: Mapping[str, Estimate]
-    rankings: tuple[Ranked, ...]
+    rankings: tuple[HardnessOrder, ...]
     agreement: Mapping[str, Estimate]
-    stability: tuple[Stability, ...]
+    stability: tuple[OrderStability, ...]
     left_out: Mapping[str, str]
 
 
@@ -184,13 +184,13 @@ def _left_out(named: Mapping[str, Audit], most_bits: float | None) -> dict[str, 
     return found
 
 
-def _ranked(measure: str, named: Mapping[str, Audit]) -> Ranked:
+def _ranked(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
     values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
     names = sorted(values, key=lambda name: -values[name])
-    return Ranked(measure, tuple(names), tuple(values[name] for name in names))
+    return HardnessOrder(measure, tuple(names), tuple(values[name] for name in names))
 
 
-def _agreement(rankings: Sequence[Ranked]) -> dict[str, Estimate]:
+def _agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
     found = {}
     for number, first in enumerate(rankings):
         for second in rankings[number + 1 :]:
@@ -212,7 +212,7 @@ def _shared_curves(named: Mapping[str, Audit]) -> list[str]:
     return [curve for curve, count in counts.items() if count >= 2]
 
 
-def _stability(curve: str, named: Mapping[str, Audit]) -> Stability:
+def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
     found = {name: np.array(item.curves[curve]) for name, item in named.items() if curve in item.curves}
     low = max(float(points[:, 0].min()) for points in found.values())
     high = min(float(points[:, 0].max()) for points in found.values())
@@ -232,7 +232,9 @@ def _stability(curve: str, named: Mapping[str, Audit]) -> Stability:
     agreement = tuple(
         _tau([errors[n][one] for n in errors], [errors[n][at] for n in errors]) for at in range(len(grid))
     )
-    return Stability(curve, orders[one], float(grid[first]), float(grid[last]), tuple(grid.tolist()), agreement)
+    return OrderStability(
+        curve, orders[one], float(grid[first]), float(grid[last]), tuple(grid.tolist()), agreement
+    )
 
 
 def _tau(a: Sequence[float], b: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hardpan import store
 from hardpan.audit.evidence import Evidence, FlowEvidence, Model
-from hardpan.audit.planning import Plan, flow_config, reduced
+from hardpan.audit.planning import AuditPlan, flow_config, reduced
 from hardpan.errors import HardpanError, InputError
 from hardpan.records import Dataset, Estimate
 from hardpan.store import Predictions
@@ -38,7 +38,7 @@ def frozen(evidence: Evidence) -> Dataset:
     return dataclasses.replace(evidence.dataset, labels=evidence.labels, split=names)
 
 
-def obtain(evidence: Evidence, plan: Plan, work: Path, progress: Progress) -> Evidence:
+def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) -> Evidence:
     """Add predictions, a flow and votes to the evidence; what cannot be had is a note, and the audit goes on."""
     config, notes = evidence.config, list(evidence.notes)
     models: list[Model] = [read_model(path, evidence) for path in config.predictions]
@@ -153,7 +153,7 @@ def _model(name: str, found: Predictions, rows: NDArray[np.int64], evidence: Evi
     return Model(name, found, rows, probs, **more)
 
 
-def _trained(evidence: Evidence, plan: Plan, place: Path, progress: Progress) -> Model:
+def _trained(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress) -> Model:
     from hardpan.training import TrainConfig, train
 
     config = evidence.config
@@ -173,7 +173,7 @@ def _trained(evidence: Evidence, plan: Plan, place: Path, progress: Progress) ->
     return _model(plan.ensemble, found, rows, evidence, trained_here=True, weights=folders)
 
 
-def _fitted(evidence: Evidence, plan: Plan, place: Path, progress: Progress) -> FlowEvidence:
+def _fitted(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress) -> FlowEvidence:
     from hardpan import flows
 
     if (place / "flow.json").is_file():

@@ -30,7 +30,7 @@ NO_TORCH = "torch is not installed; run: pip install 'hardpan[torch]'"
 
 @record
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One step of an audit: what it does, about how many seconds it takes, and why it is done or left out."""
 
     name: str
@@ -40,7 +40,7 @@ class Step:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AuditPlan:
     """What will run, in order, and the settings that the budget decided.
 
     Attributes:
@@ -52,7 +52,7 @@ class Plan:
         in_processes: whether the seeds run side by side.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     ensemble: str = ""
     ensemble_epochs: int = 0
     flow_epochs: int = 0
@@ -65,31 +65,31 @@ class Plan:
         return sum(step.seconds for step in self.steps)
 
 
-def make_plan(evidence: Evidence) -> Plan:
+def make_plan(evidence: Evidence) -> AuditPlan:
     """Choose what to train within the budget: the largest of the small models that gets enough epochs."""
     config = evidence.config
     steps = [_estimators(evidence)]
-    plan = Plan(())
+    plan = AuditPlan(())
     has_torch = importlib.util.find_spec("torch") is not None
     if config.predictions:
-        steps.append(Step("read the given predictions", 1.0))
+        steps.append(PlanStep("read the given predictions", 1.0))
     elif config.ensemble == "none":
-        steps.append(Step("no ensemble", 0.0, "asked for none"))
+        steps.append(PlanStep("no ensemble", 0.0, "asked for none"))
     elif not has_torch:
-        steps.append(Step("no ensemble", 0.0, NO_TORCH))
+        steps.append(PlanStep("no ensemble", 0.0, NO_TORCH))
     else:
         plan, step = _ensemble(evidence, plan)
         steps.append(step)
     if config.flow not in ("auto", "none"):
-        steps.append(Step("read the given flow", 2.0))
+        steps.append(PlanStep("read the given flow", 2.0))
     elif config.flow == "none":
-        steps.append(Step("no flow", 0.0, "asked for none"))
+        steps.append(PlanStep("no flow", 0.0, "asked for none"))
     elif not has_torch:
-        steps.append(Step("no flow", 0.0, NO_TORCH))
+        steps.append(PlanStep("no flow", 0.0, NO_TORCH))
     else:
         plan, step = _flow(evidence, plan)
         steps.append(step)
-    steps.append(Step("look for duplicates, join and write", 3.0 + 2e-4 * len(evidence.dataset)))
+    steps.append(PlanStep("look for duplicates, join and write", 3.0 + 2e-4 * len(evidence.dataset)))
     return dataclasses.replace(plan, steps=tuple(steps))
 
 
@@ -117,13 +117,13 @@ def _by_class(train: NDArray[np.int64], evidence: Evidence, rows: int) -> NDArra
     return np.asarray(mixed[np.concatenate([first, rest[: max(0, rows - len(first))]])])
 
 
-def _estimators(evidence: Evidence) -> Step:
+def _estimators(evidence: Evidence) -> PlanStep:
     n, m, d = len(evidence.split.train), len(evidence.split.test), evidence.features.shape[1]
     seconds = 2.0 + 2e-10 * n * m + 1.5e-11 * n * m * d + 1e-9 * min(n, 8192) * d * min(d, 8192)
-    return Step("estimate the floor from the features", seconds)
+    return PlanStep("estimate the floor from the features", seconds)
 
 
-def _ensemble(evidence: Evidence, plan: Plan) -> tuple[Plan, Step]:
+def _ensemble(evidence: Evidence, plan: AuditPlan) -> tuple[AuditPlan, PlanStep]:
     config = evidence.config
     names: tuple[str, ...] = IMAGE_MODELS if evidence.dataset.x.ndim > 2 else VECTOR_MODELS
     if config.ensemble != "auto":
@@ -144,11 +144,11 @@ def _ensemble(evidence: Evidence, plan: Plan) -> tuple[Plan, Step]:
             break
     assert best is not None
     name, epochs, seconds, in_processes = best
-    step = Step(f"train {config.seeds} seeds of {name}, {epochs} epochs", seconds)
+    step = PlanStep(f"train {config.seeds} seeds of {name}, {epochs} epochs", seconds)
     return dataclasses.replace(plan, ensemble=name, ensemble_epochs=epochs, in_processes=in_processes), step
 
 
-def _flow(evidence: Evidence, plan: Plan) -> tuple[Plan, Step]:
+def _flow(evidence: Evidence, plan: AuditPlan) -> tuple[AuditPlan, PlanStep]:
     config, train = evidence.config, len(evidence.split.train)
     row = _seconds_a_flow_row(evidence)
     share = FLOW_SHARE * config.budget - row * 0.5 * (len(evidence.split.test) + len(evidence.split.validation))
@@ -156,7 +156,7 @@ def _flow(evidence: Evidence, plan: Plan) -> tuple[Plan, Step]:
     rows = config.flow_rows or min(train, max(min(FEWEST_FLOW_ROWS, train), affordable))
     epochs = config.flow_epochs or max(3, min(MOST_FLOW_EPOCHS, int(share / (row * rows))))
     told = f"{rows:,} of {train:,} training rows" if rows < train else f"{rows:,} training rows"
-    step = Step(
+    step = PlanStep(
         f"fit a small flow to {told}, {epochs} epochs", row * rows * epochs + row * len(evidence.split.test)
     )
     return dataclasses.replace(plan, flow_epochs=epochs, flow_rows=rows), step

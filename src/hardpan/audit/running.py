@@ -25,7 +25,7 @@ from hardpan import datasets, records
 from hardpan.audit import counts, examples, floor, fresh, hardness, materials, planning, quality, verdict
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.audit.finished import Audit
-from hardpan.audit.planning import Plan
+from hardpan.audit.planning import AuditPlan
 from hardpan.records import Dataset, Provenance, Tile
 
 Progress = Callable[[str, float], None]
@@ -76,7 +76,7 @@ def run(
     *,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-    on_plan: Callable[[Plan], None] | None = None,
+    on_plan: Callable[[AuditPlan], None] | None = None,
     **changes: object,
 ) -> Audit:
     """Audit a dataset: how low its error can go, which examples are hard, whether the score will hold.
@@ -125,7 +125,7 @@ def run(
     return made
 
 
-def _joined(evidence: Evidence, findings: Sequence[Finding], command: str, plan: Plan) -> Audit:
+def _joined(evidence: Evidence, findings: Sequence[Finding], command: str, plan: AuditPlan) -> Audit:
     tiles = dict(TILES)
     for finding in findings:
         tiles.update(finding.tiles)
@@ -153,12 +153,12 @@ def _write(made: Audit, evidence: Evidence, findings: Sequence[Finding], folder:
     made.save(folder, {name: text for finding in findings for name, text in finding.files.items()})
 
 
-def _plan(evidence: Evidence, work: Path) -> Plan:
+def _plan(evidence: Evidence, work: Path) -> AuditPlan:
     """The plan of this audit: the one it began with, where it was begun before."""
     place = work / PLAN
     if place.is_file():
         found = records.load(place)
-        if isinstance(found, Plan):
+        if isinstance(found, AuditPlan):
             return found
     plan = planning.make_plan(evidence)
     records.save(plan, place)
@@ -200,7 +200,7 @@ def _between(progress: Progress, low: float, high: float) -> Progress:
     return lambda step, fraction: progress(step, low + (high - low) * fraction)
 
 
-def _command(source: str, config: AuditConfig, plan: Plan) -> str:
+def _command(source: str, config: AuditConfig, plan: AuditPlan) -> str:
     """The command that makes the report again, with what the budget decided written out."""
     if not source:
         return ""
@@ -227,7 +227,7 @@ def _command(source: str, config: AuditConfig, plan: Plan) -> str:
     return shlex.join(words)
 
 
-def _provenance(evidence: Evidence, findings: Sequence[Finding], command: str, plan: Plan) -> Provenance:
+def _provenance(evidence: Evidence, findings: Sequence[Finding], command: str, plan: AuditPlan) -> Provenance:
     dataset = evidence.dataset
     packages = ["numpy", "scipy", "scikit-learn"]
     if (plan.ensemble or evidence.flow is not None) and importlib.util.find_spec("torch") is not None:

@@ -16,7 +16,7 @@ from hardpan.errors import InputError
 
 if TYPE_CHECKING:
     from hardpan.audit import Audit
-    from hardpan.audit.planning import Plan
+    from hardpan.audit.planning import AuditPlan
 
 app = typer.Typer(rich_markup_mode="rich")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -112,7 +112,7 @@ def seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def show_plan(plan: Plan) -> None:
+def show_plan(plan: AuditPlan) -> None:
     """Say on stderr what will run, and about how long."""
     console = Console(stderr=True, highlight=False)
     console.print(f"Plan, about {_duration(plan.seconds)}:")

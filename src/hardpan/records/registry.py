@@ -20,6 +20,12 @@ def record(cls: type[R]) -> type[R]:
         raise TypeError(
             f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"
         )
+    before = KINDS.get(cls.__name__)
+    # A module may be read twice (a notebook, a test runner); two modules may not share a kind.
+    if before is not None and before.__module__ != cls.__module__:
+        raise TypeError(
+            f"{cls.__name__} of {cls.__module__} is a record of {before.__module__} already; call it otherwise"
+        )
     KINDS[cls.__name__] = cls
     return cls
 
