@@ -1,5 +1,6 @@
 import json
 import multiprocessing
+import pickle
 
 import numpy as np
 import pytest
@@ -143,6 +144,25 @@ def test_rows_in_zero_and_one_are_written_though_all_are_alike(tmp_path):
     given = np.array([[1.0, 0.0]] * 4)
     written.write(0, 0, given)
     assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given)
+
+
+def test_a_store_can_be_sent_to_another_process(tmp_path):
+    written = made(tmp_path / "run")
+    written.write(0, 0, probabilities(N, C))
+    sent = pickle.loads(pickle.dumps(written))
+    assert np.array_equal(sent.read(0, 0), written.read(0, 0))
+
+
+def test_remote_stores_are_merged_verified_and_exported(tmp_path):
+    where = f"memory://{tmp_path.name}"
+    for seed in (0, 1):
+        with Recorder(f"{where}/{seed}", ids=names(N), n_classes=C, labels=labels(N, C)) as recorder:
+            recorder.record(logits(N, C, seed=seed), seed=seed, epoch=0)
+    store.merge([f"{where}/0", f"{where}/1"], f"{where}/all")
+    assert store.check_store(f"{where}/all").ok
+    assert store.summary(f"{where}/all").bytes_stored > 0
+    store.export(store.open(f"{where}/all"), tmp_path / "all.npz")
+    assert np.array_equal(store.open(tmp_path / "all.npz").to_array(), store.open(f"{where}/all").to_array())
 
 
 def test_ids_that_were_changed_are_noticed(tmp_path):

@@ -47,7 +47,9 @@ class Place:
 
     def __init__(self, path: PathLike | Store) -> None:
         self.where = str(path)
-        self.store = HashingStore(path if isinstance(path, Store) else _zarr_store(os.fspath(path)))
+        inner = path if isinstance(path, Store) else _zarr_store(os.fspath(path))
+        self.store = HashingStore(inner)
+        self._root = inner.root if isinstance(inner, LocalStore) else None
 
     def get(self, key: str) -> bytes | None:
         """The bytes under a key, or None."""
@@ -73,26 +75,28 @@ class Place:
         except ValueError:
             return None
 
-    def keys(self, prefix: str) -> list[str]:
-        """All keys that begin with a folder's name, in order."""
-
-        async def listed() -> list[str]:
-            return [key async for key in self.store.list_prefix(prefix)]
-
+    def keys(self, prefix: str, without: str = "") -> list[str]:
+        """All keys in a folder, in order; folders within it that are called ``without`` are passed over."""
         with self._told("it was listed"):
-            return sorted(sync(listed()))
+            if self._root is not None:
+                return sorted(name for name, _ in _walk(self._root, prefix, without))
+            passed = f"/{without}/" if without else "//"
+            return sorted(key for key in sync(self._listed(prefix)) if passed not in key)
+
+    def bytes_under(self, prefix: str) -> int:
+        """Size of everything in a folder."""
+        with self._told("it was listed"):
+            if self._root is not None:
+                return sum(entry.stat().st_size for _, entry in _walk(self._root, prefix, ""))
+            return int(sync(self.store.getsize_prefix(prefix)))
+
+    async def _listed(self, prefix: str) -> list[str]:
+        return [key async for key in self.store.list_prefix(prefix)]
 
     def remove(self, key: str) -> None:
         """Remove one object; it need not be there."""
         with self._told(f"{key} was removed"):
             sync(self.store.delete(key))
-
-    def size(self, key: str) -> int | None:
-        """Bytes under a key, or None."""
-        try:
-            return int(sync(self.store.getsize(key)))
-        except FileNotFoundError:
-            return None
 
     @contextmanager
     def writing(self, what: str) -> Iterator[None]:
@@ -112,6 +116,21 @@ class Place:
                 ) from error
             reason = error.strerror or str(error)
             raise InputError(f"{self.where}: failed while {doing} ({reason}); check path and rights") from error
+
+
+def _walk(root: Path, prefix: str, without: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Files in a folder of a local store, with their keys: several times as fast as Zarr's own listing."""
+    folder = prefix.rstrip("/")
+    try:
+        entries = list(os.scandir(root / folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=True):
+            if entry.name != without:
+                yield from _walk(root, f"{folder}/{entry.name}", without)
+        else:
+            yield f"{folder}/{entry.name}", entry
 
 
 def _write_durably(path: Path, data: memoryview) -> None:

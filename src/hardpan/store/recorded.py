@@ -107,6 +107,12 @@ class RecordedPredictions(Predictions):
     def __len__(self) -> int:
         return self._header.examples
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, a store is opened there again."""
+        from hardpan.store.making import open_store
+
+        return open_store, (self.where,)
+
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds with at least one whole epoch, in order."""
@@ -131,7 +137,7 @@ class RecordedPredictions(Predictions):
     def refresh(self) -> None:
         """List what is committed anew: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
-        for key in self._place.keys(layout.ROOT + "/"):
+        for key in self._place.keys(layout.ROOT + "/", without="c"):
             found = layout.parse_marker(key)
             if found is not None and found[2] < self._header.blocks:
                 markers.setdefault(found[:2], set()).add(found[2])
@@ -191,13 +197,8 @@ class RecordedPredictions(Predictions):
             self._markers.get((seed, epoch), set()).discard(block)
 
     def stored_bytes(self) -> int:
-        """Size of the committed shards on disk, as their markers say."""
-        total = 0
-        for (seed, epoch), blocks in self._markers.items():
-            for block in blocks:
-                marker = self._place.get_json(layout.marker_key(seed, epoch, block))
-                total += int(marker.get("bytes", 0)) if isinstance(marker, dict) else 0
-        return total
+        """Size on disk of the shards and of what describes them."""
+        return self._place.bytes_under(layout.ROOT + "/")
 
     def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         """Read rows whether or not the whole epoch is committed."""

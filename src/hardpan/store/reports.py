@@ -73,7 +73,7 @@ class StoreInfo:
         class_names: the names, or nothing.
         config: what made the predictions.
         versions: of what wrote them.
-        bytes_stored: size of the shards on disk (None: not a store).
+        bytes_stored: size on disk (None: not a store).
         bytes_of_numbers: what the numbers would take without compression.
     """
 
