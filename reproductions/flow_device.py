@@ -2,6 +2,8 @@
 
     python reproductions/flow_device.py check                      fast paths against plain float32
     python reproductions/flow_device.py speed --peer FOLDER        images/s of variants, beside normflows in FOLDER
+    python reproductions/flow_device.py products                   block sizes of the masked product
+    python reproductions/flow_device.py trials DATA --epochs 5     short fits with different settings
     python reproductions/flow_device.py equal DATA --peer FOLDER   NLL after equal steps, beside normflows
     python reproductions/flow_device.py train DATA --minutes 4     fit DATA (a name or folder for datasets.load)
     python reproductions/flow_device.py pack DATA FILE --rows 30000   a dataset as a small lossless file for a slow line
@@ -33,6 +35,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from hardpan import datasets, engine, flows
+from hardpan.flows import task as task_module
 from hardpan.flows.fast import PlainOps, fast_runner
 from hardpan.flows.network import build, scaling_for
 from hardpan.flows.steps import Steps, run_plain
@@ -46,14 +49,15 @@ COMPACT = {"steps": 12, "width": 96}  # about 1.6 MB in float16
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, function in (("check", check), ("speed", speed), ("equal", equal), ("train", train), ("pack", pack),
+    for name, function in (("check", check), ("speed", speed), ("products", products), ("trials", trials),
+                           ("equal", equal), ("train", train), ("pack", pack),
                            ("join", join)):  # fmt: skip
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("--out", type=Path, default=Path("device-out"))
         command.add_argument("--tiny", action="store_true")
         command.add_argument("--peer", type=Path, help="folder that holds the package normflows")
-        if name in ("equal", "train", "pack", "join"):
+        if name in ("trials", "equal", "train", "pack", "join"):
             command.add_argument("data")
         if name == "pack":
             command.add_argument("file", type=Path)
@@ -67,6 +71,9 @@ def main() -> None:
             command.add_argument("--rate", type=float, default=0.0)
             command.add_argument("--class-weight", type=float, default=0.01)
             command.add_argument("--precision", default="bf16")
+        if name == "trials":
+            command.add_argument("--epochs", type=int, default=5)
+            command.add_argument("--only", default="")
         if name == "equal":
             command.add_argument("--steps", type=int, default=300)
     given = parser.parse_args()
@@ -98,19 +105,19 @@ def check(given: Any) -> None:
     width, batch, steps = (512, 64, 3) if not given.tiny else (16, 4, 2)
     cuda = device().type == "cuda"
     runners: dict[str, tuple[Any, float]] = {
-        "plain ops, float32": (fast_runner(torch.float32, PlainOps), 1e-4),
-        "plain ops, bf16": (fast_runner(torch.bfloat16, PlainOps), 5e-2),
+        "plain ops, float32": (fast_runner(torch.float32, PlainOps), 1e-3),
+        "plain ops, bf16": (fast_runner(torch.bfloat16, PlainOps), 1e-1),
     }
     if cuda:
         runners |= {
-            "kernels, float32": (fast_runner(torch.float32), 1e-4),
-            "kernels, bf16": (fast_runner(torch.bfloat16), 5e-2),
+            "kernels, float32": (fast_runner(torch.float32), 1e-3),
+            "kernels, bf16": (fast_runner(torch.bfloat16), 1e-1),
         }
     for channels, side in shapes:
         level, x = level_and_batch(channels, side, width, batch, steps)
-        exact = outcome(level.double(), x.double(), run_exact)
+        exact = outcome(level.double(), x.double(), run_plain)
         level = level.float()
-        for name, (runner, bound) in {"plain float32": (run_plain, 1e-4), **runners}.items():
+        for name, (runner, bound) in {"plain float32": (run_plain, 1e-3), **runners}.items():
             found = outcome(level, x, runner)
             gap = {key: relative(found[key], exact[key]) for key in exact}
             worst = max(gap, key=lambda key: gap[key])
@@ -119,22 +126,6 @@ def check(given: Any) -> None:
             print(f"check ch={channels} side={side} {name:22s} output {gap['output']:.1e} log_det {gap['log_det']:.1e} "
                   f"worst {worst} {gap[worst]:.1e} {'ok' if gap[worst] <= bound else 'NOT OK'}", flush=True)  # fmt: skip
     note(given, "check", {"rows": rows})
-
-
-def run_exact(x: torch.Tensor, stack: Any) -> Any:
-    log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
-    from hardpan.flows.steps import SCALE_BOUND, fold, patches
-
-    for k in range(len(stack.mix)):
-        x = x @ stack.mix[k].T + stack.offset[k]
-        kept, moved = x.chunk(2, 3)
-        hidden = torch.relu(patches(kept) @ stack.w1[k] + stack.b1[k])
-        hidden = torch.relu(hidden @ stack.w2[k] + stack.b2[k])
-        scale, shift = (fold(hidden @ stack.w3[k]) + stack.b3[k]).chunk(2, 3)
-        scale = SCALE_BOUND * torch.tanh(scale / SCALE_BOUND)
-        x = torch.cat([kept, moved * torch.exp(scale) + shift], 3)
-        log_det = log_det + scale.sum((1, 2, 3))
-    return x, log_det
 
 
 def level_and_batch(channels: int, side: int, width: int, batch: int, steps: int) -> tuple[Steps, torch.Tensor]:
@@ -389,6 +380,73 @@ def profile(given: Any) -> None:
         lines.append(f"{100 * share:5.1f} % {event.count:5d} × {each:8.1f} us  {event.key[:110]}")
     print("\n".join(lines[:24]), flush=True)
     (given.out / "profile.txt").write_text("\n".join(lines) + "\n")
+
+
+def products(given: Any) -> None:
+    """Times of (a @ wᵀ)·[h > 0] for block sizes, at the shapes of the first level with batch 1,024."""
+    from triton.testing import do_bench
+
+    from hardpan.flows import kernels
+
+    rows = []
+    configs = [(128, 128, 64, 8, 3), (128, 128, 64, 4, 3), (128, 128, 64, 4, 4), (128, 256, 64, 8, 3),
+               (256, 128, 64, 8, 3), (128, 256, 32, 8, 4), (64, 256, 64, 4, 3), (64, 256, 64, 8, 3),
+               (64, 128, 64, 4, 4)]  # fmt: skip
+    for inner in (512, 40):
+        a, hidden = (torch.randn(2**18, n, device="cuda", dtype=torch.bfloat16) for n in (inner, 512))
+        w = torch.randn(512, inner, device="cuda", dtype=torch.bfloat16)
+        exact = (a[:999].double() @ w.double().T) * (hidden[:999] > 0)
+        for config in configs:
+            try:
+                gap = relative(kernels.masked_product(a, w, hidden, config)[0][:999], exact)
+                ms = do_bench(lambda c=config: kernels.masked_product(a, w, hidden, c), warmup=10, rep=40)
+            except Exception as error:  # too much shared memory, for one
+                print("products", inner, config, type(error).__name__, flush=True)
+                continue
+            rows.append({"inner": inner, "config": config, "ms": ms, "gap": gap})
+            print(f"products {inner} {config} {ms:.3f} ms, gap {gap:.1e}", flush=True)
+        ms = do_bench(lambda: a @ w.T, warmup=10, rep=40)
+        rows.append({"inner": inner, "config": "torch, without mask and sums", "ms": ms})
+        print(f"products {inner} torch alone {ms:.3f} ms", flush=True)
+    note(given, "products", {"rows": rows})
+
+
+TRIALS: dict[str, dict[str, Any]] = {
+    "clip 1e4": {"clip": 1e4},
+    "clip 1e4, beta2 0.99": {"clip": 1e4, "betas": (0.9, 0.99)},
+    "clip 1e4, rate 2e-3": {"clip": 1e4, "learning_rate": 2e-3},
+    "clip 1e4, batch 256": {"clip": 1e4, "batch_size": 256},
+    "compact, bf16": {"clip": 1e4, **COMPACT},
+    "compact, float32": {"clip": 1e4, "precision": "float32", **COMPACT},
+    "clip 1e4, batch 128": {"clip": 1e4, "batch_size": 128},
+    "clip 50": {},
+}
+
+
+def trials(given: Any) -> None:
+    """Short fits with different settings: which is best at equal epochs?"""
+    dataset = read(given.data)
+    rows = []
+    chosen = list(TRIALS.items())
+    if given.only:
+        chosen = [chosen[int(item)] for item in given.only.split(",")]
+    for name, change in chosen:
+        settings = {"preset": "tiny" if given.tiny else "paper", "batch_size": 512, "precision": "bf16", "ema": 0.99,
+                    "epochs": given.epochs} | change  # fmt: skip
+        task_module.BETAS = settings.pop("betas", (0.9, 0.999))
+        begun = time.monotonic()
+        try:
+            flow = flows.fit(dataset, flows.FlowConfig(**settings))
+        except Exception as error:  # a setting that diverges must not hide the others
+            print("trials", name, type(error).__name__, str(error)[:300], flush=True)
+            continue
+        row = {"trial": name, "seconds": time.monotonic() - begun, "validation_nll": flow.record.fitted["validation_nll"],
+               "test_nll": flow.record.fitted["test_nll"], "test_error": flow.record.fitted["test_error"],
+               "bayes_error": flow.bayes_error().value,
+               "along": [round(item["validation_nll"], 1) for item in flow.record.floors]}  # fmt: skip
+        rows.append(row)
+        print("trials", json.dumps(row, ensure_ascii=False), flush=True)
+    note(given, "trials", {"rows": rows, "data": dataset.name})
 
 
 # ---------------------------------------------------------------------------------------------------- equal steps

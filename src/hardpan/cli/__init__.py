@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "Audits side by side: two of them, or many ranked by hardness.",
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
     "floor": "How low can the error of real data go? Every estimate at once, and which survive.",
+    "flow": "Flows with an exactly known Bayes error: fit, synthesize benchmarks, judge classifiers.",
     "confusion": "Which examples are hard? Scores, bands, subsets, transfer, ablation.",
     "experiments": "Follow-up studies that train models: re-tuning, training on part, cross-validation.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor, nn
 
 _LOG_TWO_PI = math.log(2 * math.pi)
+# Adam moves every number by about its rate a step, whatever its size. Class means have far to go, from 0 to several
+# standard deviations: as multiples of their parameters they get there as soon as the weights of the transform do.
+MEAN_GAIN = 10.0
 
 
 class Latents(NamedTuple):
@@ -44,14 +47,24 @@ class ClassBase(nn.Module):
     def __init__(self, dimension: int, priors: Tensor, per_class: bool = False) -> None:
         super().__init__()
         n_classes = len(priors)
-        self.means = nn.Parameter(torch.zeros(n_classes, dimension))
+        self.centres = nn.Parameter(torch.zeros(n_classes, dimension))
         self.log_scales = nn.Parameter(torch.zeros(n_classes if per_class else 1, dimension))
         self.register_buffer("log_priors", torch.log(priors.double()).float())
 
     @property
+    def means(self) -> Tensor:
+        """μ, (K, d_top)."""
+        return MEAN_GAIN * self.centres
+
+    @torch.no_grad()
+    def set_means(self, means: Tensor) -> None:
+        """Put the classes elsewhere."""
+        self.centres.copy_(means / MEAN_GAIN)
+
+    @property
     def n_classes(self) -> int:
         """K."""
-        return len(self.means)
+        return len(self.centres)
 
     def log_joint(self, latents: Latents, temperature: float = 1.0) -> Tensor:
         """log π_k p_k(x) of every class, (B, K), in float64."""

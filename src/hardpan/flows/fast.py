@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from hardpan.flows import steps
-from hardpan.flows.steps import SCALE_BOUND, Runner, Stack
+from hardpan.flows.steps import LEAST_SCALE, SCALE_START, Runner, Stack, scale_of
 
 ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
@@ -50,20 +50,20 @@ class PlainOps:
         """Output of the coupling and its raw parameters; adds to log_det."""
         raw = bias.expand_as(y).clone()
         PlainOps.fold_add(taps, raw, y.shape[1], width, places, 1)
-        log_scale, shift = raw.chunk(2, 1)
-        bounded = SCALE_BOUND * torch.tanh(log_scale / SCALE_BOUND)
+        scale, shift = scale_of(raw.chunk(2, 1)[0]), raw.chunk(2, 1)[1]
         kept, moved = y.chunk(2, 1)
-        log_det += bounded.reshape(len(log_det), -1).sum(1)
-        return torch.cat([kept, moved * torch.exp(bounded) + shift], 1), raw
+        log_det += torch.log(scale).reshape(len(log_det), -1).sum(1)
+        return torch.cat([kept, moved * scale + shift], 1), raw
 
     @staticmethod
     def couple_back(gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int) -> tuple[Tensor, Tensor]:
         """Gradients of y and of the raw parameters."""
-        bent = torch.tanh(raw.chunk(2, 1)[0] / SCALE_BOUND)
-        scale = torch.exp(SCALE_BOUND * bent)
+        bent = torch.sigmoid(raw.chunk(2, 1)[0] + SCALE_START)
+        scale = LEAST_SCALE + (1 - LEAST_SCALE) * bent
         g_kept, g_moved = gz.chunk(2, 1)
-        g_bounded = g_moved * y.chunk(2, 1)[1] * scale + g_log_det.repeat_interleave(places)[:, None]
-        return torch.cat([g_kept, g_moved * scale], 1), torch.cat([g_bounded * (1 - bent.square()), g_moved], 1)
+        g_scale = g_moved * y.chunk(2, 1)[1] + g_log_det.repeat_interleave(places)[:, None] / scale
+        g_raw = g_scale * (1 - LEAST_SCALE) * bent * (1 - bent)
+        return torch.cat([g_kept, g_moved * scale], 1), torch.cat([g_raw, g_moved], 1)
 
     @staticmethod
     def masked_product(a: Tensor, w: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:

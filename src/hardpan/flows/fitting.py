@@ -6,7 +6,7 @@ import dataclasses
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan import datasets, engine
 from hardpan.errors import InputError
-from hardpan.flows.config import CLASS_WEIGHTS, FlowConfig
+from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
 from hardpan.flows.files import save
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
@@ -71,6 +71,7 @@ def sweep(
     *,
     class_weights: Sequence[float] = CLASS_WEIGHTS,
     preset: str = "small",
+    trial: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Flow:
@@ -83,6 +84,7 @@ def sweep(
         config: settings of the last fit.
         class_weights: the values of λ to try.
         preset: sizes of the flows that are tried.
+        trial: other settings of the trials, by name.
         out: as in :func:`fit`; the trials lie under ``trials/``.
         progress: called with a line and the fraction done.
     """
@@ -92,11 +94,8 @@ def sweep(
     shares = len(class_weights) + 1
     trials: list[dict[str, float]] = []
     for number, weight in enumerate(class_weights):
-        tried = dataclasses.replace(
-            config, preset=preset, class_weight=float(weight),
-            steps=None, levels=None, width=None, transforms=None, hidden=None,
-            epochs=None, batch_size=None, learning_rate=None,
-        )  # fmt: skip
+        sizes = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
+        tried = dataclasses.replace(config, preset=preset, class_weight=float(weight), **sizes)
         place = None if out is None else Path(out) / "trials" / f"{weight:g}"
         found = fit(dataset, tried, out=place, progress=_part(progress, number, shares, f"λ = {weight:g}: "))
         trials.append({"class_weight": float(weight), "validation_nll": found.record.fitted["validation_nll"]})

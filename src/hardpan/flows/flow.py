@@ -267,7 +267,9 @@ class Flow:
             yield self.network.latents(self._tensor(ready))
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(self.network.base.means.device)
+        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(
+            self.network.base.log_priors.device
+        )
 
     def _labels(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         labels = np.asarray(y)

@@ -8,7 +8,11 @@ import torch
 import triton
 import triton.language as tl
 
-from hardpan.flows.steps import SCALE_BOUND
+from hardpan.flows.steps import LEAST_SCALE, SCALE_START
+
+# Blocks of the masked product where much, or little, is summed; chosen on an H200.
+DEEP = (128, 128, 64, 4, 3)
+SHALLOW = (128, 256, 32, 8, 4)
 
 
 @triton.jit
@@ -75,14 +79,15 @@ def fold_add(taps, out, channels, width, places, sign):
 
 
 @triton.jit
-def _tanh(x):
+def _sigmoid(x):
     # exp of a negative number only: nothing overflows
-    small = tl.exp(-2.0 * tl.abs(x))
-    return tl.where(x < 0, -1.0, 1.0) * (1.0 - small) / (1.0 + small)
+    small = tl.exp(-tl.abs(x))
+    return tl.where(x < 0, small, 1.0) / (1.0 + small)
 
 
 @triton.jit
-def _couple(taps, bias, y, z, raw, log_det, columns, BOUND: tl.constexpr, WIDTH: tl.constexpr,
+def _couple(taps, bias, y, z, raw, log_det, columns, START: tl.constexpr,
+    LEAST: tl.constexpr, WIDTH: tl.constexpr,
             PLACES: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     # one program an image
     image = tl.program_id(0).to(tl.int64)
@@ -102,13 +107,13 @@ def _couple(taps, bias, y, z, raw, log_det, columns, BOUND: tl.constexpr, WIDTH:
         shift += tl.load(said + HALF, mask=inside, other=0.0)
     tl.store(raw + row * 2 * HALF + channel, scale, mask=active)
     tl.store(raw + row * 2 * HALF + HALF + channel, shift, mask=active)
-    bounded = BOUND * _tanh(scale / BOUND)
+    scale = LEAST + (1.0 - LEAST) * _sigmoid(scale + START)
     here = row * 2 * HALF + channel
     kept = tl.load(y + here, mask=active, other=0.0)
     moved = tl.load(y + here + HALF, mask=active, other=0.0)
     tl.store(z + here, kept, mask=active)
-    tl.store(z + here + HALF, moved * tl.exp(bounded) + shift, mask=active)
-    total = tl.sum(tl.where(active, bounded, 0.0), 0)
+    tl.store(z + here + HALF, moved * scale + shift, mask=active)
+    total = tl.sum(tl.where(active, tl.log(scale), 0.0), 0)
     tl.store(log_det + image, tl.load(log_det + image) + total)
 
 
@@ -118,26 +123,27 @@ def couple(taps, bias, y, log_det, width, places):
     block = triton.next_power_of_2(places * half)
     _couple[(y.shape[0] // places,)](
         taps, bias, y, z, raw, log_det, taps.shape[1],
-        BOUND=SCALE_BOUND, WIDTH=width, PLACES=places, HALF=half, BLOCK=block, num_warps=min(8, max(1, block // 256)),
+        START=SCALE_START, LEAST=LEAST_SCALE, WIDTH=width, PLACES=places, HALF=half, BLOCK=block, num_warps=min(8, max(1, block // 256)),
     )  # fmt: skip
     return z, raw
 
 
 @triton.jit
-def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total, BOUND: tl.constexpr, PLACES: tl.constexpr,
+def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total, START: tl.constexpr,
+    LEAST: tl.constexpr, PLACES: tl.constexpr,
                  HALF: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     active = at < total
     row, channel = at // HALF, at % HALF
     here = row * 2 * HALF + channel
-    bent = _tanh(tl.load(raw + here, mask=active, other=0.0) / BOUND)
-    scale = tl.exp(BOUND * bent)
+    bent = _sigmoid(tl.load(raw + here, mask=active, other=0.0) + START)
+    scale = LEAST + (1.0 - LEAST) * bent
     g_moved = tl.load(gz + here + HALF, mask=active, other=0.0)
     moved = tl.load(y + here + HALF, mask=active, other=0.0)
-    g_bounded = g_moved * moved * scale + tl.load(g_log_det + row // PLACES, mask=active, other=0.0)
+    g_scale = g_moved * moved + tl.load(g_log_det + row // PLACES, mask=active, other=0.0) / scale
     tl.store(gy + here, tl.load(gz + here, mask=active, other=0.0), mask=active)
     tl.store(gy + here + HALF, g_moved * scale, mask=active)
-    tl.store(g_raw + here, g_bounded * (1.0 - bent * bent), mask=active)
+    tl.store(g_raw + here, g_scale * (1.0 - LEAST) * bent * (1.0 - bent), mask=active)
     tl.store(g_raw + here + HALF, g_moved, mask=active)
 
 
@@ -146,30 +152,58 @@ def couple_back(gz, g_log_det, raw, y, places):
     gy, g_raw, half = torch.empty_like(y), torch.empty_like(y), y.shape[1] // 2
     total = y.shape[0] * half
     _couple_back[(triton.cdiv(total, 512),)](
-        gz, g_log_det, raw, y, gy, g_raw, total, BOUND=SCALE_BOUND, PLACES=places, HALF=half, BLOCK=512
+        gz,
+        g_log_det,
+        raw,
+        y,
+        gy,
+        g_raw,
+        total,
+        START=SCALE_START,
+        LEAST=LEAST_SCALE,
+        PLACES=places,
+        HALF=half,
+        BLOCK=512,
     )
     return gy, g_raw
 
 
 @triton.jit
-def _masked_product(a, w, hidden, out, sums, rows, inner, outer, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                    BLOCK_K: tl.constexpr):  # fmt: skip
-    # out = (a @ wᵀ) where hidden > 0, and the column sums of each block of rows; w is (outer, inner)
+def _masked_product(
+    a,
+    w,
+    hidden,
+    out,
+    sums,
+    rows,
+    inner,
+    outer,
+    WHOLE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    # out = (a @ wᵀ) where hidden > 0, and the column sums of each block of rows; w is (outer, inner).
+    # WHOLE: all sizes are multiples of their blocks, so that nothing in the loop needs a mask.
     across = tl.cdiv(outer, BLOCK_N)
     block = tl.program_id(0) // across
     m = block.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     n = (tl.program_id(0) % across) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = tl.arange(0, BLOCK_K)
+    left_at = a + m[:, None] * inner + k[None, :]
+    right_at = w + n[None, :] * inner + k[:, None]
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, inner, BLOCK_K):
-        at = start + k
-        left = tl.load(
-            a + m[:, None] * inner + at[None, :], mask=(m < rows)[:, None] & (at < inner)[None, :], other=0.0
-        )
-        right = tl.load(
-            w + n[None, :] * inner + at[:, None], mask=(n < outer)[None, :] & (at < inner)[:, None], other=0.0
-        )
+        if WHOLE:
+            left = tl.load(left_at)
+            right = tl.load(right_at)
+        else:
+            in_k = start + k < inner
+            left = tl.load(left_at, mask=(m < rows)[:, None] & in_k[None, :], other=0.0)
+            right = tl.load(right_at, mask=(n < outer)[None, :] & in_k[:, None], other=0.0)
         total = tl.dot(left, right, total)
+        left_at += BLOCK_K
+        right_at += BLOCK_K
     inside = (m < rows)[:, None] & (n < outer)[None, :]
     place = m[:, None] * outer + n[None, :]
     alive = tl.load(hidden + place, mask=inside, other=0.0) > 0
@@ -178,19 +212,24 @@ def _masked_product(a, w, hidden, out, sums, rows, inner, outer, BLOCK_M: tl.con
     tl.store(sums + block * outer + n, tl.sum(total, 0), mask=n < outer)
 
 
-def masked_product(a, w, hidden):
-    """(a @ wᵀ)·[hidden > 0] for a (M, inner), w (outer, inner), hidden (M, outer); and its column sums (outer,)."""
+def masked_product(a, w, hidden, config=None):
+    """(a @ wᵀ)·[hidden > 0] for a (M, inner), w (outer, inner), hidden (M, outer); and its column sums (outer,).
+
+    ``config`` is (rows, columns and depth of a block, warps, stages).
+    """
     if a.dtype == torch.float32:  # Triton would round the factors to tf32
         out = (a @ w.T) * (hidden > 0)
         return out, out.sum(0)
     rows, inner = a.shape
     outer = w.shape[0]
     out = torch.empty_like(hidden)
-    block_m, block_n = 128, min(128, triton.next_power_of_2(max(outer, 16)))
+    block_m, block_n, block_k, warps, stages = config or (DEEP if inner >= 128 else SHALLOW)
+    block_n = min(block_n, triton.next_power_of_2(max(outer, 16)))
     blocks = triton.cdiv(rows, block_m)
     sums = torch.empty(blocks, outer, dtype=torch.float32, device=a.device)
+    whole = rows % block_m == 0 and outer % block_n == 0 and inner % block_k == 0
     _masked_product[(blocks * triton.cdiv(outer, block_n),)](
         a, w, hidden, out, sums, rows, inner, outer,
-        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=64, num_warps=8, num_stages=3,
+        WHOLE=whole, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out, sums.sum(0)

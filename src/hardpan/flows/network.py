@@ -32,7 +32,8 @@ class FlowNetwork(nn.Module):
     def __init__(self, scaling: Scaling, transform: Transform, base: ClassBase) -> None:
         super().__init__()
         self.scaling, self.transform, self.base = scaling, transform, base
-        self.head = nn.Linear(transform.n_features, base.n_classes)
+        # Without its usual random start, which would draw from the caller's generator.
+        self.head = nn.utils.skip_init(nn.Linear, transform.n_features, base.n_classes)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -111,15 +112,15 @@ def describe_scaling(scaling: Scaling) -> dict[str, Any]:
     if isinstance(scaling, ImageScaling):
         return {
             "data": "image",
-            "shape": list(scaling.data_shape),
-            "padded": list(scaling.net_shape[:2]),
+            "shape": tuple(scaling.data_shape),
+            "padded": tuple(scaling.net_shape[:2]),
             "levels": scaling.levels,
             "depth": scaling.depth,
         }
-    constant = torch.nonzero(scaling.spread <= 0)[:, 0].tolist()
+    constant = tuple(torch.nonzero(scaling.spread <= 0)[:, 0].tolist())
     return {
         "data": "vector",
-        "shape": list(scaling.data_shape),
+        "shape": tuple(scaling.data_shape),
         "constant": constant,
         "integers": scaling.integers,
     }

@@ -15,7 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-SCALE_BOUND = 2.0  # log scales of a coupling lie in (-2, 2): no step can blow up, in either direction
+# A coupling's scale is LEAST + (1 − LEAST)·sigmoid(raw + 2). It is below 1 towards the latents, so that data unlike
+# any in training cannot blow up step after step, and it is bounded from below, so that samples cannot either.
+LEAST_SCALE = 0.05
+SCALE_START = 2.0
 GAIN = 3.0  # Kingma and Dhariwal's factor of the output scale of a coupling network
 TAPS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
 
@@ -29,7 +32,7 @@ class Stack:
         offset: (K, ch).
         w1, b1: (K, 9·cin, C) and (K, C), with cin = ch / 2.
         w2, b2: (K, C, C) and (K, C).
-        w3, b3: (K, C, 9·cout) and (K, cout), with cout = ch: log scales first, then shifts.
+        w3, b3: (K, C, 9·cout) and (K, cout), with cout = ch: scales first, then shifts.
     """
 
     mix: Tensor
@@ -71,24 +74,32 @@ def fold(taps: Tensor) -> Tensor:
     return total
 
 
+def scale_of(raw: Tensor) -> Tensor:
+    """The scale of a coupling from what its network says."""
+    return LEAST_SCALE + (1 - LEAST_SCALE) * torch.sigmoid(raw + SCALE_START)
+
+
 def coupling_network(z: Tensor, stack: Stack, k: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Bounded log scales and shifts (B, H, W, c) that the first half of the channels gives for the second."""
+    """Scales and shifts (B, H, W, c) that the first half of the channels gives for the second."""
     hidden = torch.relu(patches(z).to(dtype) @ stack.w1[k].to(dtype) + stack.b1[k].to(dtype))
     hidden = torch.relu(hidden @ stack.w2[k].to(dtype) + stack.b2[k].to(dtype))
-    raw = fold((hidden @ stack.w3[k].to(dtype)).float()) + stack.b3[k]
-    log_scale, shift = raw.chunk(2, 3)
-    return SCALE_BOUND * torch.tanh(log_scale / SCALE_BOUND), shift
+    raw = fold((hidden @ stack.w3[k].to(dtype)).to(z.dtype)) + stack.b3[k]
+    scale, shift = raw.chunk(2, 3)
+    return scale_of(scale), shift
 
 
-def run_plain(x: Tensor, stack: Stack, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    """Carry (B, H, W, ch) through the steps of a stack: output, and log |det| of the couplings (B,)."""
+def run_plain(x: Tensor, stack: Stack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    """Carry (B, H, W, ch) through the steps of a stack: output, and log |det| of the couplings (B,).
+
+    ``dtype`` is the precision of the coupling networks; by default that of x.
+    """
     log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     for k in range(len(stack.mix)):
         x = x @ stack.mix[k].T + stack.offset[k]
         kept, moved = x.chunk(2, 3)
-        log_scale, shift = coupling_network(kept, stack, k, dtype)
-        x = torch.cat([kept, moved * torch.exp(log_scale) + shift], 3)
-        log_det = log_det + log_scale.sum((1, 2, 3))
+        scale, shift = coupling_network(kept, stack, k, dtype or x.dtype)
+        x = torch.cat([kept, moved * scale + shift], 3)
+        log_det = log_det + torch.log(scale).sum((1, 2, 3))
     return x, log_det
 
 
@@ -150,11 +161,11 @@ class Steps(nn.Module):
     def inverse(self, x: Tensor) -> Tensor:
         """Undo the steps."""
         stack = self.stack()
-        back = torch.linalg.inv(stack.mix.double()).float()
+        back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
         for k in reversed(range(self.steps)):
             kept, moved = x.chunk(2, 3)
-            log_scale, shift = coupling_network(kept, stack, k, x.dtype)
-            x = torch.cat([kept, (moved - shift) * torch.exp(-log_scale)], 3)
+            scale, shift = coupling_network(kept, stack, k, x.dtype)
+            x = torch.cat([kept, (moved - shift) / scale], 3)
             x = (x - stack.offset[k]) @ back[k].T
         return x
 

@@ -1,0 +1,81 @@
+"""The fast steps compute what the plain ones do, forward and backward; on a GPU the kernels as well."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from hardpan.flows.fast import PlainOps, fast_runner
+from hardpan.flows.steps import TAPS, Steps, fold, patches, run_plain, scale_of
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+OPS = [PlainOps] if DEVICE.type == "cpu" else [PlainOps, None]
+
+
+def level(channels: int, steps: int = 2, width: int = 16) -> Steps:
+    generator = torch.Generator().manual_seed(channels)
+    made = Steps(channels, steps, width, generator)
+    with torch.no_grad():
+        for item in made.parameters():
+            item.add_(0.1 * torch.randn(item.shape, generator=generator))
+    return made.to(DEVICE)
+
+
+def outcome(made: Steps, x: torch.Tensor, run) -> dict[str, torch.Tensor]:
+    made.zero_grad()
+    x = x.clone().requires_grad_()
+    z, log_det = run(x, made.stack())
+    weights = torch.linspace(-1, 1, z.numel(), device=z.device).reshape(z.shape)
+    ((z * weights).sum() + (log_det * torch.linspace(1, 2, len(x), device=z.device)).sum()).backward()
+    found = {"z": z.detach(), "log_det": log_det.detach(), "x": x.grad}
+    return found | {name: item.grad for name, item in made.named_parameters() if item.grad is not None}
+
+
+@pytest.mark.parametrize("ops", OPS)
+@pytest.mark.parametrize(("channels", "height", "width"), [(4, 4, 4), (6, 2, 6), (12, 3, 5)])
+def test_fast_steps_are_the_plain_steps(ops, channels, height, width):
+    made = level(channels)
+    x = torch.randn(3, height, width, channels, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    plain = outcome(made, x, run_plain)
+    fast = outcome(made, x, fast_runner(torch.float32, ops))
+    assert plain.keys() == fast.keys()
+    for name, expected in plain.items():
+        torch.testing.assert_close(fast[name], expected, rtol=2e-4, atol=2e-4 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("ops", OPS)
+def test_networks_in_bf16_stay_near_float32(ops):
+    made = level(8, width=64)
+    x = torch.randn(4, 4, 4, 8, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    plain, fast = outcome(made, x, run_plain), outcome(made, x, fast_runner(torch.bfloat16, ops))
+    for name, expected in plain.items():
+        assert float((fast[name] - expected).norm() / expected.norm()) < 0.2, name
+    assert float((fast["log_det"] - plain["log_det"]).abs().max()) < 0.02 * x[0].numel()
+
+
+def test_patches_and_fold_are_the_convolution():
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(2, 5, 4, 3, generator=generator), torch.randn(7, 3, 3, 3, generator=generator)
+    exact = torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), weight, padding=1).permute(0, 2, 3, 1)
+    taps = [weight[:, :, 1 + i, 1 + j] for i, j in TAPS]
+    torch.testing.assert_close(patches(x) @ torch.cat(taps, 1).T, exact)
+    torch.testing.assert_close(fold(x @ torch.cat(taps, 0).T), exact)
+
+
+def test_a_scale_is_bounded_on_both_sides():
+    scale = scale_of(torch.tensor([-1e4, -3.0, 0.0, 3.0, 1e4]))
+    assert float(scale.min()) >= 0.05
+    assert float(scale.max()) <= 1.0
+    assert bool((scale.diff() > 0).all())
+
+
+def test_the_first_batch_sets_the_actnorms():
+    made = level(4, steps=3)
+    x = 5 + 3 * torch.randn(200, 4, 4, 4, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    made.start(x)
+    stack = made.stack()
+    for k in range(3):
+        normed = (x + made.bias[k]) * torch.exp(made.log_scale[k])
+        torch.testing.assert_close(normed.mean((0, 1, 2)), torch.zeros(4, device=DEVICE), atol=1e-3, rtol=0)
+        torch.testing.assert_close(normed.std((0, 1, 2)), torch.ones(4, device=DEVICE), atol=1e-2, rtol=0)
+        x = run_plain(x, stack.part(k, k + 1))[0].detach()

@@ -1,0 +1,171 @@
+"""Fits find planted answers, are exact in resuming, and stop with a sentence when they cannot go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from tests.flows.small import blobs
+
+from hardpan import bayes, datasets, flows
+from hardpan.errors import InputError
+from hardpan.flows import FlowConfig
+from hardpan.records import Dataset
+
+QUICK = FlowConfig(preset="tiny", epochs=3, steps=1, levels=1, width=8, batch_size=128)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    whole = datasets.load("digits")
+    rows = slice(0, 400)
+    assert whole.labels is not None
+    return Dataset("some digits", whole.x[rows], whole.ids[rows], whole.labels[rows], whole.class_names)
+
+
+def test_a_vector_flow_finds_the_bayes_error_of_gaussian_classes():
+    data = blobs(3000, d=4)
+    exact = bayes.gaussian(2.0 * np.eye(3, 4)).value
+    flow = flows.fit(data, FlowConfig(preset="tiny", epochs=12))
+    # −log π_y p_y(x) of the truth: entropy of the labels plus that of four normals
+    truth = np.log(3) + 2 * np.log(2 * np.pi * np.e)
+    assert flow.record.fitted["test_nll"] == pytest.approx(truth, abs=0.25)
+    assert flow.bayes_error().value == pytest.approx(exact, abs=0.06)
+    np.testing.assert_allclose(flow.priors, 1 / 3, atol=0.02)
+
+
+def test_an_image_flow_learns_and_says_how_it_went(digits, tmp_path):
+    lines: list[str] = []
+    flow = flows.fit(digits, QUICK, out=tmp_path / "flow", progress=lambda line, _: lines.append(line))
+    fitted = flow.record.fitted
+    assert fitted["epochs"] == 3
+    assert [floor["epoch"] for floor in flow.record.floors] == [1, 2, 3]
+    nll = [floor["validation_nll"] for floor in flow.record.floors]
+    assert nll[2] < nll[0]
+    assert fitted["validation_nll"] == pytest.approx(min(nll), rel=1e-3)
+    assert fitted["test_nll"] == pytest.approx(flow.nll(*rows_of(digits, "test")).value, rel=0.02)
+    assert fitted["validation_bits_per_dim"] == pytest.approx(flow.bits_per_dimension(fitted["validation_nll"]))
+    assert any("bits per dim" in line and "nll" in line for line in lines)
+    again = flows.load(tmp_path / "flow")
+    np.testing.assert_array_equal(again.log_joint(digits.x[:9]), flow.log_joint(digits.x[:9]))
+    counts = np.bincount(rows_of(digits, "train")[1], minlength=10)
+    np.testing.assert_allclose(flow.priors, counts / counts.sum(), rtol=1e-5)
+
+
+def rows_of(dataset, part):
+    rows = getattr(datasets.split(dataset), part)
+    return dataset.x[rows], dataset.labels[rows]
+
+
+def test_equal_seeds_give_equal_flows_and_others_do_not(digits):
+    one, two = flows.fit(digits, QUICK), flows.fit(digits, QUICK)
+    np.testing.assert_array_equal(one.log_joint(digits.x[:20]), two.log_joint(digits.x[:20]))
+    other = flows.fit(digits, dataclasses.replace(QUICK, seed=1))
+    assert not np.array_equal(other.means, one.means)
+
+
+@pytest.mark.parametrize("data", ["digits", "blobs"])
+def test_a_run_that_was_cut_goes_on_to_the_same_bits(data, digits, tmp_path):
+    given = digits if data == "digits" else blobs(300)
+    whole = flows.fit(given, QUICK, out=tmp_path / "whole")
+
+    class Cut(Exception):
+        pass
+
+    def cut(line: str, fraction: float) -> None:
+        if fraction > 0.6:
+            raise Cut
+
+    with pytest.raises(Cut):
+        flows.fit(given, QUICK, out=tmp_path / "cut", progress=cut)
+    again = flows.fit(given, QUICK, out=tmp_path / "cut")
+    np.testing.assert_array_equal(again.log_joint(given.x[:20]), whole.log_joint(given.x[:20]))
+    assert again.record.floors == whole.record.floors
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
+    wild = dataclasses.replace(QUICK, learning_rate=1e30, clip=1e30, warmup=0.0)
+    with pytest.raises(InputError, match=r"became (nan|inf|-inf) in epoch .*try a smaller learning rate"):
+        flows.fit(digits, wild, out=tmp_path / "wild")
+
+
+def test_early_stop_on_validation(digits):
+    stuck = dataclasses.replace(QUICK, learning_rate=1e-30, epochs=9, patience=2, ema=0.0)
+    assert flows.fit(digits, stuck).record.fitted["epochs"] < 9
+
+
+def test_coupling_networks_in_bf16_fit_nearly_alike(digits):
+    exact = flows.fit(digits, QUICK).record.fitted["validation_nll"]
+    rounded = flows.fit(digits, dataclasses.replace(QUICK, precision="bf16")).record.fitted["validation_nll"]
+    assert rounded == pytest.approx(exact, rel=2e-3)
+
+
+def test_the_sweep_takes_the_weight_with_the_best_validation_nll(digits):
+    flow = flows.sweep(digits, dataclasses.replace(QUICK, epochs=1), class_weights=(0.01, 1e3), preset="tiny", trial={
+        "epochs": 1, "steps": 1, "levels": 1, "width": 8,
+    })  # fmt: skip
+    trials = flow.record.fitted["sweep"]
+    assert [trial["class_weight"] for trial in trials] == [0.01, 1e3]
+    best = min(trials, key=lambda trial: trial["validation_nll"])
+    assert flow.config.class_weight == best["class_weight"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"preset": "huge"}, "preset must be one of tiny, small, paper; got 'huge'"),
+        ({"family": "spline"}, "family spline needs vectors"),
+        ({"epochs": 0}, "epochs must be a whole number of at least 1; got 0"),
+        ({"learning_rate": -1.0}, "learning_rate must be a positive number; got -1.0"),
+        ({"precision": "int8"}, "precision must be float32 or bf16; got 'int8'"),
+        ({"grey_levels": 4}, "x holds values from 0 to 16, not 0 to 3; give grey_levels"),
+        ({"ema": 1.0}, "ema must be at least 0 and below 1"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(digits, change, message):
+    with pytest.raises(InputError, match=message):
+        flows.fit(digits, dataclasses.replace(QUICK, **change))
+
+
+def test_data_that_no_flow_can_take_is_refused(digits):
+    assert digits.labels is not None
+    nameless = dataclasses.replace(digits, labels=None)
+    with pytest.raises(InputError, match="has no labels"):
+        flows.fit(nameless, QUICK)
+    missing = dataclasses.replace(digits, class_names=(*digits.class_names, "ten"))
+    with pytest.raises(InputError, match="class 'ten' has no training row"):
+        flows.fit(missing, QUICK)
+    with pytest.raises(InputError, match="family glow needs images"):
+        flows.fit(blobs(60), dataclasses.replace(QUICK, family="glow"))
+    with pytest.raises(InputError, match="NaN or infinite"):
+        flows.fit(dataclasses.replace(blobs(60), x=np.full((60, 4), np.nan)), QUICK)
+
+
+def test_damaged_flows_are_refused(digits, tmp_path):
+    place = flows.fit(digits, dataclasses.replace(QUICK, epochs=1)).save(tmp_path / "flow")
+    with pytest.raises(InputError, match="is no folder with flow.json"):
+        flows.load(tmp_path / "nothing")
+    weights = place / "weights.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match="does not match flow.json"):
+        flows.load(place)
+    weights.write_bytes(content)
+    card = json.loads((place / "flow.json").read_text())
+    card["config"]["width"] = 9
+    (place / "flow.json").write_text(json.dumps(card))
+    with pytest.raises(InputError, match="do not fit each other"):
+        flows.load(place)
+    (place / "flow.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        flows.load(place)
+
+
+def test_nothing_random_of_the_caller_is_touched(digits):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    flows.fit(digits, dataclasses.replace(QUICK, epochs=1))
+    assert torch.equal(before, torch.get_rng_state())
