@@ -9,7 +9,7 @@ Rows by drawing (fractions throughout):
   Options: x_title, log, bracket (low, high), smallest (where a logarithmic axis begins at the latest).
 - ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
 - ``bars``: name, value. Options: x_title.
-- ``lines``: see :mod:`hardpan.report.lines`.
+- ``lines``: see :mod:`hardpan.report.lines`; ``slider``: see :mod:`hardpan.report.slider`.
 - ``scatter``, ``slope``, ``deviations``, ``dates``: see :mod:`hardpan.report.testbed_charts`.
 - ``distribution``, ``threshold``, ``error_by_band``, ``joint``, ``confused``, ``dots``: see
   :mod:`hardpan.report.confusion_charts`.
@@ -29,6 +29,7 @@ from hardpan.records import Chart
 from hardpan.report import confusion_charts, numbers, testbed_charts
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
+from hardpan.report.slider import slider
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
@@ -162,6 +163,7 @@ KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
     "curve": curve,
     "bars": bars,
     "lines": lines,
+    "slider": slider,
     **testbed_charts.KINDS,
     **confusion_charts.KINDS,
 }
