@@ -1,0 +1,61 @@
+"""SSIM of many pairs of images at once, beside scikit-image's function called pair by pair."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from bench import harness
+from bench._images import cifar
+
+PEERS = ("scikit-image",)
+CORES = 1
+SCALE = float(os.environ.get("BENCH_SCALE", "1"))
+
+
+def prepare(pairs: int, window: str) -> dict[str, Any]:
+    x, source = cifar(2 * pairs)
+    return {"a": x[:pairs], "b": x[pairs:], "window": window, "source": source}
+
+
+def ours(given: dict[str, Any]) -> dict[str, Any]:
+    from hardpan.replicate import ssim
+
+    values = ssim(given["a"], given["b"], window=given["window"])
+    return {"values": values[:200].tolist(), "source": given["source"]}
+
+
+def scikit_image(given: dict[str, Any]) -> dict[str, Any]:
+    from skimage.metrics import structural_similarity
+
+    gaussian = given["window"] == "gaussian"
+    values = [
+        structural_similarity(p, q, channel_axis=-1, gaussian_weights=gaussian)
+        for p, q in zip(given["a"], given["b"], strict=True)
+    ]
+    return {"values": values[:200], "source": given["source"]}
+
+
+def run() -> dict[str, Any]:
+    rows = []
+    many, few = max(500, round(20_000 * SCALE)), max(200, round(1000 * SCALE))
+    for window in ("uniform", "gaussian"):
+        mine = harness.isolated(prepare, ours, repeats=3, warmup=1, pairs=many, window=window)
+        peer = harness.isolated(prepare, scikit_image, repeats=2, warmup=1, pairs=few, window=window)
+        check = harness.isolated(prepare, ours, repeats=1, pairs=few, window=window)
+        difference = float(np.abs(np.subtract(check.output["values"], peer.output["values"])).max())
+        times = (peer.best / few) / (mine.best / many)
+        base = {
+            "window": window,
+            "µs a pair": 1e6 * mine.best / many,
+            "scikit-image µs a pair": 1e6 * peer.best / few,
+        }
+        rows.append(base | {"times": times} | harness.against(times, at_least=20, unit="×"))
+        rows.append(
+            {"window": f"{window}, largest difference", "difference": difference}
+            | harness.against(difference, at_most=1e-5, unit="")
+        )
+    notes = [f"32×32×3 bytes, {mine.output['source']}; {many:,} pairs in one call beside {few:,} calls; one core"]
+    return harness.table("Structural similarity of pairs", rows, seed=0, notes=notes)
