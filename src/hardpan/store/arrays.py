@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from hardpan.store.rows import one_line
 
 PROBABILITIES = ("probabilities", "probs", "p")
 LOGITS = ("logits",)
+IN_MEMORY = 2**28  # bytes of a compressed array that are unpacked in memory; larger ones on the temporary disk
 COLUMNS = {
     "ids": ("ids", "id"),
     "labels": ("labels", "label", "y", "targets"),
@@ -80,11 +83,11 @@ def columns_of(stored: Any, names: list[str]) -> dict[str, Any]:
 
 
 def mapped_member(path: Path, key: str) -> NDArray[Any] | None:
-    """Map an array of an npz file that is not compressed; None where that cannot be done."""
+    """Map an array of an npz file; None where it is compressed and small enough for memory."""
     with zipfile.ZipFile(path) as archive:
         item = archive.getinfo(f"{key}.npy")
         if item.compress_type != zipfile.ZIP_STORED:
-            return None
+            return _unpacked(archive, item) if item.file_size > IN_MEMORY else None
         with archive.open(item) as stream:
             version = np.lib.format.read_magic(stream)
             reader = {(1, 0): np.lib.format.read_array_header_1_0}.get(version, np.lib.format.read_array_header_2_0)
@@ -100,3 +103,12 @@ def mapped_member(path: Path, key: str) -> NDArray[Any] | None:
         return None
     order: Any = "F" if fortran else "C"
     return np.memmap(path, dtype=dtype, mode="r", offset=start, shape=shape, order=order)
+
+
+def _unpacked(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> NDArray[Any]:
+    """Unpack an array to the temporary disk and map it; the file is gone when the array is."""
+    with tempfile.NamedTemporaryFile(prefix="hardpan-", suffix=".npy") as file:
+        with archive.open(item) as stream:
+            shutil.copyfileobj(stream, file, 2**20)
+        file.flush()
+        return np.lib.format.open_memmap(file.name, mode="r")
