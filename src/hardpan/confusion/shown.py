@@ -78,8 +78,8 @@ def part_rows(scores: Scores, part: str) -> NDArray[np.int64]:
     """Row numbers of one part of the split, or of "all"."""
     if part == "all":
         return np.arange(len(scores))
-    chosen = scores.part(part)  # refuses a part that is not there
-    return np.flatnonzero(np.isin(scores.ids, chosen.ids))
+    scores.part(part)  # refuses a part that is not there
+    return np.flatnonzero(np.asarray(scores.split) == part)
 
 
 def band_sentences(found: Bands) -> tuple[str, ...]:

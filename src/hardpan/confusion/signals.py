@@ -16,6 +16,7 @@ from hardpan.confusion.sources import Epochs, Part, Progress, read
 from hardpan.errors import InputError
 from hardpan.records import record
 
+_COPIES = 12  # of half precision: a few arrays of single precision as large as what was read
 _SMALLEST = 2.0**-24  # half precision holds nothing smaller, so a logarithm of less would only be of rounding
 
 DIFFICULTIES = {
@@ -129,7 +130,9 @@ def signals(
     """
     source = read(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
     piece = functools.partial(_signalled, labels=source.labels, compiled=compiled)
-    found = source.map(piece, block=block, backend=backend, workers=workers, address=address, progress=progress)
+    found = source.map(
+        piece, block=block, backend=backend, workers=workers, address=address, progress=progress, copies=_COPIES
+    )
     columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
     difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
     known = source.labels is not None

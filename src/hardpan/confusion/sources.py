@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 ROWS = 4096  # rows of an array that one piece takes
 PIECE_BYTES = 96 * 2**20  # what a piece may read at once: a few shards of a store
 ALL_BYTES = 512 * 2**20  # what all pieces that run at once may read
-_COPIES = 3  # a piece holds what it read, and for a moment what it was read from and made of
+_FEWEST_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +127,21 @@ class Source:
         workers: int | None = None,
         address: str = "",
         progress: Progress | None = None,
+        copies: int = 3,
     ) -> list[_Result]:
-        """Run a function over parts of the rows, in order, with a bounded amount of memory."""
+        """Run a function over parts of the rows, in order, with a bounded amount of memory.
+
+        ``copies`` says how many times what a part reads is in memory at once while the function works on it.
+        """
+        cores = workers or os.cpu_count() or 1
+        width = copies * self.n_classes * self.dtype.itemsize * len(self.seeds)
         rows = self.rows if block is None else block
+        if block is None and self.array is not None:  # rows of an array may be cut anywhere, those of a store not
+            rows = max(_FEWEST_ROWS, min(rows, ALL_BYTES // (width * cores)))
         if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
             raise InputError(f"block must be a whole number of at least 1; got {block!r}")
-        at_once = _COPIES * rows * self.n_classes * self.dtype.itemsize * len(self.seeds)
         if backend == "threads" and self.array is None:
-            fit = max(1, ALL_BYTES // at_once)
-            workers = min(workers or os.cpu_count() or 1, fit)
+            workers = min(cores, max(1, ALL_BYTES // (width * int(rows))))
         return parallel.map_pieces(
             function,
             list(self.parts(int(rows))),
