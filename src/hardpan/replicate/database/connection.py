@@ -23,6 +23,7 @@ class Database:
         self.url = url
         self._engine = _engine(url)
         self._writer = self._engine.execution_options(write=True)
+        self._light_writer = self._engine.execution_options(write=True, light=True)
         self.dialect = self._engine.dialect.name
 
     @contextmanager
@@ -32,9 +33,13 @@ class Database:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that changes: all of it is kept, or nothing."""
-        with self._writer.begin() as connection:
+    def write(self, *, light: bool = False) -> Iterator[Connection]:
+        """A transaction that changes: all of it is kept, or nothing.
+
+        A ``light`` one does not wait for the disk on SQLite: a power failure may undo it (never a killed process),
+        which suits leases: who held one takes the next.
+        """
+        with (self._light_writer if light else self._writer).begin() as connection:
             yield connection
 
     def migrate(self) -> None:
@@ -98,4 +103,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     # A reader that becomes a writer half way can fail when another wrote in between; a writer says so at once.
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("write") else "BEGIN")
+    options = connection.get_execution_options()
+    if options.get("write"):
+        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if options.get('light') else 'FULL'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("write") else "BEGIN")

@@ -8,11 +8,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, select
 
 from hardpan.errors import InputError
+from hardpan.replicate.database import lease_queries as queries
 from hardpan.replicate.database.connection import log
-from hardpan.replicate.database.models import Assignment, Image, Task, TaskImage, Vote, Worker
+from hardpan.replicate.database.models import Assignment, Image
 from hardpan.replicate.project import Project
 
 MOST_HELD = 3
@@ -65,13 +66,9 @@ def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()
         The lease, or None where nothing is left for this worker.
     """
     now = project.clock()
-    with project.database.write() as connection:
+    with project.database.write(light=True) as connection:
         _check_worker(connection, worker_id)
-        held = connection.execute(
-            select(Assignment.__table__)
-            .where(Assignment.worker_id == worker_id, Assignment.state == "leased", Assignment.expires_at > now)
-            .order_by(Assignment.leased_at)
-        ).all()
+        held = connection.execute(queries.HELD, {"worker": worker_id, "now": now}).all()
         for row in held:
             if row.token not in besides:
                 return _lease(connection, row)
@@ -84,13 +81,13 @@ def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()
 def renew_lease(project: Project, worker_id: str, token: str) -> Lease:
     """Begin the lease's time anew, also after it expired while its task is still wanted."""
     now = project.clock()
-    with project.database.write() as connection:
+    with project.database.write(light=True) as connection:
         row = _own(connection, worker_id, token)
         if row.state == "submitted":
             raise LeaseLost("this task has been submitted already; take the next one")
         _check_still_wanted(connection, row, now)
         expires = now + project.config.lease_seconds
-        connection.execute(update(Assignment).where(Assignment.id == row.id).values(expires_at=expires))
+        connection.execute(queries.EXTEND, {"row": row.id, "expires": expires})
         log(connection, now, worker_id, "renewed", task=row.task_id)
         return _lease(connection, row, expires)
 
@@ -121,8 +118,7 @@ def submit(project: Project, worker_id: str, token: str, selected: Collection[in
         _check_still_wanted(connection, row, now)
         _check_first_look(connection, row)
         _count(connection, row, chosen, now)
-        values = {"state": "submitted", "submitted_at": now, "submission_key": submission_key}
-        connection.execute(update(Assignment).where(Assignment.id == row.id).values(values))
+        connection.execute(queries.SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
         seconds = round(now - row.leased_at, 3)
         log(connection, now, worker_id, "submitted", task=row.task_id, selected=len(chosen), seconds=seconds)
         return Receipt("counted", token, _done(connection, worker_id), now)
@@ -134,7 +130,7 @@ def give_back(project: Project, worker_id: str, token: str) -> None:
     with project.database.write() as connection:
         row = _own(connection, worker_id, token)
         if row.state == "leased":
-            connection.execute(update(Assignment).where(Assignment.id == row.id).values(expires_at=now))
+            connection.execute(queries.EXTEND, {"row": row.id, "expires": now})
             log(connection, now, worker_id, "returned", task=row.task_id)
 
 
@@ -168,74 +164,38 @@ class Standing:
 def standing(project: Project, worker_id: str) -> Standing:
     """Progress for the quiet bar of the page; says nothing of other workers' votes."""
     with project.database.read() as connection:
-        totals = connection.execute(
-            select(func.coalesce(func.sum(Task.submitted), 0), func.coalesce(func.sum(Task.wanted), 0))
-        ).one()
+        totals = connection.execute(queries.TOTALS).one()
         return Standing(_done(connection, worker_id), int(totals[0]), int(totals[1]))
 
 
 def _open_task(connection: Connection, worker_id: str, now: float) -> int | None:
     """The open task nearest to completion that shares no image with what this worker has or had."""
-    leased = (
-        select(Assignment.task_id, func.count().label("held"))
-        .where(Assignment.state == "leased", Assignment.expires_at > now)
-        .group_by(Assignment.task_id)
-        .subquery()
-    )
-    taken = Task.submitted + func.coalesce(leased.c.held, 0)
-    mine = select(Assignment.task_id).where(
-        Assignment.worker_id == worker_id, (Assignment.state == "submitted") | (Assignment.expires_at > now)
-    )
-    rows = connection.scalars(
-        select(Task.id)
-        .outerjoin(leased, leased.c.task_id == Task.id)
-        .where(taken < Task.wanted, Task.id.not_in(mine))
-        .order_by(taken.desc(), Task.id)
-    ).all()
-    seen = select(TaskImage.image_id).where(TaskImage.task_id.in_(mine))
-    voted = select(Vote.image_id).where(Vote.worker_id == worker_id)
+    who = {"worker": worker_id, "now": now}
+    rows = connection.scalars(queries.OPEN_TASKS, who).all()
     for start in range(0, len(rows), _LOOK_AT_ONCE):
         piece = rows[start : start + _LOOK_AT_ONCE]
-        blocked = set(
-            connection.scalars(
-                select(TaskImage.task_id)
-                .where(TaskImage.task_id.in_(piece))
-                .where(TaskImage.image_id.in_(seen) | TaskImage.image_id.in_(voted))
-                .distinct()
-            )
-        )
+        blocked = set(connection.scalars(queries.BLOCKED, who | {"tasks": piece}))
         for task in piece:
             if task not in blocked and _still_open(connection, task, now):
-                return task
+                return int(task)
     return None
 
 
 def _still_open(connection: Connection, task: int, now: float) -> bool:
     """Look again with the task's row locked: on PostgreSQL two workers may have found the same last slot."""
-    row = connection.execute(select(Task.wanted, Task.submitted).where(Task.id == task).with_for_update()).one()
-    held = connection.scalar(
-        select(func.count()).where(
-            Assignment.task_id == task, Assignment.state == "leased", Assignment.expires_at > now
-        )
-    )
+    row = connection.execute(queries.TASK_LOCKED, {"task": task}).one()
+    held = connection.scalar(queries.HELD_OF_TASK, {"task": task, "now": now})
     return bool(row.submitted + (held or 0) < row.wanted)
 
 
 def _take(connection: Connection, project: Project, worker_id: str, task: int, now: float) -> Lease:
     expires = now + project.config.lease_seconds
-    again = connection.execute(
-        select(Assignment.__table__).where(Assignment.task_id == task, Assignment.worker_id == worker_id)
-    ).first()
+    again = connection.execute(queries.OWN_EARLIER, {"task": task, "worker": worker_id}).first()
     if again is not None:  # the worker's own expired lease: the old page, if still open, goes on working
-        connection.execute(
-            update(Assignment).where(Assignment.id == again.id).values(leased_at=now, expires_at=expires)
-        )
+        connection.execute(queries.LEASE_AGAIN, {"row": again.id, "leased": now, "expires": expires})
         log(connection, now, worker_id, "leased-again", task=task)
         return _lease(connection, again, expires)
-    images = connection.scalars(
-        select(TaskImage.image_id).where(TaskImage.task_id == task).order_by(TaskImage.image_id)
-    ).all()
-    shown = list(images)
+    shown = list(connection.scalars(queries.TASK_IMAGES, {"task": task}))
     random.Random(f"{project.config.seed}:{task}:{worker_id}").shuffle(shown)
     row = {
         "token": secrets.token_urlsafe(18),
@@ -246,18 +206,14 @@ def _take(connection: Connection, project: Project, worker_id: str, task: int, n
         "expires_at": expires,
         "shown": shown,
     }
-    connection.execute(insert(Assignment), row)
+    connection.execute(queries.NEW_LEASE, row)
     log(connection, now, worker_id, "leased", task=task)
-    class_index = connection.scalar(select(Task.class_index).where(Task.id == task))
+    class_index = connection.scalar(queries.CLASS_OF_TASK, {"task": task})
     return Lease(str(row["token"]), int(class_index or 0), len(shown), expires)
 
 
 def _own(connection: Connection, worker_id: str, token: str) -> Any:
-    row = connection.execute(
-        select(Assignment.__table__)
-        .where(Assignment.token == token, Assignment.worker_id == worker_id)
-        .with_for_update()
-    ).first()
+    row = connection.execute(queries.OWN_LOCKED, {"token": token, "worker": worker_id}).first()
     if row is None:
         raise LeaseLost("this task is not yours, or is no longer there; take the next one")
     return row
@@ -271,15 +227,13 @@ def _check_still_wanted(connection: Connection, row: Any, now: float) -> None:
 
 def _check_first_look(connection: Connection, row: Any) -> None:
     """A late submission may have put an image of this task before the same worker elsewhere."""
-    if connection.scalar(
-        select(Vote.id).where(Vote.worker_id == row.worker_id, Vote.image_id.in_(row.shown)).limit(1)
-    ):
+    if connection.scalar(queries.ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.shown}):
         raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
 
 
 def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> None:
-    class_index = connection.scalar(select(Task.class_index).where(Task.id == row.task_id))
-    pairs = connection.execute(select(TaskImage.image_id, TaskImage.role).where(TaskImage.task_id == row.task_id))
+    class_index = connection.scalar(queries.CLASS_OF_TASK, {"task": row.task_id})
+    pairs = connection.execute(queries.TASK_IMAGES, {"task": row.task_id})
     roles: dict[str, str] = {pair.image_id: pair.role for pair in pairs}
     votes = [
         {
@@ -293,8 +247,8 @@ def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> No
         }
         for place, image in enumerate(row.shown)
     ]
-    connection.execute(insert(Vote), votes)
-    connection.execute(update(Task).where(Task.id == row.task_id).values(submitted=Task.submitted + 1))
+    connection.execute(queries.NEW_VOTES, votes)
+    connection.execute(queries.ONE_MORE, {"task": row.task_id})
 
 
 def _checked_places(selected: Collection[int], places: int) -> set[int]:
@@ -308,21 +262,16 @@ def _checked_places(selected: Collection[int], places: int) -> set[int]:
 
 
 def _done(connection: Connection, worker_id: str) -> int:
-    return int(
-        connection.scalar(
-            select(func.count()).where(Assignment.worker_id == worker_id, Assignment.state == "submitted")
-        )
-        or 0
-    )
+    return int(connection.scalar(queries.DONE, {"worker": worker_id}) or 0)
 
 
 def _lease(connection: Connection, row: Any, expires: float | None = None) -> Lease:
-    class_index = connection.scalar(select(Task.class_index).where(Task.id == row.task_id))
+    class_index = connection.scalar(queries.CLASS_OF_TASK, {"task": row.task_id})
     return Lease(row.token, int(class_index or 0), len(row.shown), row.expires_at if expires is None else expires)
 
 
 def _check_worker(connection: Connection, worker_id: str) -> None:
-    role = connection.scalar(select(Worker.role).where(Worker.id == worker_id))
+    role = connection.scalar(queries.WORKER_ROLE, {"worker": worker_id})
     if role is None:
         raise InputError("this worker is not known; enter by an invitation link")
     if role != "annotator":
