@@ -19,17 +19,15 @@ def rows(text):
 
 
 def test_frequencies_and_controls_are_those_that_were_planted(town):
-    always = lambda image, target: float(kinds[image] == target)  # noqa: E731
-
-    kinds = {
-        row.id: row.class_index for kind in ("candidate", "original") for row in stored_images(town.project, kind)
-    }
-    simulate.annotate(town.project, [simulate.Annotator(1.0)] * 3, always)
+    kinds = {row.id: row.class_index for kind in KINDS for row in stored_images(town.project, kind)}
+    perfect = [simulate.Annotator(1.0)] * 3
+    simulate.annotate(town.project, perfect, lambda image, target: float(kinds[image] == target))
     found = figures.count(town.project)
     candidates, originals = found.histograms[None]
     assert candidates.counts == (0,) * 9 + (candidates.images,)
     assert originals.mean == 1.0
-    assert all(row.controls == row.controls_right > 0 for row in found.workers)
+    assert all(row.controls == row.right > 0 and not row.quality.flagged for row in found.workers)
+    assert found.alpha is None  # all candidates selected by all: there is nothing to agree on
     assert found.done == len({(vote.task_id, vote.worker_id) for vote in replicate.all_votes(town.project)})
     owner = town.owner()
     table = rows(owner.get("/owner/export/frequencies.csv").text)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from starlette.types import ASGIApp
 
@@ -58,7 +62,22 @@ def run(app: ASGIApp, listener: socket.socket) -> None:
         lifespan="on",
         backlog=1024,
     )
-    uvicorn.Server(settings).run(sockets=[listener])
+    with _stopping_is_no_failure():
+        uvicorn.Server(settings).run(sockets=[listener])
+
+
+@contextmanager
+def _stopping_is_no_failure() -> Iterator[None]:
+    """uvicorn raises the signal that stopped it once more at its end; here that is how a server ends well."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def address(listener: socket.socket, host: str) -> str:

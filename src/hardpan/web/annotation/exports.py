@@ -11,6 +11,7 @@ from typing import Any
 
 from hardpan import replicate
 from hardpan.replicate import Project
+from hardpan.replicate.quality import annotation_quality
 from hardpan.web.annotation import figures
 
 EXPORTS = {
@@ -58,22 +59,22 @@ def _votes(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
 
 def _frequencies(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
     names = [item.name for item in project.classes]
-    counted = figures.count_images(replicate.all_votes(project))
-    header = ("image_id", "class", "role", "selected", "votes", "frequency")
+    numbers = ("selected", "votes", "value", "low", "high", "selected_unflagged", "votes_unflagged", "probability")
+    header = ("image_id", "class", "role", *("frequency" if name == "value" else name for name in numbers))
     return header, (
-        (image, names[target], item.role, item.selected, item.votes, item.frequency)
-        for (image, target), item in counted.items()
+        (f.image_id, names[f.class_index], f.role, *(getattr(f, name) for name in numbers))
+        for f in annotation_quality(project).frequencies
     )
 
 
 def _workers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-    seen = {row.worker: row for row in figures.count(project).workers}
-    header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", "completion_code")
+    seen = {row.quality.worker_id: row for row in figures.count(project).workers}
+    header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", "flagged", "completion_code")
     rows = []
     for person in replicate.workers(project):
         row = seen.get(person.id)
         code = replicate.completion_code(project, person.id) if person.role == "annotator" else ""
-        counts = (row.tasks, row.controls_right, row.controls) if row else (0, 0, 0)
+        counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
         rows.append((person.id, person.role, person.external_id, *counts, code))
     return header, rows
 

@@ -1,44 +1,40 @@
-"""The figures of the owner's page, counted from what the project holds."""
+"""The figures of the owner's page, from what the project holds."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hardpan import replicate
 from hardpan.errors import InputError
-from hardpan.replicate import ClassCoverage, Project, StoredVote
+from hardpan.records import Estimate
+from hardpan.replicate import ClassCoverage, Project
+from hardpan.replicate.quality import Frequency, Quality, WorkerQuality, annotation_quality
 from hardpan.testbed.humans import Humans, human_table
 
 BINS = 10
 
 
-@dataclass(slots=True)
-class ImageCount:
-    """Votes on one image for one class."""
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One annotator: the number that a crowd platform gave, how they do on the controls, tasks, seconds a task."""
 
-    role: str
-    selected: int = 0
-    votes: int = 0
+    name: str
+    quality: WorkerQuality
+    tasks: int
+    seconds: float | None
 
     @property
-    def frequency(self) -> float:
-        """Selected, of all votes."""
-        return self.selected / self.votes
+    def controls(self) -> int:
+        """Hidden controls seen."""
+        return self.quality.positives + self.quality.negatives
 
-
-@dataclass(slots=True)
-class WorkerRow:
-    """One annotator: tasks, hidden controls answered rightly, seconds a task."""
-
-    worker: str
-    name: str
-    tasks: int = 0
-    controls: int = 0
-    controls_right: int = 0
-    seconds: float | None = None
-    flagged: bool = False
+    @property
+    def right(self) -> int:
+        """Hidden controls answered as they should be."""
+        return self.quality.hits + self.quality.negatives - self.quality.false_alarms
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything that the dashboard shows."""
+    """Everything that the dashboard shows; histograms by class number, None for all classes."""
 
     coverage: list[ClassCoverage]
     done: int
@@ -61,57 +57,40 @@ class Figures:
     votes: int
     median_seconds: float | None
     workers: list[WorkerRow]
-    histograms: dict[int | None, tuple[Histogram, Histogram]]
+    flagged: int
+    alpha: Estimate | None
+    alpha_unflagged: Estimate | None
+    histograms: Mapping[int | None, tuple[Histogram, Histogram]]
     people: int
     humans: Humans | None
 
 
 def count(project: Project) -> Figures:
     """Count everything anew."""
-    votes = replicate.all_votes(project)
+    quality = annotation_quality(project)
     coverage = replicate.coverage(project)
-    times = replicate.task_times(project)
-    images = count_images(votes)
     persons = replicate.workers(project)
-    names = {person.id: person.external_id for person in persons}
-    rows = _workers(votes, {name: names.get(name, "") for name in {vote.worker_id for vote in votes}})
     seconds: dict[str, list[float]] = {}
-    for item in times:
+    for item in replicate.task_times(project):
         seconds.setdefault(item.worker_id, []).append(item.seconds)
-    for row in rows:
-        if row.worker in seconds:
-            row.tasks, row.seconds = len(seconds[row.worker]), statistics.median(seconds[row.worker])
-    classes: list[int | None] = [None, *range(len(project.classes))]
+    every = [value for values in seconds.values() for value in values]
     return Figures(
         coverage,
         sum(item.submitted for item in coverage),
         sum(item.wanted for item in coverage),
-        len(votes),
-        statistics.median([item.seconds for item in times]) if times else None,
-        rows,
-        {target: _histograms(images, target) for target in classes},
+        sum(item.votes for item in quality.workers),
+        statistics.median(every) if every else None,
+        _workers(quality, {person.id: person.external_id for person in persons}, seconds),
+        len(quality.flagged),
+        _known(quality.alpha),
+        _known(quality.alpha_unflagged),
+        {target: _histograms(quality.frequencies, target) for target in [None, *range(len(project.classes))]},
         len(persons),
         _humans(project),
     )
 
 
-def count_images(votes: Iterable[StoredVote]) -> dict[tuple[str, int], ImageCount]:
-    """Votes by image and target class.
-
-    Example:
-        >>> votes = [StoredVote("a", 0, f"w{k}", "candidate", k < 3, 0.0, None) for k in range(4)]
-        >>> count_images(votes)["a", 0].frequency
-        0.75
-    """
-    found: dict[tuple[str, int], ImageCount] = {}
-    for vote in votes:
-        item = found.setdefault((vote.image_id, vote.class_index), ImageCount(vote.role))
-        item.votes += 1
-        item.selected += vote.selected
-    return found
-
-
-def histogram(title: str, frequencies: list[float]) -> Histogram:
+def histogram(title: str, frequencies: Sequence[float]) -> Histogram:
     """Ten equal bins, closed below.
 
     Example:
@@ -124,26 +103,36 @@ def histogram(title: str, frequencies: list[float]) -> Histogram:
     return Histogram(title, tuple(counts), len(frequencies), statistics.fmean(frequencies) if frequencies else None)
 
 
-def _histograms(images: dict[tuple[str, int], ImageCount], target: int | None) -> tuple[Histogram, Histogram]:
-    of = {
-        role: [
-            item.frequency
-            for (_, index), item in images.items()
-            if item.role == role and (target is None or index == target)
-        ]
-        for role in ("candidate", "positive")
-    }
-    return histogram("Candidates", of["candidate"]), histogram("Originals (hidden controls)", of["positive"])
+def _histograms(frequencies: Sequence[Frequency], target: int | None) -> tuple[Histogram, Histogram]:
+    chosen = [item for item in frequencies if target is None or item.class_index == target]
+    return (
+        histogram("Candidates", [item.value for item in chosen if item.role == "candidate"]),
+        histogram("Originals (hidden controls)", [item.value for item in chosen if item.role == "positive"]),
+    )
 
 
-def _workers(votes: Iterable[StoredVote], names: dict[str, str]) -> list[WorkerRow]:
-    rows = {worker: WorkerRow(worker, names[worker]) for worker in sorted(names)}
-    for vote in votes:
-        if vote.role in ("positive", "negative"):
-            row = rows[vote.worker_id]
-            row.controls += 1
-            row.controls_right += vote.selected == (vote.role == "positive")
-    return sorted(rows.values(), key=lambda row: (row.controls_right / max(row.controls, 1), row.worker))
+def _workers(quality: Quality, names: Mapping[str, str], seconds: Mapping[str, list[float]]) -> list[WorkerRow]:
+    """Weakest on the controls first; who has seen too few to tell comes last."""
+    rows = [
+        WorkerRow(
+            _outside(names.get(item.worker_id, "")),
+            item,
+            len(seconds.get(item.worker_id, ())),
+            statistics.median(seconds[item.worker_id]) if item.worker_id in seconds else None,
+        )
+        for item in quality.workers
+    ]
+    return sorted(rows, key=lambda row: (-row.quality.flagged, row.right / row.controls if row.controls else 2.0))
+
+
+def _known(alpha: Estimate | None) -> Estimate | None:
+    """Agreement means nothing where everybody always says the same."""
+    return None if alpha is None or math.isnan(alpha.value) else alpha
+
+
+def _outside(name: str) -> str:
+    """A crowd platform's number; people who came without one have a name that begins with "#"."""
+    return "" if name.startswith("#") else name
 
 
 def _humans(project: Project) -> Humans | None:

@@ -42,7 +42,7 @@ async function next() {
 }
 
 function decide(verdict) {
-  if (!current) return;
+  if (!current || !$("criteria").hidden) return;
   const pair = current;
   current = null;
   outbox.add("/review/api/pair", { subject: pair.subject, verdict, key: newKey() });
@@ -65,6 +65,7 @@ function undo() {
 function help() {
   const box = $("criteria");
   box.hidden = !box.hidden;
+  $("task").classList.toggle("behind", !box.hidden); // one thing on the screen
   $("help").setAttribute("aria-expanded", String(!box.hidden));
   storage.set("pairs instructed", true);
 }

@@ -1,0 +1,55 @@
+"""The annotation server under load: 50 annotators, 5,000 submissions of 48 images at 50 a second, on SQLite.
+
+The server runs as people run it (``hardpan replicate serve``) in a process of its own; the annotators are clients of
+this process on the same machine, and every submission is one transaction that reaches the disk before the answer.
+Times are from sending a submission to its answer. Afterwards the database is read: every confirmed submission must be
+there as it was sent, and no vote twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench import _load, harness
+
+PEERS = ("starlette", "uvicorn", "sqlalchemy")
+CORES = 2
+WORKERS, SUBMISSIONS, GRID, RATE = 50, 5000, 48, 50.0
+
+
+def measured(*, workers: int, submissions: int, grid: int, rate: float | None) -> dict[str, Any]:
+    """One run: the latency of submissions, and what was lost or doubled."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "project"
+        project = _load.make_project(path, workers=workers, tasks=-(-submissions // workers) + 2, grid=grid)
+        server = _load.Server(path, workers=workers)
+        try:
+            tally = asyncio.run(_load.drive(server.link, workers=workers, submissions=submissions, rate=rate))
+        finally:
+            code = server.stop()
+        lost, doubled = _load.check(project, tally)
+        project.close()
+    return {
+        "annotators": workers,
+        "submissions": len(tally.seconds),
+        "images each": grid,
+        "asked a second": rate or "as many as go",
+        "a second": len(tally.seconds) / tally.wall,
+        "median ms": 1e3 * tally.percentile(0.5),
+        "p99 ms": 1e3 * tally.percentile(0.99),
+        "lost": lost,
+        "doubled": doubled,
+        "stopped well": code == 0,
+    }
+
+
+def run() -> dict[str, Any]:
+    paced = measured(workers=WORKERS, submissions=SUBMISSIONS, grid=GRID, rate=RATE)
+    fine = paced["lost"] == paced["doubled"] == 0
+    paced |= harness.against(paced["p99 ms"] if fine else None, at_most=200, unit="ms (p99), 0 lost, 0 doubled")
+    full = measured(workers=WORKERS, submissions=1000, grid=GRID, rate=None)
+    notes = ["SQLite (WAL, synchronous=FULL); server and clients share the machine's cores"]
+    return harness.table("Annotation server under load", [paced, full], seed=0, notes=notes)
