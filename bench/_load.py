@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import psutil
 
 from hardpan import replicate
 from hardpan.datasets.ids import content_ids
@@ -59,6 +60,11 @@ class Server:
         self.address = self.link.partition("/work/")[0]
         wait_for(self.address)
 
+    def cpu_seconds(self) -> float:
+        """What the process has used so far."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def stop(self) -> int:
         """End it as a person would, and give its exit code."""
         self.process.terminate()
@@ -81,7 +87,7 @@ def wait_for(address: str, seconds: float = 30.0) -> None:
 
 @dataclass
 class Tally:
-    """What the annotators saw: seconds of every submission, answers by lease, and how often they had to try again."""
+    """What the annotators saw: seconds of every submission, answers by lease, how often they tried again."""
 
     seconds: list[float] = field(default_factory=list)
     acknowledged: dict[str, list[int]] = field(default_factory=dict)
@@ -141,7 +147,7 @@ class Annotator:
 
 
 async def drive(link: str, *, workers: int, submissions: int, rate: float | None, patience: float = 60.0) -> Tally:
-    """Let ``workers`` annotators submit; ``rate`` in submissions a second over all, or None for as fast as it goes."""
+    """Let ``workers`` annotators submit, ``rate`` times a second over all, or (None) as fast as it goes."""
     tally = Tally()
     crew = [Annotator(number, link, tally, patience) for number in range(workers)]
     try:

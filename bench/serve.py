@@ -1,9 +1,9 @@
 """The annotation server under load: 50 annotators, 5,000 submissions of 48 images at 50 a second, on SQLite.
 
-The server runs as people run it (``hardpan replicate serve``) in a process of its own; the annotators are clients of
-this process on the same machine, and every submission is one transaction that reaches the disk before the answer.
-Times are from sending a submission to its answer. Afterwards the database is read: every confirmed submission must be
-there as it was sent, and no vote twice.
+The server runs as people run it (``hardpan replicate serve``) in a process of its own; the annotators are clients
+of this process on the same machine, and every submission is one transaction that reaches the disk before the answer.
+Times are from sending a submission to its answer. Afterwards the database is read: every confirmed submission must
+be there as it was sent, and no vote twice.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ def measured(*, workers: int, submissions: int, grid: int, rate: float | None) -
         path = Path(folder) / "project"
         project = _load.make_project(path, workers=workers, tasks=-(-submissions // workers) + 2, grid=grid)
         server = _load.Server(path, workers=workers)
+        before = server.cpu_seconds()
         try:
             tally = asyncio.run(_load.drive(server.link, workers=workers, submissions=submissions, rate=rate))
+            used = server.cpu_seconds() - before
         finally:
             code = server.stop()
         lost, doubled = _load.check(project, tally)
@@ -40,6 +42,7 @@ def measured(*, workers: int, submissions: int, grid: int, rate: float | None) -
         "a second": len(tally.seconds) / tally.wall,
         "median ms": 1e3 * tally.percentile(0.5),
         "p99 ms": 1e3 * tally.percentile(0.99),
+        "server CPU ms each": 1e3 * used / len(tally.seconds),
         "lost": lost,
         "doubled": doubled,
         "stopped well": code == 0,

@@ -5,9 +5,9 @@ Building a statement costs more than running it here, and SQLite lets one writer
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import Table, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import BindParameter, Table, and_, bindparam, func, insert, or_, select, update
 
 from hardpan.replicate.database.models import Assignment, Task, TaskImage, Vote, Worker
 
@@ -18,7 +18,9 @@ _votes = cast(Table, Vote.__table__)
 _workers = cast(Table, Worker.__table__)
 _a, _t, _p, _v = _assignments.c, _tasks.c, _places.c, _votes.c
 
-_worker, _now, _task = bindparam("worker"), bindparam("now"), bindparam("task")
+_worker: BindParameter[Any] = bindparam("worker")
+_now: BindParameter[Any] = bindparam("now")
+_task: BindParameter[Any] = bindparam("task")
 _running = and_(_a.state == "leased", _a.expires_at > _now)
 _mine = select(_a.task_id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now))
 _leased = select(_a.task_id, func.count().label("held")).where(_running).group_by(_a.task_id).subquery()
