@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--data", required=True, help="name, file or folder for hardpan.datasets.load")
     found.add_argument("--out", type=Path, required=True)
     found.add_argument("--minutes", type=float, default=8.0, help="wall time, everything included")
-    found.add_argument("--models", default="resnet18,resnet50,vgg16,regnet-y-400mf,convnet")
+    found.add_argument("--models", default="resnet18,convnet,vgg16,resnet50")
     found.add_argument("--seeds", type=int, default=3)
     found.add_argument("--epochs", type=int, default=20)
     found.add_argument("--batch", type=int, default=512)

@@ -1,4 +1,4 @@
-"""The paper's figures from saved scores: what the device keeps gives the scores back; planted findings are found."""
+"""The paper's figures from saved scores: what a device keeps gives scores back, planted findings are found."""
 
 import numpy as np
 import pytest
