@@ -61,6 +61,30 @@ def test_batches_in_any_order_and_form_are_recorded(tmp_path, form, by):
             assert np.allclose(found.read(seed, epoch), expected(seed, epoch), rtol=6e-4, atol=1e-7)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("scalars_only", [False, True])
+def test_batches_on_a_gpu_are_recorded(tmp_path, scalars_only):
+    settings = {"scalars_only": True, "seeds": 2} if scalars_only else {}
+    order = np.random.default_rng(2).permutation(N)
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, block=50, **settings) as recorder:
+        for epoch in (0, 1):
+            for rows in batches(order, 7):
+                z = torch.from_numpy(np.stack([logits(seed, epoch)[rows] for seed in (0, 1)])).cuda()
+                if scalars_only:
+                    recorder.record(z, torch.from_numpy(rows).cuda(), epoch=epoch)
+                else:
+                    recorder.record(z[0], torch.from_numpy(rows).cuda(), epoch=epoch)
+                z.fill_(torch.nan)  # what was handed over may be used again at once
+            assert recorder.done(epoch=epoch)
+    if scalars_only:
+        assert np.allclose(open_scores(tmp_path / "run").values, lockstep((0, 1), (0, 1)), atol=1e-5)
+    else:
+        for epoch in (0, 1):
+            assert np.allclose(
+                store.open(tmp_path / "run").read(0, epoch), expected(0, epoch), rtol=6e-4, atol=1e-7
+            )
+
+
 @settings(max_examples=20)
 @given(st.data())
 def test_any_cut_into_batches_and_blocks_gives_the_same(tmp_path_factory, data):

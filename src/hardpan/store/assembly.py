@@ -17,6 +17,7 @@ from hardpan.store.rows import check_rows
 
 MEMORY = 2**30
 _NAMED = 3
+_BEHIND = 4  # shards that may wait for the disk
 _WRITERS = 2  # one hashes while the other waits for the disk
 
 
@@ -68,7 +69,7 @@ class Assembler:
     """
 
     def __init__(self, predictions: RecordedPredictions, *, memory: int = MEMORY) -> None:
-        self._into, self._memory = predictions, memory
+        self._into = predictions
         self._buffers = Buffers(memory)
         self._epochs: dict[tuple[int, int], _Epoch] = {}
         self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
@@ -176,8 +177,7 @@ class Assembler:
             self._into.write_block(seed, epoch, block, rows)
 
         self._writing.append((self._writer.submit(write), rows if counted else np.empty(0)))
-        # The writer may fall behind by as much as is allowed to lie in memory, and by two shards at least.
-        while len(self._writing) > max(2, self._memory // max(rows.nbytes, 1)):
+        while len(self._writing) > _BEHIND:
             self._finish_oldest()
 
     def _settle(self, wait: bool) -> None:
