@@ -214,3 +214,25 @@ def test_a_bench_that_is_killed_loses_at_most_one_cell(tmp_path: Path) -> None:
         json.loads(line)["key"] for line in (out / "cells.jsonl").read_text().splitlines() if line.endswith("}")
     ]
     assert len(keys) == len(set(keys)) == 2 * 12 * 3
+
+
+def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, capsys) -> None:
+    flows = pytest.importorskip("hardpan.flows")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    x = rng.normal(size=(600, 2)).astype(np.float32)
+    x[:, 0] += 2 * y
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    flows.fit(datasets.load(tmp_path / "data.npz"), flows.FlowConfig(preset="tiny", epochs=2)).save(
+        tmp_path / "flow"
+    )
+    code, shown, _ = run(capsys, "estimate", tmp_path / "data.npz", "--flow", tmp_path / "flow", "--json")
+    assert code == 0
+    found = json.loads(shown)["floor"]
+    entries = {entry["name"]: entry for entry in found["entries"]}
+    exact = flows.load(tmp_path / "flow").bayes_error()
+    assert entries["Exact error of Flow"]["estimate"]["value"] == pytest.approx(exact.value)
+    assert entries["Temperature plug-in of Flow"]["role"] == "upper"
+    assert entries["Flow"]["role"] == "classifier"
+    assert found["differences"][0]["accuracy"]["n"] > 0
+    assert run(capsys, "estimate", "digits", "--flow", tmp_path / "flow")[0] == 2
