@@ -68,6 +68,37 @@ def init(
 
 
 @app.command()
+def demo(
+    folder: ProjectFolder,
+    annotators: Annotated[
+        int, typer.Option("--annotators", min=0, help="Simulated annotators who do all tasks; every sixth guesses.")
+    ] = 0,
+    database_url: DatabaseUrl = "",
+    seed: Seed = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a small project of digits to try things on: hardpan replicate demo new-digits --annotators 24."""
+    from hardpan.replicate import simulate
+
+    with progress_on_stderr() as progress:
+        progress("making a project of digits", 0.0)
+        project, token = simulate.demo_project(folder, database_url=database_url, seed=seed)
+        if annotators and token:  # a project that was there already keeps its votes
+            progress("annotating", 0.3)
+            simulate.annotate_demo(project, annotators, seed=seed)
+        status = replicate.project_status(project)
+        project.close()
+    told = f"owner's token (shown once; keep it): {token}" if token else "the project was there already"
+    if as_json:
+        typer.echo(told, err=True)
+    emit(
+        status,
+        as_json,
+        Text(f"{folder}: {status.votes:,} votes in {status.tasks} tasks\n{told}\nnext: {status.next}"),
+    )
+
+
+@app.command()
 def add(
     folder: ProjectFolder,
     source: Annotated[Path, typer.Argument(help="Folder (CLASS/[KEYWORD/]picture), CSV or Parquet file.")],

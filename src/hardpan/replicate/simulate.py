@@ -126,3 +126,22 @@ def annotate(
             submit(project, worker_id, lease.token, chosen, f"simulated-{lease.token}")
             done[worker_id] += 1
     return people
+
+
+def annotate_demo(project: Project, annotators: int, *, seed: int = 0) -> Mapping[str, Annotator]:
+    """Let simulated people annotate a project: every image has its own chance to be selected, every sixth guesses.
+
+    An image's chance for its own class is one of 0.3, 0.5, 0.7 and 0.95 (10, 20, 30 and 40 in 100); for another
+    class it is 0.02.
+    """
+    from hardpan.replicate.database.images import stored_images
+
+    rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
+    drawn = np.random.default_rng([seed, 1]).choice([0.3, 0.5, 0.7, 0.95], len(rows), p=[0.1, 0.2, 0.3, 0.4])
+    chance = dict(zip(sorted(rows), drawn.tolist(), strict=True))
+    crew = [Annotator(0.0) if k % 6 == 5 else Annotator() for k in range(annotators)]
+
+    def probability(image: str, target: int) -> float:
+        return chance[image] if rows[image] == target else 0.02
+
+    return annotate(project, crew, probability, seed=seed)

@@ -1,0 +1,116 @@
+"""The commands of ``hardpan replicate``, run as a person runs them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardpan import cli, records
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["replicate", *map(str, arguments)])
+    shown = capsys.readouterr()
+    return int(stopped.value.code or 0), shown.out, shown.err
+
+
+def test_from_demo_to_verified_set(tmp_path, capsys):
+    project = tmp_path / "new-digits"
+    assert run(capsys, "demo", project, "--annotators", 24)[0] == 0
+    code, shown, _ = run(capsys, "status", project, "--json")
+    status = json.loads(shown)
+    assert (code, status["candidates"], status["tasks"], status["tasks_complete"]) == (0, 797, 30, 30)
+    code, shown, _ = run(capsys, "frequencies", project, "--out", tmp_path / "frequencies.csv")
+    assert code == 0
+    assert "24 workers, 4 fail the controls" in shown
+    with (tmp_path / "frequencies.csv").open() as stream:
+        assert len(list(csv.DictReader(stream))) > 797
+    assert run(capsys, "votes", project, "--export", tmp_path / "votes.parquet")[0] == 0
+    code, shown, _ = run(capsys, "sample", project, "--per-class", 4, "--json")
+    assert code == 0
+    assert len(json.loads(shown)["images"]) == 40
+    assert run(capsys, "what-if", project, "--per-class", 4, "--out", tmp_path / "what-if")[0] == 0
+    assert (
+        "slider" in (tmp_path / "what-if/index.html").read_text()
+        or "setting" in (tmp_path / "what-if/index.html").read_text()
+    )
+    code, _, said = run(capsys, "assemble", project)
+    assert code == 2
+    assert "not been compared" in said
+    assert run(capsys, "duplicates", project, "-k", 1)[0] == 0
+    assert run(capsys, "review", project, "--export", tmp_path / "queue.csv")[0] == 0
+    with (tmp_path / "queue.csv").open() as stream:
+        queue = list(csv.DictReader(stream))
+    for number, row in enumerate(queue):
+        row["verdict"] = "remove" if number < 2 else "keep"
+    with (tmp_path / "decided.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, queue[0].keys())
+        writer.writeheader()
+        writer.writerows(queue)
+    code, shown, _ = run(capsys, "review", project, "--decisions", tmp_path / "decided.csv")
+    assert code == 0
+    assert "drawn in their place" in shown
+    code, shown, _ = run(capsys, "assemble", project, "--formats", "npz", "--json")
+    assert code == 0
+    lineage = records.from_json(json.loads(shown)).lineage
+    assert lineage.per_class == {str(c): 4 for c in range(10)}
+    code, shown, _ = run(capsys, "verify", project)
+    assert (code, shown.splitlines()[-1]) == (0, "verified")
+    (project / "set/index.csv").write_text("changed")
+    code, shown, _ = run(capsys, "verify", project)
+    assert code == 2
+    assert "index.csv was changed" in shown
+
+
+def test_init_and_add(tmp_path, capsys):
+    classes = tmp_path / "classes.csv"
+    classes.write_text("class,definition\n" + "\n".join(f"{c},the digit {c}" for c in range(10)))
+    project = tmp_path / "project"
+    code, shown, _ = run(capsys, "init", project, "--original", "digits", "--classes", classes)
+    assert code == 0
+    assert "owner's token" in shown
+    code, shown, _ = run(capsys, "init", project, "--original", "digits", "--classes", classes)
+    assert (code, "owner's token" in shown) == (0, False)
+    (tmp_path / "in/7").mkdir(parents=True)
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / "in/7/a.png")
+    (tmp_path / "in/7/b.png").write_text("broken")
+    code, shown, _ = run(capsys, "add", project, tmp_path / "in")
+    assert code == 0
+    assert "2 read, 1 added" in shown
+    assert "7/b.png" in shown
+    assert run(capsys, "tasks", project)[0] == 0
+    assert "1 tasks" not in run(capsys, "tasks", project)[1].replace("0 new tasks", "")
+    assert run(capsys, "subclasses", project, "--per-class", 5)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", "nowhere"),
+        ("init", "p", "--original", "nothing"),
+        ("init", "p", "--original", "digits", "--grid", "6"),
+        ("init", "p", "--original", "digits", "--database-url", "mysql://x"),
+        ("sample", "nowhere"),
+        ("verify", "nowhere"),
+        ("what-if", "nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, shown, said = run(capsys, *arguments)
+    assert code == 2
+    assert shown == ""
+    assert said.startswith("hardpan: ")
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_every_command_has_an_example(capsys):
+    for name in ("init", "demo", "add", "subclasses", "tasks", "votes", "frequencies", "sample", "what-if"):
+        code, shown, _ = run(capsys, name, "--help")
+        assert code == 0
+        assert "hardpan replicate" in " ".join(shown.split())
+    for name in ("duplicates", "review", "assemble", "verify", "status"):
+        assert "hardpan replicate" in " ".join(run(capsys, name, "--help")[1].split())
