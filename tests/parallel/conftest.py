@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,9 @@ import pytest
 START_SECONDS = 60
 
 
-@pytest.fixture(scope="session")
-def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a scheduler; two workers of one thread, each a process of its own, are replaced when they die."""
-    folder = tmp_path_factory.mktemp("dask")
+@contextmanager
+def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A scheduler, and two workers of one thread, each a process of its own that is replaced when it dies."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(command: str, *arguments: str) -> Path:
@@ -35,7 +35,7 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         address = _wait_for(log, r"Scheduler at:\s+(tcp://\S+)", started)
         for _ in range(2):
             start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
-        yield address
+        yield address, started[0]
     finally:
         for process in reversed(started):
             process.terminate()
@@ -45,6 +45,13 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@pytest.fixture(scope="session")
+def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a real Dask scheduler."""
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as (address, _):
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.parallel.conftest import dask_cluster
 
 from hardpan.errors import InputError, MissingExtra
-from hardpan.parallel import BACKENDS, PieceLost, map_pieces
+from hardpan.parallel import BACKENDS, ClusterLost, PieceLost, map_pieces
 
 # Dask and Ray use what Python and their own libraries have put aside; ours may not.
 pytestmark = [
@@ -114,6 +115,26 @@ def test_a_piece_that_kills_every_worker_is_given_up_and_named(backend, where, t
     with pytest.raises(PieceLost, match=r"piece 1: the worker died 4 times"):
         map_pieces(deadly, range(3), **where(backend))
     assert 4 <= len((tmp_path / "deaths").read_text()) <= 6
+
+
+@pytest.mark.soak
+def test_a_scheduler_that_goes_away_ends_the_call_with_one_sentence(tmp_path):
+    def slow(i: int) -> int:
+        (tmp_path / f"started-{i}").touch()
+        time.sleep(0.5)
+        return i
+
+    with dask_cluster(tmp_path) as (address, scheduler):
+
+        def kill() -> None:
+            while not (tmp_path / "started-3").exists():
+                time.sleep(0.05)
+            scheduler.kill()
+
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
+        with pytest.raises(ClusterLost, match=f"the Dask scheduler {address} went away"):
+            map_pieces(slow, range(1000), backend="dask", address=address)
 
 
 @pytest.mark.parametrize("backend", ["threads", "processes"])

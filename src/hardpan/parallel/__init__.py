@@ -4,7 +4,7 @@ A piece is a pure function of what it is given; one that needs randomness takes 
 piece can run anywhere, in any order, and again when the machine under it is lost, and the result is the same.
 """
 
-from hardpan.parallel.outcomes import PieceLost
+from hardpan.parallel.outcomes import ClusterLost, PieceLost
 from hardpan.parallel.pieces import BACKENDS, map_pieces
 
-__all__ = ["BACKENDS", "PieceLost", "map_pieces"]
+__all__ = ["BACKENDS", "ClusterLost", "PieceLost", "map_pieces"]

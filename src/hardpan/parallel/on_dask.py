@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.parallel.outcomes import ATTEMPTS, Outcomes, lost, optional, run_piece
+from hardpan.parallel.outcomes import ATTEMPTS, ClusterLost, Outcomes, lost, optional, run_piece
 
 ANSWER_SECONDS = 15  # how long a scheduler, and then its first worker, is waited for
 _WAITING = 4  # pieces sent ahead for each thread of the cluster, so that none waits for the next
@@ -17,11 +19,13 @@ def outcomes(function: Callable[[Any], Any], pieces: list[Any], workers: int | N
     """Outcomes in the order in which the cluster ends the pieces."""
     distributed: Any = optional("distributed", "dask", "dask")
     with ExitStack() as opened:
+        opened.enter_context(_quiet())
         client = _connect(distributed, opened, workers, address)
         window = workers or max(_WAITING * sum(client.nthreads().values()), 1)
         waiting = iter(enumerate(pieces))
         under_way: dict[Any, int] = {}
         done = distributed.as_completed()
+        closed = getattr(distributed.client, "ClosedClientError", CancelledError)  # newer than the oldest allowed
 
         def send() -> None:
             for index, piece in waiting:
@@ -43,9 +47,29 @@ def outcomes(function: Callable[[Any], Any], pieces: list[Any], workers: int | N
                 future.release()
                 send()
                 yield outcome
+        # A piece's own exception is part of its outcome: these are about the way to the scheduler.
+        except (CancelledError, OSError, closed) as error:
+            under_way.clear()
+            raise ClusterLost(
+                f"the Dask scheduler {address or 'of this call'} went away; start it again, and run the same again"
+            ) from error
         finally:
             if under_way:
                 client.cancel(list(under_way), force=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's own tracebacks from the terminal: what they are about is raised as one sentence."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.core")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _connect(distributed: Any, opened: ExitStack, workers: int | None, address: str) -> Any:

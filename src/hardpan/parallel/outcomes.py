@@ -19,6 +19,10 @@ class PieceLost(HardpanError):
     """Every worker that was given a piece died under it; the message names the piece."""
 
 
+class ClusterLost(HardpanError):
+    """The cluster went away while pieces were under way; the message says which one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The value of piece ``index``, or why there is none."""
