@@ -36,7 +36,7 @@ class Buffers:
         with tempfile.TemporaryFile(prefix="hardpan-") as file:
             try:
                 # Reserved at once: a mapped file that meets a full disk later ends the whole process.
-                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+                _reserve(file.fileno(), max(size, 1))
             except OSError as error:
                 raise InputError(
                     f"{tempfile.gettempdir()}: no room for {size:,} bytes of rows that wait for their shard "
@@ -48,6 +48,13 @@ class Buffers:
         """Say that an array is no longer used."""
         if not isinstance(array, np.memmap):
             self._held -= array.nbytes
+
+
+def _reserve(file: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:  # macOS has no such call
+        os.ftruncate(file, size)
 
 
 class _Epoch:

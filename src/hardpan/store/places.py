@@ -51,6 +51,11 @@ class Place:
         self.store = HashingStore(inner)
         self._root = inner.root if isinstance(inner, LocalStore) else None
 
+    @property
+    def address(self) -> str:
+        """The path from the root of the file system, or the address as it was given."""
+        return self.where if self._root is None else str(self._root.absolute())
+
     def get(self, key: str) -> bytes | None:
         """The bytes under a key, or None."""
         with self._told(f"{key} was read"):

@@ -46,6 +46,11 @@ class RecordedPredictions(Predictions):
         return self._place.where
 
     @property
+    def address(self) -> str:
+        """Where it lies, in words that another process with another working folder understands."""
+        return self._place.address
+
+    @property
     def place(self) -> Place:
         """The objects of the store, for those who check them."""
         return self._place
@@ -111,7 +116,7 @@ class RecordedPredictions(Predictions):
         """Sent to another process, a store is opened there again."""
         from hardpan.store.making import open_store
 
-        return open_store, (self.where,)
+        return open_store, (self.address,)
 
     @property
     def seeds(self) -> tuple[int, ...]:
