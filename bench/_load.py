@@ -22,7 +22,7 @@ from hardpan.datasets.ids import content_ids
 from hardpan.records import Dataset
 from hardpan.replicate import simulate
 
-COMMAND = "import typer; from hardpan.cli.replicate_serve import serve; typer.run(serve)"
+COMMAND = ("-m", "hardpan", "replicate", "serve")
 
 
 def make_project(path: Path, *, workers: int, tasks: int, grid: int, database_url: str = "") -> Any:
@@ -49,7 +49,7 @@ class Server:
         given = [str(folder), "--port", str(port), "--workers-expected", str(workers)]
         if database_url:
             given += ["--database-url", database_url]
-        self.process = subprocess.Popen([sys.executable, "-c", COMMAND, *given], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([sys.executable, *COMMAND, *given], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.said = ""
         while not (found := re.search(r"annotators .*: (http\S+)", self.said)):

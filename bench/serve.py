@@ -1,7 +1,7 @@
 """The annotation server under load: 50 annotators, 5,000 submissions of 48 images at 50 a second, on SQLite.
 
 The server runs as people run it (``hardpan replicate serve``) in a process of its own; the annotators are clients
-of this process on the same machine, and every submission is one transaction that reaches the disk before the answer.
+of this process on the same machine; a submission is one transaction, on the disk before its answer.
 Times are from sending a submission to its answer. Afterwards the database is read: every confirmed submission must
 be there as it was sent, and no vote twice.
 """

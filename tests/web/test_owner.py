@@ -74,13 +74,16 @@ def test_a_revoked_link_lets_nobody_else_in_but_those_inside_go_on(town):
 
 def test_what_the_server_prints_opens_the_doors_and_the_owners_link_is_printed_once(town):
     first = links.greeting(town.project, "http://testserver", people=7)
-    owner = next(line for line in first if line.startswith("owner"))
-    town.token = owner.rpartition("#")[2]
-    assert town.owner().get("/owner/").status_code == 200
+    assert town.owner().get("/owner/").status_code == 200  # the token that init showed
+    inits, town.token = town.token, first[1].rpartition("#")[2]
+    assert town.owner().get("/owner/").status_code == 200  # the link that the server printed
     join = next(line for line in first if line.startswith("annotators")).rpartition(": ")[2]
     assert town.stranger().get(join.removeprefix("http://testserver")).status_code == 303
     second = links.greeting(town.project, "http://testserver", people=7)
     assert "#" not in second[1]
     assert second[2] == first[2]
     third = links.greeting(town.project, "http://testserver", people=7, new_owner=True)
-    assert "#" in third[1]
+    for ended in (inits, town.token):
+        assert town.stranger("owner").client.post("/owner/api/enter", json={"token": ended}).status_code == 403
+    town.token = third[1].rpartition("#")[2]
+    assert town.owner().get("/owner/").status_code == 200

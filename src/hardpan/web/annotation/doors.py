@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from hardpan import replicate
 from hardpan.errors import InputError
+from hardpan.web.annotation import links
 from hardpan.web.annotation.site import ROLE_NAMES, Site
 from hardpan.web.security import Role, check_origin
 from hardpan.web.shell import read_json, text_of
@@ -86,7 +87,7 @@ def _owner_enters(site: Site) -> Endpoint:
         check_origin(request)
         _check_entries(site, request)
         body = await read_json(request)
-        if not site.project.is_owner(text_of(body, "token")):
+        if not links.is_owner(site.project, text_of(body, "token")):
             raise HTTPException(403, "This is not the owner's token.")
         answer = JSONResponse({"next": "/owner/"})
         site.gate.open(answer, request, Role.OWNER, "owner")

@@ -24,7 +24,7 @@ def greeting(project: Project, base: str, *, people: int = 100, new_owner: bool 
     """What the server says at its start: the owner's link once, the annotators' invitation every time."""
     lines = [f"{project.config.name} at {base}"]
     if new_owner or not _printed_before(project):
-        token = replicate.renew_owner_token(project)
+        token = replicate.renew_owner_token(project) if new_owner else _signed_owner(project)
         replicate.add_event(project, "owner", MARK)
         lines.append(f"owner (printed once, keep it): {base}/owner/enter#{token}")
     else:
@@ -33,6 +33,16 @@ def greeting(project: Project, base: str, *, people: int = 100, new_owner: bool 
     lines.append("a crowd platform adds its worker's number to that link: ?worker=NUMBER")
     lines.append("other links (selector, reviewer, participant, single workers): on the owner's page; Ctrl-C stops")
     return lines
+
+
+def is_owner(project: Project, token: str) -> bool:
+    """Whether a token opens the owner's page: the one that ``init`` showed, or the one of the link printed here."""
+    return project.is_owner(token) or project.is_signed(MARK, project.local["owner_hash"], token)
+
+
+def _signed_owner(project: Project) -> str:
+    """A second token beside the one that ``init`` showed, which only its hash is known of; a new one ends both."""
+    return project.sign(MARK, project.local["owner_hash"])
 
 
 def _printed_before(project: Project) -> bool:

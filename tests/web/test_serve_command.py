@@ -1,0 +1,179 @@
+"""``hardpan replicate serve``: what it prints, how it stops, what it refuses; faults under load."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+import httpx
+import pytest
+from tests.databases import new_database, postgres_server
+from tests.web import small
+
+from bench import _load
+from hardpan import replicate
+from hardpan.cli import main
+
+__all__ = ["postgres_server"]
+
+
+def refused(capsys, folder, *options):
+    with pytest.raises(SystemExit) as ended:
+        main(["replicate", "serve", str(folder), *options])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert len(said.splitlines()) == 1
+    return said
+
+
+def test_it_prints_links_serves_and_stops_well(tmp_path, capsys):
+    project, _ = small.copy(tmp_path / "project")
+    project.close()
+    server = _load.Server(tmp_path / "project", workers=5)
+    try:
+        assert "/owner/enter#" in server.said
+        assert httpx.get(server.link).status_code == 303
+        assert httpx.get(server.address).status_code == 200
+        port = server.address.rpartition(":")[2]
+        assert "is in use" in refused(capsys, tmp_path / "project", "--port", port)
+    finally:
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--host", "203.0.113.7"), "no address of this machine"),
+        (("--address", "label.example.org"), "must begin with https://"),
+        (("--database-url", "mysql://x"), "sqlite or postgresql"),
+        (("--port", "70000"), "65535"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(tmp_path, capsys, options, said):
+    project, _ = small.copy(tmp_path / "project")
+    project.close()
+    assert said in refused(capsys, tmp_path / "project", *options)
+
+
+def test_a_folder_that_is_no_project_is_refused(tmp_path, capsys):
+    assert "is no project" in refused(capsys, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "submissions"), [("sqlite", 500), ("postgresql", 200)])
+def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, kind, submissions, request):
+    url = new_database(request.getfixturevalue("postgres_server")) if kind == "postgresql" else ""
+    path = tmp_path / "project"
+    project = _load.make_project(path, workers=20, tasks=27, grid=12, database_url=url)
+    server = _load.Server(path, workers=20)
+    try:
+        tally = asyncio.run(_load.drive(server.link, workers=20, submissions=submissions, rate=None))
+    finally:
+        assert server.stop() == 0
+    assert len(tally.acknowledged) == submissions
+    assert _load.check(project, tally) == (0, 0)
+    assert len(replicate.all_votes(project)) == submissions * 12
+    project.close()
+
+
+# One process that has everything loaded and forks a server when told to: a start takes a moment, not seconds.
+NURSERY = textwrap.dedent("""
+    import os, sys
+    from hardpan import replicate
+    from hardpan.web import serving
+    from hardpan.web.annotation import create_app
+    from hardpan.replicate.database import leases, people, votes
+    import uvicorn, alembic.command
+    folder, port = sys.argv[1], int(sys.argv[2])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            project = replicate.open_project(folder)
+            listener = serving.bind("127.0.0.1", port)
+            serving.run(create_app(project), listener)
+            os._exit(0)
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        print("gone", flush=True)
+""")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.soak
+def test_every_confirmed_vote_is_there_after_twenty_kills(tmp_path):
+    kills, workers = 20, 8
+    path = tmp_path / "project"
+    project = _load.make_project(path, workers=workers, tasks=400, grid=12)
+    link = replicate.invite(project, uses=workers).link
+    project.close()
+    port = free_port()
+    nursery = subprocess.Popen(
+        [sys.executable, "-c", NURSERY, str(path), str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert nursery.stdout.readline() == "ready\n"
+    tally = _load.Tally()
+
+    async def annotate(stop):
+        crew = [_load.Annotator(k, f"http://127.0.0.1:{port}/work/join/{link}", tally, 60) for k in range(workers)]
+
+        async def work(one):
+            await one.enter()
+            while not stop.is_set() and (task := await one.task()):
+                await one.submit(task)
+
+        await asyncio.gather(*(work(one) for one in crew))
+        await asyncio.gather(*(one.client.aclose() for one in crew))
+
+    def start():
+        nursery.stdin.write("\n")
+        nursery.stdin.flush()
+        return int(nursery.stdout.readline())
+
+    async def fault(stop):
+        for number in range(kills):
+            server = start()
+            before = len(tally.acknowledged)
+            end = time.monotonic() + 20
+            while len(tally.acknowledged) < before + 3 and time.monotonic() < end:  # it works again
+                await asyncio.sleep(0.01)
+            assert len(tally.acknowledged) >= before + 3, f"no answers after kill {number}"
+            await asyncio.sleep(0.02 + 0.01 * (number % 7))
+            os.kill(server, signal.SIGKILL)
+            assert await asyncio.to_thread(nursery.stdout.readline) == "gone\n"
+        server = start()
+        stop.set()
+        return server
+
+    async def both():
+        stop = asyncio.Event()
+        working = asyncio.create_task(annotate(stop))
+        server = await fault(stop)
+        await working
+        return server
+
+    try:
+        last = asyncio.run(both())
+        os.kill(last, signal.SIGTERM)
+        assert nursery.stdout.readline() == "gone\n"
+    finally:
+        nursery.stdin.close()
+        nursery.wait(timeout=15)
+        nursery.stdout.close()
+    project = replicate.open_project(path)
+    assert tally.retries > 0
+    assert len(tally.acknowledged) >= 3 * kills
+    assert _load.check(project, tally) == (0, 0)
+    project.close()
