@@ -193,6 +193,20 @@ def test_stability_tells_steady_from_shaky():
         confusion.stability(confusion.scores(steady))
 
 
+def test_pages_show_bits_whatever_the_base():
+    probs = random_probs(2, 3, 40, 8)
+    bits, nats = confusion.scores(probs, stderr=True), confusion.scores(probs, base=np.e, stderr=True)
+    assert np.allclose(nats.values, bits.values * np.log(2))
+    assert np.allclose(nats.in_bits().stderr, bits.stderr)
+    assert nats.in_bits().largest == bits.largest == 3.0
+    assert confusion.section(nats).sentences == confusion.section(bits).sentences
+
+
+def test_byte_order_does_not_matter():
+    probs = random_probs(2, 3, 10, 4, dtype=np.float16)
+    assert np.array_equal(confusion.scores(probs.astype(">f2")).values, confusion.scores(probs).values)
+
+
 def test_scores_survive_the_disk(tmp_path):
     probs = random_probs(2, 3, 1200, 4)
     found = confusion.scores(probs, stderr=True, labels=np.arange(1200) % 4)

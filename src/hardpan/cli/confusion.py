@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -221,10 +222,10 @@ def subset(
     if out is not None:
         chosen = scores.rows(cut.rows(scores.ids))
         sentences = (f"{cut!r}.",)
-        start = cut.threshold
+        start = cut.threshold * math.log2(cut.base)
         charts = (
-            pictures.threshold(scores.values, None, scores.largest, start),
-            *galleries(chosen, None, dataset)[:1],
+            pictures.threshold(scores.in_bits().values, None, scores.in_bits().largest, start),
+            *galleries(chosen.in_bits(), None, dataset)[:1],
         )
         shown = Section("Hard subset", sentences, {}, charts)
         page = write_page(out, shown, f"A hard subset of {Path(predictions).name}", cut, config)

@@ -135,6 +135,7 @@ def round_edges(top: float, most: int) -> Floats:
         >>> round_edges(3.32, 80)[[0, 1, -1]].tolist()
         [0.0, 0.05, 3.35]
     """
+    top = max(top, WIDTHS[0])
     width = next((width for width in WIDTHS if top / width <= most), top / most)
     return np.round(np.arange(math.ceil(top / width - 1e-9) + 1) * width, 10)
 

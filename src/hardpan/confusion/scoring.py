@@ -79,6 +79,18 @@ class Scores:
         """Names ids and values: what a subset remembers of the scores it was cut from."""
         return array_hash(np.array([array_hash(self.ids.astype(np.str_)), array_hash(self.values)]))
 
+    def in_bits(self) -> Scores:
+        """The same scores with logarithms to base 2, which is what pages show."""
+        scale = math.log2(self.base)
+        if scale == 1.0:
+            return self
+        names = ("values", "stderr", "stderr_seeds", "stderr_epochs", "left_out", "halves")
+        columns: dict[str, Any] = {}
+        for name in names:
+            column = getattr(self, name)
+            columns[name] = None if column is None else column * scale
+        return dataclasses.replace(self, base=2.0, **columns)
+
     def rows(self, kept: ArrayLike) -> Scores:
         """The scores of some rows, given by a mask or by their numbers."""
         chosen = np.asarray(kept)

@@ -49,10 +49,13 @@ def section(
     """
     if signals is not None and not np.array_equal(signals.ids, scores.ids):
         raise InputError("signals and scores must be of the same examples in the same order")
+    scores = scores.in_bits()
     rows = part_rows(scores, part)
     shown = scores.rows(rows)
     wrong = None if signals is None or signals.correct_seeds is None else ~signals.correct_seeds[:, rows]
-    start = subset.threshold if subset is not None else float(np.quantile(shown.values, QUANTILE))
+    start = float(np.quantile(shown.values, QUANTILE))
+    if subset is not None:
+        start = subset.threshold * math.log2(subset.base)
     charts: list[Chart] = [_threshold(shown, wrong, start)]
     if scores.split is not None and len(np.unique(scores.split)) > 1:
         groups = {str(name): scores.values[scores.split == name] for name in np.unique(scores.split)}

@@ -46,7 +46,7 @@ class Part:
             rows = np.ascontiguousarray(self.array[:, :, self.start : self.stop])
             return (rows, None, self.seeds, self.epochs, 0, len(self), self.first_row)
         if isinstance(self.predictions, str) or hasattr(self.predictions, "place"):  # a store: read again there
-            where = str(getattr(self.predictions, "where", self.predictions))
+            where = str(getattr(self.predictions, "address", self.predictions))
             return (None, where, self.seeds, self.epochs, self.start, self.stop, self.first_row)
         read = [self.epoch(index)[0] for index in range(len(self.epochs))]
         return (np.concatenate(read, axis=1), None, self.seeds, self.epochs, 0, len(self), self.first_row)
@@ -237,6 +237,8 @@ def _from_array(probs: Any, ids: ArrayLike | None) -> Source:
         raise InputError(f"ids must be {examples:,} different names; got {len(np.unique(names)):,} different ones")
     if array.dtype.itemsize > 8:
         array = array.astype(np.float64)
+    if not array.dtype.isnative:  # the kernel reads the bits themselves
+        array = array.astype(array.dtype.newbyteorder("="))
     return Source(
         name="array",
         ids=names,
