@@ -166,9 +166,12 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
         device="cpu",
         workers=1,
     )
-    assert made.stores == (str(tmp_path / "runs" / "linear"), str(tmp_path / "runs" / "mlp"))
+    assert made.stores == (str(tmp_path / "runs" / "linear"), str(tmp_path / "runs" / "convnet"))
     for place in made.stores:
         assert store.open(place).epochs == (2, 4, 5)
+    for run in made.runs:
+        probs = training.predict(run.weights, digits, device="cpu")
+        np.testing.assert_array_equal(probs.astype(np.float16), store.open(run.store).read(0, 5))
     assert (tmp_path / "runs-models" / "linear" / "seed-0" / "model.safetensors").exists()
     assert records.from_json(json.loads(records.dumps(records.to_json(made)))) == made
 

@@ -93,7 +93,7 @@ def fit_model(
         seed=seed,
         **config.model_options,
     ).to(device)
-    if device.type == "cuda" and given.examples.is_image:
+    if given.examples.is_image:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.compile:
         model.compile()
