@@ -10,7 +10,9 @@ from hardpan.flows.network import build, describe_scaling, scaling_for
 from hardpan.records import Dataset
 
 
-def random_flow(x: np.ndarray, *, n_classes: int = 3, seed: int = 0, size: float = 0.05, **settings: object) -> Flow:
+def random_flow(
+    x: np.ndarray, *, n_classes: int = 3, seed: int = 0, size: float = 0.05, **settings: object
+) -> Flow:
     """An untrained flow for data like x, every weight moved at random so that nothing is the identity."""
     chosen = {"preset": "tiny", "steps": 2, "levels": 2, "width": 8, "transforms": 2, "hidden": 8} | settings
     config = FlowConfig(seed=seed, **chosen).filled()

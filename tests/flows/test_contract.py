@@ -207,8 +207,7 @@ def test_temperature_for_inverts_the_bayes_error():
 
 
 def test_with_a_covariance_a_class_every_root_is_given():
-    """The example of rising and falling E(τ): three elongated classes at 0, 60 and 120 degrees need rotations that a
-    diagonal base has not, so two classes of different spread take their place."""
+    """Two classes of different spread: E(τ) need not rise, and the temperature that it was taken at is a root."""
     flow = random_flow(np.random.default_rng(0).normal(size=(50, 2)), n_classes=2, class_covariances=True)
     base = flow.network.base
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""``hardpan flow``: flows with an exactly known Bayes error, fitted to data; what is made from them is beside this."""
+"""``hardpan flow``: flows with an exactly known Bayes error; what is made from them is in ``flow_benchmark``."""
 
 from __future__ import annotations
 

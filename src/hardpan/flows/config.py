@@ -11,7 +11,7 @@ from hardpan.records import record
 PRESETS: dict[str, dict[str, Any]] = {
     # Seconds on one core: small images (digits), or vectors.
     "tiny": {
-        "steps": 4, "levels": 2, "width": 32, "epochs": 60, "batch_size": 64, "learning_rate": 4e-3,
+        "steps": 4, "levels": 2, "width": 32, "epochs": 36, "batch_size": 64, "learning_rate": 4e-3,
         "transforms": 3, "hidden": 64,
     },
     # Minutes on a GPU: the sweep over the classification weight is made here.
@@ -21,7 +21,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # The paper's setting (Theisen et al. 2021, section 4.1): K = 16, L = 3, C = 512.
     "paper": {
-        "steps": 16, "levels": 3, "width": 512, "epochs": 100, "batch_size": 512, "learning_rate": 1e-3,
+        "steps": 16, "levels": 3, "width": 512, "epochs": 100, "batch_size": 256, "learning_rate": 1e-3,
         "transforms": 6, "hidden": 256,
     },
 }  # fmt: skip

@@ -142,7 +142,7 @@ def _affine_relu(bias: Tensor, a: Tensor, w: Tensor) -> Tensor:
 
 def _wide_product(a: Tensor, b: Tensor) -> Tensor:
     """A product with a float32 result."""
-    if a.is_cuda and a.dtype != torch.float32 and "dtype" in torch.ops.aten.mm.overloads():  # since torch 2.8
+    if a.is_cuda and a.dtype != torch.float32 and hasattr(torch.ops.aten.mm, "dtype"):  # since torch 2.8
         return torch.mm(a, b, out_dtype=torch.float32)
     return (a @ b).float()
 

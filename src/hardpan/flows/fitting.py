@@ -94,7 +94,7 @@ def sweep(
     shares = len(class_weights) + 1
     trials: list[dict[str, float]] = []
     for number, weight in enumerate(class_weights):
-        sizes = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
+        sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
         tried = dataclasses.replace(config, preset=preset, class_weight=float(weight), **sizes)
         place = None if out is None else Path(out) / "trials" / f"{weight:g}"
         found = fit(dataset, tried, out=place, progress=_part(progress, number, shares, f"λ = {weight:g}: "))

@@ -1,4 +1,4 @@
-"""A fitted flow: exact densities, posteriors, samples, and the exact Bayes error behind them. NumPy in, NumPy out."""
+"""A fitted flow: exact densities, posteriors, samples, and the Bayes error behind them. NumPy in, NumPy out."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Flow:
         return len(self.network.base.log_scales) > 1
 
     def bayes_error(self, temperature: float = 1.0, *, rtol: float = 1e-3, seed: int = 0) -> Estimate:
-        """The exact Bayes error of the flow's own distribution at a temperature, up to the stated integration error.
+        """The exact Bayes error of the flow's own distribution, up to the stated error of integration.
 
         That it is also the data's is an assumption; see ``hardpan floor``.
         """
@@ -179,7 +179,7 @@ class Flow:
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def nll(self, x: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Estimate:
-        """Mean of −log π_y p_y(x) in nats an example (Eq. 15 of the paper), dequantised, in float32, with its error."""
+        """Mean of −log π_y p_y(x) in nats an example (the paper's Eq. 15), dequantised, in float32."""
         joint = self.log_joint(x, seed=seed)
         labels = self._labels(y, len(joint))
         if not len(joint):
@@ -220,7 +220,7 @@ class Flow:
             x = self.network.data(top, rest)
             if not bool(torch.isfinite(x).all()):
                 raise InputError(
-                    f"temperature {temperature:g} draws values that are not finite from this flow; give a smaller one"
+                    f"temperature {temperature:g} draws values that are not finite; give a smaller one"
                 )
             xs.append(_numpy(x))
             ys.append(y[rows])
@@ -275,7 +275,7 @@ class Flow:
         labels = np.asarray(y)
         if labels.shape != (n,) or not np.issubdtype(labels.dtype, np.integer):
             raise InputError(f"y must be {n} class numbers; got {labels.dtype} of shape {labels.shape}")
-        if n and not (0 <= labels.min() and labels.max() < self.n_classes):
+        if n and (labels.min() < 0 or labels.max() >= self.n_classes):
             raise InputError(f"y must lie in 0..{self.n_classes - 1}; got {labels.min()} to {labels.max()}")
         return labels.astype(np.int64)
 

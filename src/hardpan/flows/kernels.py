@@ -123,7 +123,8 @@ def couple(taps, bias, y, log_det, width, places):
     block = triton.next_power_of_2(places * half)
     _couple[(y.shape[0] // places,)](
         taps, bias, y, z, raw, log_det, taps.shape[1],
-        START=SCALE_START, LEAST=LEAST_SCALE, WIDTH=width, PLACES=places, HALF=half, BLOCK=block, num_warps=min(8, max(1, block // 256)),
+        START=SCALE_START, LEAST=LEAST_SCALE, WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
+        num_warps=min(8, max(1, block // 256)),
     )  # fmt: skip
     return z, raw
 

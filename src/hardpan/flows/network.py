@@ -33,7 +33,7 @@ class FlowNetwork(nn.Module):
         super().__init__()
         self.scaling, self.transform, self.base = scaling, transform, base
         # Without its usual random start, which would draw from the caller's generator.
-        self.head = nn.utils.skip_init(nn.Linear, transform.n_features, base.n_classes)
+        self.head = nn.Linear(transform.n_features, base.n_classes, device="meta").to_empty(device="cpu")
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 

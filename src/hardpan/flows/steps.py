@@ -1,9 +1,9 @@
 """One level of a Glow: K steps of actnorm, invertible 1×1 convolution and affine coupling, in stacked parameters.
 
-Images are (B, H, W, C), channels last, so that every convolution is a matrix product: a 3×3 convolution is a product
-with the nine shifted copies of its input (:func:`patches`), or, where the output is the narrow side, the sum of nine
-shifted products (:func:`fold`). All K steps keep their parameters in one tensor a kind: the optimiser, the weight
-average and the casts see a dozen tensors a level instead of a dozen a step.
+Images are (B, H, W, C), channels last, so that every convolution is a matrix product: a 3×3 convolution is a
+product with nine shifted copies of its input (:func:`patches`), or, where the output is the narrow side, the sum of
+nine shifted products (:func:`fold`). All K steps keep their parameters in one tensor a kind: the optimiser, the
+weight average and the casts see a dozen tensors a level instead of a dozen a step.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def patches(x: Tensor) -> Tensor:
 
 
 def fold(taps: Tensor) -> Tensor:
-    """(B, H, W, 9·c) -> (B, H, W, c): at every place the sum over taps of what the neighbour in that direction says."""
+    """(B, H, W, 9·c) -> (B, H, W, c): at every place the sum over taps of what the neighbour there says."""
     height, width, channels = taps.shape[1], taps.shape[2], taps.shape[3] // 9
     padded = functional.pad(taps, (0, 0, 1, 1, 1, 1))
     total = torch.zeros(*taps.shape[:3], channels, dtype=taps.dtype, device=taps.device)

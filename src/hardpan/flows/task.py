@@ -14,11 +14,11 @@ from hardpan import bayes, engine
 from hardpan.errors import HardpanError
 from hardpan.flows.base import Latents
 from hardpan.flows.config import FlowConfig
-from hardpan.flows.fast import fast_runner
+from hardpan.flows.fast import PlainOps, fast_runner
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork
-from hardpan.flows.scaling import ImageScaling
-from hardpan.flows.steps import run_plain
+from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling
+from hardpan.flows.steps import Runner, run_plain
 
 EVALUATED = 2048  # validation rows looked at after every epoch; the last evaluation takes all of them
 ROWS = 512  # rows evaluated at once
@@ -30,12 +30,13 @@ class Rows:
     """Examples on the device, in the shape that the network sees: integers stay bytes until a batch is taken."""
 
     def __init__(self, network: FlowNetwork, x: NDArray[Any], y: NDArray[np.int64], device: torch.device) -> None:
-        self.scaling, self.n_classes = network.scaling, network.base.n_classes
+        self.scaling: Scaling = network.scaling
+        self.n_classes = network.base.n_classes
         self.integers = not np.issubdtype(x.dtype, np.floating)
         if self.integers and isinstance(self.scaling, ImageScaling):
             ready = self.scaling.padded(x)
             kept = ready.astype(np.uint8) if ready.max(initial=0) < 256 else ready.astype(np.float32)
-        elif self.integers:
+        elif self.integers and isinstance(self.scaling, VectorScaling):
             kept = self.scaling.chosen(x).astype(np.float32)
         else:
             kept = self.scaling.continuous(x, np.random.default_rng(0))
@@ -55,7 +56,7 @@ class Rows:
 
 
 class FlowTask:
-    """Fits a network to rows: Adam on bits per dimension + λ · classification loss, clipped, averaged, scheduled."""
+    """Fits a network to rows: Adam on bits per dimension + λ · classification loss, with averaged weights."""
 
     def __init__(
         self, network: FlowNetwork, config: FlowConfig, train: Rows, validation: Rows, device: torch.device
@@ -120,7 +121,7 @@ class FlowTask:
         nll = -log_joint.mean()
         bits = nll / (math.log(2) * self.network.scaling.dimension)
         loss = bits - self.config.class_weight * log_class.mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
         engine.average_gradients(self.parameters)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip, foreach=True)
         self.schedule.advance()
@@ -177,7 +178,7 @@ class FlowTask:
         variances, priors = np.exp(2 * log_scales), torch.exp(base.log_priors.double()).cpu().numpy()
         given = {"covs": variances} if len(variances) > 1 else {"cov": variances[0]}
         try:
-            found = bayes.gaussian(means, priors=priors / priors.sum(), rtol=FLOOR_RTOL, max_draws=2**16, **given)
+            found = bayes.gaussian(means, priors=priors / priors.sum(), rtol=FLOOR_RTOL, max_draws=2**14, **given)
         except HardpanError:  # classes that have run away from each other beyond what floats hold
             return {"bayes_error": 0.0, "bayes_error_stderr": 0.0}
         return {"bayes_error": found.value, "bayes_error_stderr": found.stderr}
@@ -229,9 +230,7 @@ class _Averaged:
             self.inner.__exit__(*problem)
 
 
-def training_runner(config: FlowConfig, device: torch.device) -> Any:
-    """How the steps of a Glow are computed in training: plainly on a CPU, by fused kernels on a GPU."""
+def training_runner(config: FlowConfig, device: torch.device) -> Runner:
+    """How the steps of a Glow are computed in training: by Triton kernels on a GPU, in plain torch elsewhere."""
     dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
-    if device.type == "cuda":
-        return fast_runner(dtype)
-    return lambda x, stack: run_plain(x, stack, dtype)
+    return fast_runner(dtype, None if device.type == "cuda" else PlainOps)
