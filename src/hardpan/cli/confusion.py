@@ -18,7 +18,7 @@ from hardpan.cli.confusion_inputs import Where
 from hardpan.cli.confusion_pages import check_out, write_page
 from hardpan.confusion import pictures, reports
 from hardpan.confusion.reports import ConfusionConfig
-from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows
+from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows, subset_sentence
 from hardpan.confusion.transfers import common_rows
 from hardpan.errors import InputError
 from hardpan.records import Section
@@ -221,7 +221,7 @@ def subset(
     page, written = None, to
     if out is not None:
         chosen = scores.rows(cut.rows(scores.ids))
-        sentences = (f"{cut!r}.",)
+        sentences = (subset_sentence(cut), f"Scores {cut.scores_sha256[:16]}, ids {cut.ids_sha256[:16]}.")
         start = cut.threshold * math.log2(cut.base)
         charts = (
             pictures.threshold(scores.in_bits().values, None, scores.in_bits().largest, start),

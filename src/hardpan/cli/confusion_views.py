@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hardpan.confusion import Subset
 from hardpan.confusion.reports import ComparisonReport
+from hardpan.confusion.shown import subset_sentence
 from hardpan.records import Section
 
 
@@ -48,11 +49,8 @@ def predictors(part: Section, report: ComparisonReport, page: Path | None) -> Re
 
 def subset(found: Subset, written: Path | None, page: Path | None) -> RenderableType:
     """How many, from where, and where the manifest lies."""
-    kind = "least" if found.easiest else "most"
     lines = [
-        f"{len(found):,} of {found.examples:,} examples: the {kind} confusing, scores from {found.threshold:.4g} "
-        f"bits {'down' if found.easiest else 'up'} ({found.rule} {found.value:g}"
-        f"{', balanced' if found.balanced else ''}).",
+        subset_sentence(found),
         f"Scores {found.scores_sha256[:16]}, ids {found.ids_sha256[:16]}.",
     ]
     if found.per_class:

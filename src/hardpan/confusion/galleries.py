@@ -89,7 +89,7 @@ def gallery(
         tiles[-1] |= {"shown": story["score"], "score": round(float(scores.values[row]), 4)}
     height, width = pictures.shape[1:3]
     options = {"sprite": sheet(pictures), "columns": COLUMNS, "count": len(tiles), "aspect": height / width}
-    words = f"{len(tiles)} small pictures in {len(groups)} groups; the score of each stands under it."
+    words = "Under each picture: its score in bits, and what the ensemble says where that is not the label."
     return Chart("gallery", title, tuple(tiles), words, options)
 
 

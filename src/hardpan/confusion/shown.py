@@ -71,7 +71,7 @@ def section(
     if scores.stderr is not None:
         sentences.append(stability_sentence(stability(shown)))
     if subset is not None:
-        sentences.append(f"Hard subset: {subset!r}.")
+        sentences.append(f"Hard subset: {subset_sentence(subset)}")
     charts += galleries(shown, None if signals is None else signals.rows(rows), dataset)
     tables += _lists(shown, None if signals is None else signals.rows(rows))
     return Section(title, tuple(sentences), estimates, tuple(charts), tuple(tables), _warnings(scores))
@@ -109,6 +109,17 @@ def band_table(found: Bands, name: str = "") -> Table:
     )
     title = f"Error by band of the confusion score{', ' + name if name else ''} ({found.error.method})"
     return Table(title, ("score, bits", "examples", "error"), rows)
+
+
+def subset_sentence(found: Subset) -> str:
+    """What a subset holds, in words."""
+    kind = "least" if found.easiest else "most"
+    whose = " of each class" if found.balanced else ""
+    way = "down" if found.easiest else "up"
+    return (
+        f"{len(found):,} of {found.examples:,} examples, the {kind} confusing{whose} ({found.rule} {found.value:g}): "
+        f"scores from {found.threshold * math.log2(found.base):.3g} bits {way}."
+    )
 
 
 def stability_sentence(found: Stability) -> str:
