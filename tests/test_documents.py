@@ -17,9 +17,11 @@ DOCUMENTS = [
     "docs/parallel.md",
     "docs/commands/audit.md",
     "docs/commands/bayes-gaussian.md",
+    "docs/commands/floor.md",
     "docs/commands/experiments.md",
     "docs/commands/predictions.md",
     "docs/commands/testbed.md",
+    "docs/commands/train.md",
 ]
 BLOCK = re.compile(r"^```(pycon|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
