@@ -159,7 +159,7 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
     made = training.train(
         digits,
         out=tmp_path / "runs",
-        model="linear,mlp",
+        model="linear,convnet",
         seeds=1,
         epochs=5,
         record_every=2,
