@@ -105,6 +105,18 @@ def test_kendalls_interval_is_that_of_the_jackknife():
     assert ours.stderr == pytest.approx(slow.stderr, rel=0.08)
 
 
+def test_many_examples_need_no_resamples():
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=60_000)
+    b = a + rng.normal(size=60_000)
+    for measure in (confusion.kendall, confusion.pearson):
+        few, many = measure(a[:15_000], b[:15_000]), measure(a, b)
+        assert "bootstrap" in few.method
+        assert "jackknife" in many.method
+        assert many.stderr == pytest.approx(few.stderr / 2, rel=0.12)
+        assert many.low < many.value < many.high
+
+
 def test_transfer_of_a_model_to_itself_and_to_a_calmer_one():
     s = confusion.scores(random_probs(2, 3, 200, 5))
     itself = confusion.transfer(s, s)

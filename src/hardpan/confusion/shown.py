@@ -117,8 +117,8 @@ def subset_sentence(found: Subset) -> str:
     whose = " of each class" if found.balanced else ""
     way = "down" if found.easiest else "up"
     return (
-        f"{len(found):,} of {found.examples:,} examples, the {kind} confusing{whose} ({found.rule} {found.value:g}): "
-        f"scores from {found.threshold * math.log2(found.base):.3g} bits {way}."
+        f"{len(found):,} of {found.examples:,} examples, the {kind} confusing{whose} ({found.rule} "
+        f"{found.value:g}): scores from {found.threshold * math.log2(found.base):.3g} bits {way}."
     )
 
 
