@@ -92,6 +92,9 @@ def test_a_damaged_array_description_is_noticed(path):
     found = store.check_store(path)
     assert {problem.what for problem in found.problems} == {"unreadable"}
     assert {problem.file for problem in found.problems} == {"probabilities/0/0"}
+    store.check_store(path, drop=True)
+    store.open(path).write(0, 0, probabilities(N, C))
+    assert store.check_store(path).ok
 
 
 @pytest.mark.parametrize("name", ["ids", "labels"])
@@ -134,3 +137,29 @@ def test_the_summary_says_what_is_there(path):
     assert found.bytes_of_numbers == 3 * N * C * 2
     files = [file for file in (path / "probabilities").rglob("*") if file.is_file()]
     assert found.bytes_stored == sum(file.stat().st_size for file in files)
+
+
+def test_no_flipped_bit_anywhere_gives_other_numbers(path):
+    """Whatever file is damaged, reading gives what was recorded or one sentence, never something else."""
+    rng = np.random.default_rng(0)
+    truth = store.open(path).to_array()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    for trial in range(60):
+        file = files[trial % len(files)]
+        whole = file.read_bytes()
+        data = bytearray(whole)
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        file.write_bytes(data)
+        try:
+            verified = store.check_store(path).ok
+            held = store.open(path)
+            found, beside = held.to_array(), (held.ids.tolist(), held.labels.tolist())
+        except InputError as error:
+            verified, message = False, str(error)
+            assert "\n" not in message
+        else:
+            if verified:
+                assert np.array_equal(found, truth[: len(found), : found.shape[1]]), file
+                assert beside == (names(N).tolist(), labels(N, C).tolist())
+        file.write_bytes(whole)
+    assert store.check_store(path).ok

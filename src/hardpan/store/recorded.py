@@ -212,7 +212,7 @@ class RecordedPredictions(Predictions):
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         try:
             rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
-        except (ValueError, RuntimeError, OSError, KeyError) as error:
+        except Exception as error:  # Zarr raises whatever its parts raise on descriptions that make no sense
             raise InputError(
                 f"{self.where}: seed {seed} epoch {epoch} is damaged ({one_line(error)}); "
                 f"run: hardpan predictions verify {self.where}"
@@ -288,7 +288,7 @@ class RecordedPredictions(Predictions):
         try:
             values: NDArray[Any] = np.asarray(zarr.open_array(self._place.store, path=name, mode="r")[:])
             values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
-        except (ValueError, RuntimeError, OSError, KeyError, TypeError) as error:
+        except Exception as error:  # as above
             raise InputError(f"{self.where}: {name} cannot be read ({one_line(error)}); restore them") from error
         if len(values) != len(self) or layout.text_hash(values) != wanted:
             raise InputError(f"{self.where}: {name} are not those that the store was made with; restore them")
