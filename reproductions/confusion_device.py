@@ -102,7 +102,9 @@ class Job:
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--data", required=True, help="name, file or folder for hardpan.datasets.load")
+    found.add_argument(
+        "--data", required=True, help="for hardpan.datasets.load, or a packed file (flow_device.py pack)"
+    )
     found.add_argument("--out", type=Path, required=True)
     found.add_argument("--minutes", type=float, default=8.0, help="wall time, everything included")
     found.add_argument("--models", default="resnet18,convnet,vgg16,resnet50")
@@ -148,7 +150,7 @@ def planned(options: argparse.Namespace) -> list[Job]:
 
 def given(options: argparse.Namespace) -> dict[str, NDArray[Any]]:
     """Examples, labels and which are for training; groups where there are some."""
-    dataset = datasets.load(options.data)
+    dataset = load(options.data)
     train = training_mask(dataset)
     if dataset.labels is None:
         raise SystemExit(f"confusion_device: {options.data} has no labels")
@@ -166,6 +168,19 @@ def given(options: argparse.Namespace) -> dict[str, NDArray[Any]]:
         cut = math.log2(dataset.n_classes) / 2
         found |= {"scores": scores, "groups": (scores >= cut).astype(np.int64), "cut": np.array(cut)}
     return found
+
+
+def load(data: str) -> Dataset:
+    """A dataset for hardpan.datasets.load, or a file that ``flow_device.py pack`` wrote for a slow line."""
+    path = Path(data)
+    if path.is_file():
+        with path.open("rb") as stream:
+            packed = stream.read(1) == b"{"
+        if packed:
+            from reproductions.flow_device import unpack
+
+            return unpack(path)
+    return datasets.load(data)
 
 
 def training_mask(dataset: Dataset) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import entr
 from tests.confusion.planted import random_probs
 
-from hardpan import confusion, records, store
+from hardpan import Recorder, confusion, records, store
 from hardpan.confusion.uncertainty import block_length, block_variance, jackknife_variance
 from hardpan.errors import InputError
 
@@ -205,6 +205,21 @@ def test_pages_show_bits_whatever_the_base():
 def test_byte_order_does_not_matter():
     probs = random_probs(2, 3, 10, 4, dtype=np.float16)
     assert np.array_equal(confusion.scores(probs.astype(">f2")).values, confusion.scores(probs).values)
+
+
+def test_scores_that_a_recorder_kept_without_predictions(tmp_path):
+    probs = random_probs(2, 3, 20, 4, dtype=np.float16)
+    ids = [f"e{i}" for i in range(20)]
+    recorder = Recorder(tmp_path / "s", ids=ids, n_classes=4, scalars_only=True, seeds=2)
+    for epoch in range(3):
+        for seed in range(2):
+            recorder.record(probs[seed, epoch], seed=seed, epoch=epoch, ids=ids)
+    recorder.close()
+    kept = confusion.load_scores(tmp_path / "s")
+    assert kept.ids.tolist() == ids
+    assert np.allclose(kept.values, confusion.scores(probs).values, atol=1e-5)
+    with pytest.raises(InputError, match="scores only"):
+        confusion.scores(str(tmp_path / "s"))
 
 
 def test_scores_survive_the_disk(tmp_path):
