@@ -181,17 +181,30 @@ def _verified(found: Verification, dropped: bool) -> Text:
     if len(found.problems) > MOST_SHOWN:
         lines.append(f"and {len(found.problems) - MOST_SHOWN} more; --json lists all")
     if found.leftovers:
-        lines.append(f"note: {_files(len(found.leftovers))} of writers that were stopped; they do no harm")
+        lines.append(f"note: {_plural(len(found.leftovers), 'file')} of writers that were stopped; they do no harm")
     verdict = "verified" if found.ok else "NOT verified"
-    size = f"{found.bytes / 1e6:,.1f} MB"
-    lines.append(f"{verdict}: {found.shards} shards, {size}, {len(found.problems)} problems")
+    shards, problems = _plural(found.shards, "shard"), _plural(len(found.problems), "problem")
+    lines.append(f"{verdict}: {shards}, {_size(found.bytes)}, {problems}")
     if found.problems and dropped:
         lines.append("damaged shards were taken back; run the training or import again to record them")
     return Text("\n".join(lines))
 
 
-def _files(count: int) -> str:
-    return f"{count} file{'' if count == 1 else 's'}"
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _size(count: int) -> str:
+    """Such as "16.8 MB".
+
+    Example:
+        >>> _size(999), _size(16_777_216), _size(768_000_000_000)
+        ('999 bytes', '16.8 MB', '768.0 GB')
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} bytes"
 
 
 def _count(numbers: tuple[int, ...], what: str) -> str:
@@ -201,7 +214,7 @@ def _count(numbers: tuple[int, ...], what: str) -> str:
         >>> _count((0, 1, 2), "seed"), _count((4,), "epoch"), _count((1, 5), "epoch"), _count((), "seed")
         ('3 seeds (0–2)', '1 epoch (4)', '2 epochs (1, 5)', '0 seeds')
     """
-    text = f"{len(numbers)} {what}{'' if len(numbers) == 1 else 's'}"
+    text = _plural(len(numbers), what)
     if not numbers:
         return text
     if len(numbers) > 2 and numbers == tuple(range(numbers[0], numbers[-1] + 1)):
@@ -221,9 +234,9 @@ def _information(found: StoreInfo) -> Group:
     table.add_row("epochs", _count(found.epochs, "epoch") + (" of every seed" if found.epochs_of else ""))
     for seed, epochs in found.epochs_of.items():
         table.add_row("", f"seed {seed}: {_count(epochs, 'epoch')}")
-    size = f"{found.bytes_of_numbers / 1e6:,.1f} MB of {found.dtype}"
+    size = f"{_size(found.bytes_of_numbers)} of {found.dtype}"
     if found.bytes_stored is not None:
-        size += f", {found.bytes_stored / 1e6:,.1f} MB on disk, {found.block:,} rows a shard"
+        size += f", {_size(found.bytes_stored)} on disk, {found.block:,} rows a shard"
     table.add_row("size", size)
     for name, value in found.config.items():
         table.add_row(f"config {escape(name)}", escape(str(value)))
