@@ -4,9 +4,11 @@ from collections import Counter
 from fractions import Fraction
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from hardpan import records
 from hardpan.errors import InputError
@@ -194,6 +196,23 @@ def test_bad_input_is_refused(change, message):
     given_ = {"candidates": table({0.9: 3}), "strategy": "top"} | change
     with pytest.raises(InputError, match=message):
         sample(**given_)
+
+
+@pytest.mark.parametrize("kind", ["rows", "csv", "parquet", "columns"])
+def test_every_form_of_a_table_gives_the_same_sample(kind, tmp_path):
+    rows = table({0.9: 8, 0.5: 8}) + table({0.7: 8}, name="dog")
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    given_ = {"rows": rows, "columns": {key: np.array(values) for key, values in columns.items()}}.get(kind)
+    if kind == "csv":
+        given_ = tmp_path / "table.csv"
+        lines = [",".join(map(str, row.values())) for row in rows]
+        given_.write_text("\n".join([",".join(columns), *lines]))
+    if kind == "parquet":
+        given_ = tmp_path / "table.parquet"
+        parquet.write_table(pyarrow.table(columns), given_)
+    assert (
+        sample(given_, "threshold", 3, threshold=0.5).images == sample(rows, "threshold", 3, threshold=0.5).images
+    )
 
 
 def test_bins_are_named():

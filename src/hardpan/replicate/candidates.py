@@ -100,4 +100,4 @@ def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]
 
 
 def _find(columns: Any, names: Sequence[str]) -> Sequence[Any] | None:
-    return next((columns[name] for name in names if name in columns), None)
+    return next((list(columns[name]) for name in names if name in columns), None)

@@ -64,7 +64,7 @@ def read_votes(project: Project, path: str | os.PathLike[str], *, platform: str 
     for name, values in given.items():
         if values is None:
             raise InputError(f"{source}: column {name!r} is missing; the columns are {', '.join(columns)}")
-    times = columns.get("at", [None] * len(given["image_id"] or ()))
+    times = columns.get("at", [None] * len(columns["worker"]))
     rows = [
         {
             "image_id": str(image),
