@@ -78,7 +78,7 @@ def test_the_whole_site(town):
     owner = town.owner()
     live = owner.get("/owner/live")
     assert live.status_code == 200
-    assert f">{len(votes)}<" in live.text
+    assert f">{len(votes):,}<" in live.text
     for name in ("votes.csv", "frequencies.csv", "workers.csv", "answers.csv", "events.jsonl"):
         answer = owner.get(f"/owner/export/{name}")
         assert answer.status_code == 200

@@ -107,7 +107,7 @@ def _histograms(frequencies: Sequence[Frequency], target: int | None) -> tuple[H
     chosen = [item for item in frequencies if target is None or item.class_index == target]
     return (
         histogram("Candidates", [item.value for item in chosen if item.role == "candidate"]),
-        histogram("Originals (hidden controls)", [item.value for item in chosen if item.role == "positive"]),
+        histogram("Originals", [item.value for item in chosen if item.role == "positive"]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -30,7 +30,20 @@ def routes(site: Site) -> list[BaseRoute]:
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """The page; questions come to it by script."""
-    return site.shell.page("people.html", session=session, classes=site.project.classes)
+    names = [item.name for item in site.project.classes]
+    return site.shell.page("people.html", session=session, classes=site.project.classes, keys=keys_of(names))
+
+
+def keys_of(names: Sequence[str]) -> list[str]:
+    """The key of every class: its own name where all names are single signs, else 1 to 9 and 0 for up to ten.
+
+    Example:
+        >>> keys_of(["cat", "dog"]), keys_of(["0", "1"]), keys_of([f"class {k}" for k in range(11)])[0]
+        (['1', '2'], ['0', '1'], '')
+    """
+    if all(len(name) == 1 and name.isalnum() for name in names) and len({n.lower() for n in names}) == len(names):
+        return [name.lower() for name in names]
+    return [str((place + 1) % 10) if len(names) <= 10 else "" for place in range(len(names))]
 
 
 def question(site: Site, session: Session, body: Body) -> dict[str, Any]:

@@ -51,8 +51,8 @@ filter?.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (exact || left.length === 1)) { event.preventDefault(); choose(exact ?? left[0]); }
 });
 addEventListener("keydown", (event) => {
-  if (!plainKey(event) || event.repeat || $("task").hidden || buttons.length > 10 || !/^[0-9]$/.test(event.key)) return;
-  const button = buttons[(Number(event.key) + 9) % 10];
+  if (!plainKey(event) || event.repeat || $("task").hidden) return;
+  const button = buttons.find((other) => other.dataset.key && other.dataset.key === event.key.toLowerCase());
   if (button) { event.preventDefault(); choose(button); }
 });
 

@@ -4,7 +4,7 @@ import { Outbox } from "./outbox.js";
 import { announce, newKey, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
-const PLACES = { new: "Another new picture", train: "Original training set", test: "Original test set" };
+const PLACES = { new: "Another new picture", original: "Original set", train: "Original training set", test: "Original test set" };
 let waiting = [], left = 0, decided = [], current = null;
 const show = (name) => { for (const id of ["task", "waiting", "thanks"]) $(id).hidden = id !== name; };
 const source = (id) => `/review/image?id=${encodeURIComponent(id)}`;

@@ -1,0 +1,159 @@
+"""Take the pictures of the annotation pages: ``python docs/replicate_screenshots.py [FOLDER]``.
+
+It needs the extra ``test`` (Playwright) and a Chromium. The project is the demo of digits with simulated people.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from hardpan import replicate
+from hardpan.replicate.database.images import stored_images
+from hardpan.web import serving
+from hardpan.web.annotation import create_app, links
+
+PICTURES = Path(__file__).resolve().parent / "images"
+STEPS = (
+    ("demo", "--annotators", "12"),
+    ("subclasses", "--per-class", "12"),
+    ("sample", "--strategy", "matched", "--per-class", "5"),
+    ("duplicates", "-k", "2"),
+)
+LARGEST = 80_000
+DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 320, "height": 640}
+
+
+def prepare(folder: Path) -> Any:
+    """The demo, sampled, with pairs to review and an experiment of a few images."""
+    for name, *options in STEPS:
+        subprocess.run(
+            [sys.executable, "-m", "hardpan", "replicate", name, str(folder), *options], check=True, stdout=-3
+        )
+    project = replicate.open_project(folder)
+    originals = [row.id for row in stored_images(project, "original")][:20]
+    new = [row.id for row in stored_images(project, "candidate")][:20]
+    replicate.start_experiment(project, originals, new)
+    invited = replicate.invite(project, role="participant", uses=3)
+    for number in range(3):
+        person = replicate.enter(project, invited.link, external_id=f"participant-{number}").id
+        while asked := replicate.next_question(project, person):
+            replicate.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
+    return project
+
+
+class Camera:
+    """A browser that knows the project's doors."""
+
+    def __init__(self, browser: Any, project: Any, base: str, token: str, target: Path) -> None:
+        self.browser, self.project, self.base, self.token, self.target = browser, project, base, token, target
+
+    def window(self, role: str, size: dict[str, int], scheme: str = "light") -> Any:
+        """A new window of someone in this role."""
+        page = self.browser.new_page(viewport=size, color_scheme=scheme)
+        if role == "owner":
+            page.goto(f"{self.base}/owner/enter#{self.token}")
+        else:
+            page.goto(self.base + links.path_of(replicate.invite(self.project, role=role)))
+        return page
+
+    def take(self, page: Any, name: str) -> None:
+        """Save what the window shows, in as few colours as keep it under 80 kB."""
+        page.wait_for_timeout(600)
+        path = self.target / f"replicate-{name}.png"
+        page.screenshot(path=str(path))
+        with Image.open(path) as opened:
+            picture = opened.convert("RGB")
+        for colours in (128, 48, 24, 16):
+            picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+            if path.stat().st_size < LARGEST:
+                break
+        print(path, path.stat().st_size)
+
+
+def shoot(camera: Camera) -> None:
+    """Every page once; the grid also on a phone and on dark paper."""
+    for name, size, scheme in (
+        ("grid", DESKTOP, "light"),
+        ("grid-dark", DESKTOP, "dark"),
+        ("phone", PHONE, "dark"),
+    ):
+        page = camera.window("annotator", size, scheme)
+        page.wait_for_selector("#start")
+        if name == "grid":
+            camera.take(page, "instructions")
+        page.click("#start")
+        page.wait_for_selector("#task:not([hidden]) .cell")
+        for place in (0, 3, 4, 6):
+            page.locator(".cell").nth(place).click()
+        camera.take(page, name)
+    page = camera.window("selector", DESKTOP)
+    page.click("tbody a >> nth=0")
+    page.wait_for_selector(".choosing .cell")
+    for place in (1, 2):
+        page.locator(".choosing .cell").nth(place).click()
+    camera.take(page, "select")
+    page = camera.window("reviewer", DESKTOP)
+    page.goto(f"{camera.base}/review/duplicates")
+    page.click("#understood")
+    page.wait_for_selector("#task:not([hidden])")
+    camera.take(page, "pairs")
+    page.goto(f"{camera.base}/review/final")
+    page.wait_for_selector(".cell")
+    page.locator(".cell").nth(1).click()
+    camera.take(page, "final")
+    page = camera.window("participant", DESKTOP)
+    page.click("#start")
+    page.wait_for_selector("#task:not([hidden])")
+    camera.take(page, "people")
+    page = camera.window("owner", DESKTOP)
+    page.wait_for_selector(".tiles")
+    camera.take(page, "owner")
+
+
+def main(target: Path) -> None:
+    """Serve the demo and take every picture."""
+    target.mkdir(parents=True, exist_ok=True)
+    chromium = next(
+        found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        project = prepare(Path(folder) / "new-digits")
+        token = replicate.renew_owner_token(project)
+        # People who have done all there is leave nothing to show: a second round for every task.
+        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in replicate.coverage(project))), 2)
+        from hardpan.replicate.database.tasks import want_more
+
+        want_more(project, extra)
+        listener = serving.bind("127.0.0.1", 0)
+        server = uvicorn.Server(uvicorn.Config(create_app(project), log_level="warning", access_log=False))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.02)
+        try:
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(
+                    executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+                )
+                base = serving.address(listener, "127.0.0.1")
+                shoot(Camera(browser, project, base, token, target))
+                browser.close()
+        finally:
+            server.should_exit = True
+            thread.join()
+            project.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES)
