@@ -5,7 +5,7 @@ Both packages are imported only when their callback is made.
 
 from __future__ import annotations
 
-import functools
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -144,22 +144,17 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, (tuple, list)) else [given]
 
 
-@functools.cache
 def _lightning() -> Any:
-    try:
-        import lightning.pytorch as found
-    except ImportError:
+    for name in ("lightning.pytorch", "pytorch_lightning"):
         try:
-            import pytorch_lightning as found
-        except ImportError as error:
-            raise MissingExtra("lightning", "lightning") from error
-    return found
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise MissingExtra("lightning", "lightning")
 
 
-@functools.cache
 def _transformers() -> Any:
     try:
-        import transformers as found
+        return importlib.import_module("transformers")
     except ImportError as error:
         raise MissingExtra("transformers", "transformers") from error
-    return found
