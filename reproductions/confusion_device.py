@@ -166,7 +166,14 @@ def given(options: argparse.Namespace) -> dict[str, NDArray[Any]]:
                 raise SystemExit(f"confusion_device: {options.groups} is not of the examples of {options.data}")
             scores = stored["scores"].astype(np.float64)
         cut = math.log2(dataset.n_classes) / 2
-        found |= {"scores": scores, "groups": (scores >= cut).astype(np.int64), "cut": np.array(cut)}
+        hard = scores >= cut
+        count = int(hard[found["train"]].sum())
+        print(
+            f"hard training examples, {cut:.2f} bits and more: {count} of {int(found['train'].sum())}", flush=True
+        )
+        if not 0 < count < found["train"].sum():
+            raise SystemExit("confusion_device: one of the two groups has no training example")
+        found |= {"scores": scores, "groups": hard.astype(np.int64), "cut": np.array(cut)}
     return found
 
 

@@ -279,18 +279,20 @@ def transfer(
         for a, b in itertools.combinations(called, 2)
     )
     first = scores[called[0]]
-    targets = None
+    targets, warnings = None, []
     if answers:
         # Bands are of the first model's scores; a target may have been recorded in another order of the examples.
-        joined = {name: common_rows(first, scores[name], (called[0], name)) for name in answers}
-        right = {
-            name: answers[name][..., joined[name][1]] for name in answers if len(joined[name][0]) == len(first)
-        }
+        joined = {name: common_rows(first, scores[name], (called[0], name))[1] for name in answers}
+        right = {name: answers[name][..., rows] for name, rows in joined.items() if len(rows) == len(first)}
+        missing = [name for name in answers if name not in right]
+        warnings = [
+            f"{name} lacks some of {called[0]}'s examples, so its error by band is left out." for name in missing
+        ]
         targets = (
             confusion.target_errors(first, right, scored_by=called[0], confidence=confidence) if right else None
         )
     report = reports.TransferReport(called, pairs, targets)
-    shown = confusion.transfer_section(pairs, targets)
+    shown = confusion.transfer_section(pairs, targets, warnings)
     page = None if out is None else write_page(out, shown, "Confusion of several models", report, config)
     emit(report, as_json, views.section(shown, page, tables=2))
 

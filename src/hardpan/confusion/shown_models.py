@@ -13,7 +13,9 @@ from hardpan.confusion.transfers import TargetErrors, Transfer
 from hardpan.records import Estimate, Section, Table
 
 
-def transfer_section(found: Sequence[Transfer], targets: TargetErrors | None = None) -> Section:
+def transfer_section(
+    found: Sequence[Transfer], targets: TargetErrors | None = None, warnings: Sequence[str] = ()
+) -> Section:
     """Does what confuses one model confuse others? Pairs of models; errors of all by band of the first's scores."""
     sentences = [
         f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ {_short(item.tau)} "
@@ -36,7 +38,9 @@ def transfer_section(found: Sequence[Transfer], targets: TargetErrors | None = N
         )
         names = ("model", "error", "ρ by band", "ρ by example", "errors in the hardest tenth")
         tables.append(Table(title, names, errors))
-    return Section("Does confusion carry over?", tuple(sentences), {}, tuple(charts), tuple(tables))
+    return Section(
+        "Does confusion carry over?", tuple(sentences), {}, tuple(charts), tuple(tables), tuple(warnings)
+    )
 
 
 def ablation_section(found: Ablation) -> Section:
