@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from hardpan import engine
+from hardpan.errors import InputError
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator, accuracy_of, loss_of
@@ -110,7 +111,13 @@ def fit_model(
     loop = engine.LoopConfig(
         config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
     )
-    history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
+    try:
+        history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
+    except torch.OutOfMemoryError as error:
+        raise InputError(
+            f"{engine.describe_device(device)} has too little memory for {config.model} at batch {config.batch}; "
+            "give a smaller batch or evaluation_batch, or fewer runs at once"
+        ) from error
     model.load_state_dict(history.best_weights or task.weights())
     return Fitted(model.eval(), history)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -214,16 +215,18 @@ def _recorded(recorder: Recorder | None, piece: Piece, epochs: int) -> bool:
 def _tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs."""
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
-    (folder / PROGRESS).unlink(missing_ok=True)
+    for left in folder.glob(f"*{PROGRESS}*"):  # also what a killed run had not yet put in place
+        left.unlink(missing_ok=True)
 
 
 def progress_file(folder: Path) -> Callable[[str, float], None]:
     """Give a progress callback that leaves a small file, for whoever waits for the piece elsewhere."""
 
     def tell(text: str, fraction: float) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         waiting = folder / f".{PROGRESS}.{os.getpid()}"
-        waiting.write_text(json.dumps([text, fraction]), encoding="utf-8")
-        waiting.replace(folder / PROGRESS)
+        with contextlib.suppress(OSError):  # a full disk ends a run where something is lost by it, not here
+            folder.mkdir(parents=True, exist_ok=True)
+            waiting.write_text(json.dumps([text, fraction]), encoding="utf-8")
+            waiting.replace(folder / PROGRESS)
 
     return tell

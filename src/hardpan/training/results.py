@@ -21,8 +21,8 @@ class TrainedRun:
         weights: the folder of its weights, for ``training.predict``.
         epochs: how many were run in all.
         resumed_at: how many of them were there before.
-        accuracy: of the last epoch that was evaluated, by part (validation, test).
-        values: everything that the last epoch said (loss, accuracy, ...).
+        accuracy: of the last epoch (with ``patience``, of the best), by part (validation, test).
+        values: everything that this epoch said (loss, accuracy, ...).
         seconds: how long it took here.
     """
 

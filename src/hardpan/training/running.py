@@ -202,7 +202,9 @@ def _watching(pieces: Sequence[Piece], progress: engine.Progress | None) -> Iter
 
 
 def _told(piece: Piece, end: Ended, parts: Split) -> TrainedRun:
-    last = end.history[-1]
+    # With patience the weights of the best epoch are kept, so that its values are the run's.
+    judged = min(end.history, key=lambda values: values["validation_loss"]) if piece.config.patience else None
+    last = judged or end.history[-1]
     sizes = {"validation": len(parts.validation), "test": len(parts.test)}
     accuracy = {
         name: _estimate(last[f"{name}_accuracy"], n)
