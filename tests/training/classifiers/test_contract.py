@@ -69,6 +69,14 @@ def test_gives_one_row_of_logits_an_example_and_gradients_reach_every_parameter(
 
 
 @FAMILY
+def test_what_goes_in_reaches_the_logits_before_any_training(name, shape, options):
+    # Weights that are too small at first leave the same logits for every example, and training does not get going.
+    with torch.no_grad():
+        logits = made(name, shape, options)(batch(shape, n=32))
+    assert 0.02 < float(logits.std(dim=0).mean()) < 10
+
+
+@FAMILY
 def test_the_seed_alone_decides_the_weights(name, shape, options):
     torch.manual_seed(5)
     first = made(name, shape, options)

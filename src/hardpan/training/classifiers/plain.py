@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import nn
 
 from hardpan.errors import InputError
@@ -11,6 +14,18 @@ VGG_BLOCKS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19:
 _VGG_WIDTHS = (64, 128, 256, 512, 512)
 _VGG_DROPOUT = (0.3, 0.4, 0.4, 0.4, 0.4)  # after the convolutions of each block but its last
 _VGG_HEAD_DROPOUT = 0.5
+
+
+class Unnormalised(nn.Sequential):
+    """Layers without normalisation, whose initial weights have to keep the size of the signal by themselves."""
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Normal weights of variance 2 / fan-in and biases 0 (He et al., 2015), but for the last layer."""
+        layers = [layer for layer in self if isinstance(layer, (nn.Conv2d, nn.Linear))]
+        for layer in layers[:-1]:
+            nn.init.normal_(layer.weight, 0.0, math.sqrt(2.0 / layer.weight[0].numel()), generator=generator)
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
 
 
 def alexnet(shape: Shape, n_classes: int, *, dropout: float = 0.5, width: int = 1024) -> nn.Module:
@@ -39,7 +54,7 @@ def alexnet(shape: Shape, n_classes: int, *, dropout: float = 0.5, width: int = 
         plan += [pooling()] if pooled else []
         inputs = outputs
     places = _halved(shape.height, 3) * _halved(shape.width, 3)
-    return nn.Sequential(
+    return Unnormalised(
         *plan,
         nn.Flatten(),
         nn.Dropout(dropout),
