@@ -88,7 +88,7 @@ def what_if(
         from hardpan.report import page
 
         out.mkdir(parents=True, exist_ok=True)
-        text = page([section], title=f"What if: {name}", headline=section.charts[0].title, lede=section.sentences)
+        text = page([section], title=f"What if: {name}", headline=section.charts[0].title)
         write_text(out / "index.html", text)
         told = f"\nPage: {out / 'index.html'}"
     table = RichTable(*section.tables[0].columns, title="Thresholds", title_justify="left")

@@ -64,7 +64,7 @@ def what_if(
     table = annotated(candidates)
     if per_class < 1 or steps < 2:
         raise InputError(f"per_class must be at least 1 and steps at least 2; got {per_class} and {steps}")
-    thresholds = np.linspace(0.0, 1.0, steps)
+    thresholds = np.round(np.linspace(0.0, 1.0, steps), 6)
     values = {"": table.frequencies} | {
         model: np.array([float(answers.get(str(i), np.nan)) for i in table.ids])
         for model, answers in (right or {}).items()
@@ -120,8 +120,9 @@ def project_what_if(
 
 def what_if_section(found: WhatIf) -> Section:
     """The page's section: a slider over thresholds, and the table behind it."""
+    largest = int(found.size.max())
     series = {
-        "images in the set": found.size / max(int(found.size.max()), 1),
+        f"images in the set, of {largest}": found.size / max(largest, 1),
         "average selection frequency": found.average,
     }
     series |= {f"accuracy of {name}": values for name, values in found.accuracies.items()}
@@ -130,7 +131,6 @@ def what_if_section(found: WhatIf) -> Section:
         for name, values in series.items()
         for t, y in zip(found.thresholds, values, strict=True)
     )
-    largest = int(found.size.max())
     chart = Chart(
         "slider",
         "What a threshold on the selection frequency gives",

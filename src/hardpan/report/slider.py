@@ -18,7 +18,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     """One line a name; a rule follows the slider, and the values under it are written beside the lines."""
     rows = [dict(row) for row in chart.rows if row["y"] is not None]
     places = sorted({float(row["x"]) for row in chart.rows})
-    step = min((b - a for a, b in itertools.pairwise(places)), default=1.0)
+    step = round(min((b - a for a, b in itertools.pairwise(places)), default=1.0), 6)
     start = min(places, key=lambda place: abs(place - float(chart.options.get("start", places[0]))))
     words = str(chart.options.get("x_title", "setting"))
     chosen = alt.param(
@@ -31,7 +31,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.Color(
         "name:N",
         scale=alt.Scale(domain=names, range=colours),
-        legend=alt.Legend(title=None, orient="top", direction="vertical", labelLimit=400),
+        legend=alt.Legend(title=None, orient="top", direction="vertical", labelLimit=400, labelFontSize=13),
     )
     x = alt.X("x:Q", title=words, scale=alt.Scale(nice=False))
     y = alt.Y("y:Q", title="share", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
@@ -43,7 +43,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
             base.mark_line(strokeWidth=2.5),
             here.mark_rule(color="#888888", strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")),
             here.mark_point(filled=True, size=90, opacity=1),
-            here.mark_text(align="left", dx=9, dy=-9, fontSize=13, fontWeight="bold").encode(
+            here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(
                 text=alt.Text("y:Q", format=".1%")
             ),
         )
