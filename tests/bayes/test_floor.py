@@ -108,7 +108,9 @@ def test_a_model_that_is_too_sure_is_contradicted_by_its_own_errors(everything):
 def test_an_exact_error_is_held_against_the_decisions_of_its_model(examples):
     tiny = Estimate(0.008, 0.0, 0.008, 0.008, method="an over-confident flow")
     probs = {"flow": posterior(examples.x_test)}
-    assert bayes.floor(examples=examples, exact={"flow": tiny}, predictions=probs).unfounded == ("Exact error of flow",)
+    assert bayes.floor(examples=examples, exact={"flow": tiny}, predictions=probs).unfounded == (
+        "Exact error of flow",
+    )
     alone = bayes.floor(examples=examples, exact={"flow": tiny})
     assert alone["Exact error of flow"].status == "stands"
     assert (alone.low, alone.low_assumption) == (0.008, "flow is the data's distribution")
