@@ -16,12 +16,11 @@ Setting: Theisen et al. 2021, section 4.1: K = 16 steps, L = 3 levels, C = 512 c
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import bz2
 import functools
 import hashlib
 import io
 import json
-import lzma
 import math
 import sys
 import tarfile
@@ -36,6 +35,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from hardpan import datasets, engine, flows
+from hardpan.flows import fitting
 from hardpan.flows import task as task_module
 from hardpan.flows.fast import PlainOps, fast_runner
 from hardpan.flows.network import build, scaling_for
@@ -68,7 +68,7 @@ def main() -> None:
             command.add_argument("--minutes", type=float, default=4.0)
             command.add_argument("--compact", action="store_true", help="a flow of at most 2 MB")
             command.add_argument("--name", default="")
-            command.add_argument("--batch", type=int, default=512)
+            command.add_argument("--batch", type=int, default=256)
             command.add_argument("--rate", type=float, default=0.0)
             command.add_argument("--class-weight", type=float, default=0.01)
             command.add_argument("--precision", default="bf16")
@@ -527,50 +527,59 @@ def train(given: Any) -> None:
     name = given.name or dataset.name
     config = flows.FlowConfig(
         preset="tiny" if given.tiny else "paper", batch_size=given.batch, precision=given.precision,
-        class_weight=given.class_weight, learning_rate=given.rate or None, ema=0.995, checkpoint_every=10**6,
+        class_weight=given.class_weight, learning_rate=given.rate or None, ema=0.998,
         grey_levels=256 if dataset.x.max() > 127 else None, **(COMPACT if given.compact and not given.tiny else {}),
-    )  # fmt: skip
-    n_train = len(datasets.split(dataset).train)
-    rate, overhead = measured_speed(dataset, config)
-    epochs = max(1, int((given.minutes * 60 - 10) / (n_train / rate + overhead))) if not given.tiny else 2
-    print(f"train {name}: {rate:,.0f} images/s, {overhead:.2f} s to evaluate, {epochs} epochs", flush=True)
-    config = dataclasses.replace(config, epochs=epochs)
-    seen = [0.0]
-
-    def progress(line: str, fraction: float) -> None:
-        if time.monotonic() - seen[0] > 10:
-            seen[0] = time.monotonic()
-            print(f"{name}: {line}", flush=True)
-
+    ).filled()  # fmt: skip
     begun = time.monotonic()
-    flow = flows.fit(dataset, config, progress=progress)
-    seconds = time.monotonic() - begun
-    summary = {"name": name, "seconds": seconds, "images_per_second": rate} | described(flow, dataset)
-    flow.to("cpu").save(given.out / name, precision="float16")
-    note(given, f"train-{name}", summary | {"floors": list(flow.record.floors)})
+    flow, speed_seen = fit_in_time(dataset, config, 60 * given.minutes, name)
+    summary = {"name": name, "seconds": time.monotonic() - begun, "images_per_second": speed_seen}
+    summary |= described(flow, dataset)
     print("train", json.dumps(summary), flush=True)
+    flow.to("cpu").save(given.out / name, precision="float16")
+    inside = argparse.Namespace(out=given.out / name)
+    note(inside, "record", summary | {"floors": list(flow.record.floors)})
     bundle(given.out, name)
 
 
-def measured_speed(dataset: Dataset, config: flows.FlowConfig) -> tuple[float, float]:
-    """Images per second of training steps and seconds of an epoch's evaluation, by a short run of both."""
-    filled = dataclasses.replace(config, epochs=1).filled()
+def fit_in_time(dataset: Dataset, config: flows.FlowConfig, limit: float, name: str) -> tuple[flows.Flow, float]:
+    """As flows.fit, but the learning rate follows the clock, and the run ends with it: a lease is a time."""
     parts = datasets.split(dataset)
-    assert dataset.labels is not None
-    rows = parts.train[: 40 * (filled.batch_size or 1)]
-    x, y = dataset.x[rows], dataset.labels[rows]
-    network = build(filled, scaling_for(x, filled), torch.full((dataset.n_classes,), 1 / dataset.n_classes)).to(
-        device()
-    )
-    held = Rows(network, x, y, device())
-    task = FlowTask(network, filled, held, held, device())
-    task.start()
-    task.begin_epoch(0)
-    seconds = timed(lambda: task.step(0), least=1.0)
-    task.end_epoch(0)
-    begun = time.monotonic()
-    task.end_epoch(0)
-    return task.batch / seconds, time.monotonic() - begun
+    task = fitting.prepare(dataset, parts, config, device())
+    history, begun, rows_done, highest = engine.History(), time.monotonic(), 0, config.learning_rate or 1e-3
+
+    def done() -> float:
+        return (time.monotonic() - begun) / limit
+
+    while done() < 1:
+        epoch = len(history.epochs)
+        task.begin_epoch(epoch)
+        for index in range(task.steps):
+            if index % 8 == 0:
+                if device().type == "cuda":
+                    torch.cuda.current_stream().synchronize()  # else the clock would be that of launches
+                if (share := done()) >= 1:
+                    break
+                risen = min(1.0, (1 + rows_done / task.examples_per_step) / 200)
+                task.schedule.table.fill_(highest * risen * (0.01 + 0.99 * (1 + math.cos(math.pi * share)) / 2))
+            task.step(index)
+            rows_done += task.examples_per_step
+        values = task.means() | task.end_epoch(epoch)
+        if not all(math.isfinite(value) for value in values.values()):
+            raise SystemExit(f"{name}: {values}")
+        history.epochs.append(values)
+        if (
+            history.best_epoch < 0
+            or values["validation_nll"] <= history.epochs[history.best_epoch]["validation_nll"]
+        ):
+            history.best_epoch, history.best_weights = epoch, task.weights()
+        if epoch % 5 == 0 or done() >= 1:
+            told = {
+                key: round(values[key], 4) for key in ("nll", "validation_nll", "validation_error", "bayes_error")
+            }
+            print(f"{name}: epoch {epoch + 1}, {time.monotonic() - begun:.0f} s, {told}", flush=True)
+    history.stopped = "time"
+    seconds = time.monotonic() - begun
+    return fitting.finish(dataset, parts, task, history, seconds), rows_done / seconds
 
 
 def described(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
@@ -642,7 +651,7 @@ def read(source: str) -> Dataset:
 
 
 def pack(given: Any) -> None:
-    """Differences to the left and upper neighbours, colour minus green, planes apart, LZMA: lossless and simple."""
+    """Differences to the left and upper neighbours, colour minus green, planes apart, bzip2: lossless."""
     dataset = datasets.load(given.data)
     assert dataset.split is not None
     assert dataset.labels is not None
@@ -653,7 +662,7 @@ def pack(given: Any) -> None:
     header = {"shape": x.shape, "train": len(train_rows), "names": dataset.class_names, "name": dataset.name,
               "sha256": hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()}  # fmt: skip
     body = np.moveaxis(differences(x), -1, 0).tobytes() + dataset.labels[rows].astype(np.uint8).tobytes()
-    given.file.write_bytes(json.dumps(header).encode() + b"\n" + lzma.compress(body, preset=6))
+    given.file.write_bytes(json.dumps(header).encode() + b"\n" + bz2.compress(body))
     assert np.array_equal(unpack(given.file).x, x)
     print(f"{given.file}: {given.file.stat().st_size / 2**20:.1f} MiB, {len(train_rows)} + {len(test_rows)} rows")
 
@@ -661,7 +670,7 @@ def pack(given: Any) -> None:
 def unpack(path: Path) -> Dataset:
     header, _, body = path.read_bytes().partition(b"\n")
     told = json.loads(header)
-    raw = lzma.decompress(body)
+    raw = bz2.decompress(body)
     shape = told["shape"] if len(told["shape"]) == 4 else [*told["shape"], 1]
     count = int(np.prod(shape))
     planes = np.frombuffer(raw[:count], np.uint8).reshape(shape[3], *shape[:3])

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from hardpan.flows import steps
-from hardpan.flows.steps import LEAST_SCALE, SCALE_START, Runner, Stack, scale_of
+from hardpan.flows.steps import LEAST_SCALE, SCALE_SPAN, SCALE_START, Runner, Stack, scale_of
 
 ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
@@ -59,10 +59,10 @@ class PlainOps:
     def couple_back(gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int) -> tuple[Tensor, Tensor]:
         """Gradients of y and of the raw parameters."""
         bent = torch.sigmoid(raw.chunk(2, 1)[0] + SCALE_START)
-        scale = LEAST_SCALE + (1 - LEAST_SCALE) * bent
+        scale = LEAST_SCALE + SCALE_SPAN * bent
         g_kept, g_moved = gz.chunk(2, 1)
         g_scale = g_moved * y.chunk(2, 1)[1] + g_log_det.repeat_interleave(places)[:, None] / scale
-        g_raw = g_scale * (1 - LEAST_SCALE) * bent * (1 - bent)
+        g_raw = g_scale * SCALE_SPAN * bent * (1 - bent)
         return torch.cat([g_kept, g_moved * scale], 1), torch.cat([g_raw, g_moved], 1)
 
     @staticmethod

@@ -22,7 +22,7 @@ from hardpan.flows.files import save
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
 from hardpan.flows.task import FlowTask, Rows
-from hardpan.records import Dataset
+from hardpan.records import Dataset, Split
 
 Progress = Callable[[str, float], None]
 CHECKPOINTS = "checkpoints"
@@ -54,12 +54,13 @@ def fit(
         (2, 'importance')
     """
     settings = (config or FlowConfig()).filled()
-    labels = _check(dataset)
+    _check(dataset)
     parts = datasets.split(dataset, seed=settings.seed)
     device = engine.pick_device(settings.device)
     with engine.process_group(device), engine.matrix_precision("float32", device):
-        task, history, seconds = _train(dataset, labels, parts, settings, device, out, progress)
-        flow = _finish(dataset, labels, parts, settings, task, history, seconds)
+        task = prepare(dataset, parts, settings, device)
+        history, seconds = _train(task, dataset, out, progress)
+        flow = finish(dataset, parts, task, history, seconds)
         if out is not None and engine.is_main():
             save(flow, out)
     return flow
@@ -122,10 +123,9 @@ def _check(dataset: Dataset) -> NDArray[np.int64]:
     return np.asarray(dataset.labels, dtype=np.int64)
 
 
-def _train(
-    dataset: Dataset, labels: NDArray[np.int64], parts: Any, config: FlowConfig, device: torch.device,
-    out: str | os.PathLike[str] | None, progress: Progress | None,
-) -> tuple[FlowTask, engine.History, float]:  # fmt: skip
+def prepare(dataset: Dataset, parts: Split, config: FlowConfig, device: torch.device) -> FlowTask:
+    """Make the run that :func:`fit` trains: an untrained network, its rows on the device, its optimiser."""
+    labels = _check(dataset)
     counts = np.bincount(labels[parts.train], minlength=dataset.n_classes)
     if counts.min() == 0:
         missing = dataset.class_names[int(counts.argmin())]
@@ -134,22 +134,27 @@ def _train(
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
     train = Rows(network, x, labels[parts.train], device)
     held = parts.validation if len(parts.validation) else parts.train
-    validation = Rows(network, dataset.x[held], labels[held], device)
-    task = FlowTask(network, config, train, validation, device)
+    task = FlowTask(network, config, train, Rows(network, dataset.x[held], labels[held], device), device)
     task.start()
+    return task
+
+
+def _train(
+    task: FlowTask, dataset: Dataset, out: str | os.PathLike[str] | None, progress: Progress | None
+) -> tuple[engine.History, float]:
+    config = task.config
     loop = engine.LoopConfig(config.epochs or 1, config.checkpoint_every, "validation_nll", config.patience)
     kept = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
     del kept["device"], kept["checkpoint_every"]
     begun = time.monotonic()
     folder = None if out is None else Path(out) / CHECKPOINTS
     history = engine.run_epochs(task, loop, folder=folder, settings=kept, progress=progress)
-    return task, history, time.monotonic() - begun
+    return history, time.monotonic() - begun
 
 
-def _finish(
-    dataset: Dataset, labels: NDArray[np.int64], parts: Any, config: FlowConfig, task: FlowTask,
-    history: engine.History, seconds: float,
-) -> Flow:  # fmt: skip
+def finish(dataset: Dataset, parts: Split, task: FlowTask, history: engine.History, seconds: float) -> Flow:
+    """Make a flow of a run's best weights, and say how the run went; here the test rows are looked at."""
+    config, labels = task.config, _check(dataset)
     network = task.network
     with task.averaged():
         pass  # leaves the plain runner in place

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from hardpan.flows.steps import LEAST_SCALE, SCALE_START
+from hardpan.flows.steps import LEAST_SCALE, SCALE_SPAN, SCALE_START
 
 # Blocks of the masked product where much, or little, is summed; chosen on an H200.
 DEEP = (128, 128, 64, 4, 3)
@@ -87,7 +87,8 @@ def _sigmoid(x):
 
 @triton.jit
 def _couple(taps, bias, y, z, raw, log_det, columns, START: tl.constexpr,
-    LEAST: tl.constexpr, WIDTH: tl.constexpr,
+    LEAST: tl.constexpr,
+    SPAN: tl.constexpr, WIDTH: tl.constexpr,
             PLACES: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     # one program an image
     image = tl.program_id(0).to(tl.int64)
@@ -107,7 +108,7 @@ def _couple(taps, bias, y, z, raw, log_det, columns, START: tl.constexpr,
         shift += tl.load(said + HALF, mask=inside, other=0.0)
     tl.store(raw + row * 2 * HALF + channel, scale, mask=active)
     tl.store(raw + row * 2 * HALF + HALF + channel, shift, mask=active)
-    scale = LEAST + (1.0 - LEAST) * _sigmoid(scale + START)
+    scale = LEAST + SPAN * _sigmoid(scale + START)
     here = row * 2 * HALF + channel
     kept = tl.load(y + here, mask=active, other=0.0)
     moved = tl.load(y + here + HALF, mask=active, other=0.0)
@@ -123,7 +124,7 @@ def couple(taps, bias, y, log_det, width, places):
     block = triton.next_power_of_2(places * half)
     _couple[(y.shape[0] // places,)](
         taps, bias, y, z, raw, log_det, taps.shape[1],
-        START=SCALE_START, LEAST=LEAST_SCALE, WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
+        START=SCALE_START, LEAST=LEAST_SCALE, SPAN=SCALE_SPAN, WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
         num_warps=min(8, max(1, block // 256)),
     )  # fmt: skip
     return z, raw
@@ -131,20 +132,21 @@ def couple(taps, bias, y, log_det, width, places):
 
 @triton.jit
 def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total, START: tl.constexpr,
-    LEAST: tl.constexpr, PLACES: tl.constexpr,
+    LEAST: tl.constexpr,
+    SPAN: tl.constexpr, PLACES: tl.constexpr,
                  HALF: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     active = at < total
     row, channel = at // HALF, at % HALF
     here = row * 2 * HALF + channel
     bent = _sigmoid(tl.load(raw + here, mask=active, other=0.0) + START)
-    scale = LEAST + (1.0 - LEAST) * bent
+    scale = LEAST + SPAN * bent
     g_moved = tl.load(gz + here + HALF, mask=active, other=0.0)
     moved = tl.load(y + here + HALF, mask=active, other=0.0)
     g_scale = g_moved * moved + tl.load(g_log_det + row // PLACES, mask=active, other=0.0) / scale
     tl.store(gy + here, tl.load(gz + here, mask=active, other=0.0), mask=active)
     tl.store(gy + here + HALF, g_moved * scale, mask=active)
-    tl.store(g_raw + here, g_scale * (1.0 - LEAST) * bent * (1.0 - bent), mask=active)
+    tl.store(g_raw + here, g_scale * SPAN * bent * (1.0 - bent), mask=active)
     tl.store(g_raw + here + HALF, g_moved, mask=active)
 
 
@@ -162,6 +164,7 @@ def couple_back(gz, g_log_det, raw, y, places):
         total,
         START=SCALE_START,
         LEAST=LEAST_SCALE,
+        SPAN=SCALE_SPAN,
         PLACES=places,
         HALF=half,
         BLOCK=512,

@@ -8,6 +8,7 @@ weight average and the casts see a dozen tensors a level instead of a dozen a st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,10 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-# A coupling's scale is LEAST + (1 − LEAST)·sigmoid(raw + 2). It is below 1 towards the latents, so that data unlike
-# any in training cannot blow up step after step, and it is bounded from below, so that samples cannot either.
-LEAST_SCALE = 0.05
-SCALE_START = 2.0
+# A coupling's scale is LEAST + SPAN·sigmoid(raw + START), 1 at the start. It is bounded above, so that data unlike
+# any in training does not blow up step after step on its way to the latents, and below, so that samples do not on
+# theirs back.
+LEAST_SCALE, MOST_SCALE = 0.05, 1.5
+SCALE_SPAN = MOST_SCALE - LEAST_SCALE
+SCALE_START = math.log((1 - LEAST_SCALE) / (MOST_SCALE - 1))
 GAIN = 3.0  # Kingma and Dhariwal's factor of the output scale of a coupling network
 TAPS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
 
@@ -76,7 +79,7 @@ def fold(taps: Tensor) -> Tensor:
 
 def scale_of(raw: Tensor) -> Tensor:
     """The scale of a coupling from what its network says."""
-    return LEAST_SCALE + (1 - LEAST_SCALE) * torch.sigmoid(raw + SCALE_START)
+    return LEAST_SCALE + SCALE_SPAN * torch.sigmoid(raw + SCALE_START)
 
 
 def coupling_network(z: Tensor, stack: Stack, k: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
