@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from hardpan import bayes, cli, datasets, records
+from hardpan.experiments.floor_sets import find_source
 from hardpan.store import create
 
 
@@ -236,3 +237,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
     assert entries["Flow"]["role"] == "classifier"
     assert found["differences"][0]["accuracy"]["n"] > 0
     assert run(capsys, "estimate", "digits", "--flow", tmp_path / "flow")[0] == 2
+    drawn = find_source(f"flow:{tmp_path / 'flow'}")(4000, 0.2, 0)
+    assert drawn.x.shape == (4000, 2)
+    assert (1 - drawn.posterior.max(axis=1)).mean() == pytest.approx(0.2, abs=0.01)
+    assert (drawn.posterior.argmax(axis=1) != drawn.y).mean() == pytest.approx(0.2, abs=0.03)
