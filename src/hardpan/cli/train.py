@@ -30,9 +30,14 @@ Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs an architecture
 Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training examples.")]
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Examples a step, over all processes.")]
 Optimizer = Annotated[str, typer.Option("--optimizer", help="sgd, adamw or adam (default: by architecture).")]
-Rate = Annotated[float, typer.Option("--rate", help="Highest learning rate (default: by architecture).")]
+Rate = Annotated[
+    float, typer.Option("--rate", show_default=False, help="Highest learning rate (default: by architecture).")
+]
 Momentum = Annotated[float, typer.Option("--momentum", help="Of sgd.")]
-Decay = Annotated[float, typer.Option("--weight-decay", help="Of matrices and filters (default: by optimiser).")]
+Decay = Annotated[
+    float,
+    typer.Option("--weight-decay", show_default=False, help="Of matrices and filters (default: by optimiser)."),
+]
 Schedule = Annotated[str, typer.Option("--schedule", help="cosine, step or constant.")]
 Warmup = Annotated[float, typer.Option("--warmup", help="Fraction of the run over which the rate rises.")]
 Clip = Annotated[float, typer.Option("--clip", help="Largest norm of the gradient; 0: no limit.")]
