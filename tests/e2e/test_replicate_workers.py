@@ -117,6 +117,14 @@ def test_mouse_only_with_undo_and_none_of_these(window, served):
     wait_for_another(page, token)
     wait_for_votes(served, page, 24)
     assert sum(vote.selected for vote in served.votes()) == 1
+    token = token_of(page)
+    page.click("#stop")
+    page.wait_for_selector("#thanks:not([hidden])")
+    person = replicate.workers(served.project)[0]
+    assert page.inner_text("#code") == replicate.completion_code(served.project, person.id)
+    page.click("#again")
+    seen.grid()
+    assert token_of(page) == token
     assert seen.complaints == []
 
 

@@ -307,4 +307,5 @@ class Tags(HTMLParser):
 def test_a_look_ahead_does_not_use_an_invitation_up(town):
     link = town.invited(uses=1)
     assert town.stranger().get(link, headers={"Sec-Purpose": "prefetch"}).status_code == 503
+    assert town.stranger().client.head(link).status_code == 503
     assert replicate.workers(town.project) == []

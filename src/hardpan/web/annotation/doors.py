@@ -57,7 +57,7 @@ def _join(site: Site, role: Role) -> Endpoint:
         return answer
 
     async def endpoint(request: Request) -> Response:
-        if "prefetch" in request.headers.get("sec-purpose", ""):
+        if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
             raise HTTPException(503, "Open the link itself.")  # a look ahead must not use an invitation up
         _check_entries(site, request)
         try:

@@ -84,7 +84,7 @@ def count(project: Project) -> Figures:
         len(quality.flagged),
         _known(quality.alpha),
         _known(quality.alpha_unflagged),
-        {target: _histograms(quality.frequencies, target) for target in [None, *range(len(project.classes))]},
+        _histograms(quality.frequencies, len(project.classes)),
         len(persons),
         _humans(project),
     )
@@ -103,12 +103,19 @@ def histogram(title: str, frequencies: Sequence[float]) -> Histogram:
     return Histogram(title, tuple(counts), len(frequencies), statistics.fmean(frequencies) if frequencies else None)
 
 
-def _histograms(frequencies: Sequence[Frequency], target: int | None) -> tuple[Histogram, Histogram]:
-    chosen = [item for item in frequencies if target is None or item.class_index == target]
-    return (
-        histogram("Candidates", [item.value for item in chosen if item.role == "candidate"]),
-        histogram("Originals", [item.value for item in chosen if item.role == "positive"]),
-    )
+def _histograms(frequencies: Sequence[Frequency], classes: int) -> dict[int | None, tuple[Histogram, Histogram]]:
+    """Candidates and originals, by class and (None) over all."""
+    values: dict[tuple[int | None, str], list[float]] = {}
+    for item in frequencies:
+        for target in (None, item.class_index):
+            values.setdefault((target, item.role), []).append(item.value)
+    return {
+        target: (
+            histogram("Candidates", values.get((target, "candidate"), [])),
+            histogram("Originals", values.get((target, "positive"), [])),
+        )
+        for target in [None, *range(classes)]
+    }
 
 
 def _workers(quality: Quality, names: Mapping[str, str], seconds: Mapping[str, list[float]]) -> list[WorkerRow]:
