@@ -77,7 +77,7 @@ def beta_interval(
     Example:
         >>> low, high = beta_interval([7, 10], [10, 10])
         >>> low.round(3).tolist(), high.round(3).tolist()
-        ([0.396, 0.783], [0.904, 1.0])
+        ([0.394, 0.783], [0.907, 1.0])
     """
     k, n = whole_numbers("selected", selected), whole_numbers("votes", votes)
     if (k > n).any():
