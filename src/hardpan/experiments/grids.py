@@ -119,4 +119,6 @@ def extended(name: str, values: Values, side: str, dropout_limit: float = 1.0) -
         elif following >= high:
             following = (end + high) / 2
     following = float(f"{following:.12g}")  # 0.4·2 is 0.8, not 0.8000000000000002
+    if following == end or (following < end) != (side == "low"):
+        return None  # the last two values are so close that there is no next one
     return (following, *values) if side == "low" else (*values, following)
