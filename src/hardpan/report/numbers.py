@@ -33,6 +33,8 @@ def percent(value: float, spread: float = 0.0) -> str:
     """
     if not math.isfinite(value):
         return NOTHING
+    if value == 0.0 and 0.0 < spread < _SMALLEST_PERCENT:
+        return "0 %"
     if value != 0.0 and abs(value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
         return _power_of_ten(value, spread)
     return f"{_fixed(100 * value, _decimals(100 * value, 100 * spread))} %"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtri
 
 from hardpan.bayes.floors.fitted import SharedGaussian, fit_shared
 from hardpan.bayes.floors.inputs import Floats, Labels, as_classes, as_features, as_labels
-from hardpan.bayes.floors.means import held_out_error, with_normal_interval
+from hardpan.bayes.floors.means import held_out_error
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
@@ -108,10 +108,9 @@ def bhattacharyya(
     ends = []
     for name, log, spread in zip(names, logs, spreads, strict=True):
         value = float(np.exp(log))
-        item = with_normal_interval(
-            value, min(spread, value), n, method=f"{name}, one Gaussian a class", confidence=confidence
+        ends.append(
+            _end(f"{name}, one Gaussian a class", log, min(spread / value, 1.0) if value else 1.0, n, confidence)
         )
-        ends.append(_with_log10(item, log))
     classifier = None
     if x_test is not None and y_test is not None:
         test = as_features("x_test", x_test)
@@ -119,10 +118,12 @@ def bhattacharyya(
     return BhattacharyyaBounds(ends[0], ends[1], classifier, k)
 
 
-def _with_log10(item: Estimate, log: float) -> Estimate:
-    return Estimate(
-        item.value, item.stderr, item.low, item.high, item.confidence, item.method, item.n, log10=log / np.log(10)
-    )
+def _end(method: str, log: float, relative: float, n: int, confidence: float) -> Estimate:
+    """A bound from its logarithm and relative standard error; its interval is normal in the logarithm."""
+    value = float(np.exp(log))
+    reach = float(ndtri(0.5 + confidence / 2)) * relative
+    low, high = float(np.exp(log - reach)), min(1.0, float(np.exp(log + reach)))
+    return Estimate(value, relative * value, low, high, confidence, method, n, log10=log / float(np.log(10)))
 
 
 def _fit(rows: NDArray[Any], labels: Labels) -> _Model:
