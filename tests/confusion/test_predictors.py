@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tests.confusion.planted import planted_wrong, random_probs, trained_on_digits
 
 from hardpan import confusion
-from hardpan.confusion.signals import NEED_LABELS
+from hardpan.confusion.answers import NEED_LABELS
 from hardpan.errors import InputError
 
 

@@ -12,17 +12,17 @@
 """
 
 from hardpan.confusion.ablation import Ablation, Variant, ablate, compare_variants
+from hardpan.confusion.answers import Signals, signals
 from hardpan.confusion.banding import Band, Bands, bands
+from hardpan.confusion.foretelling import Predictor, Predictors, predictors
 from hardpan.confusion.galleries import gallery, groups_by_class
 from hardpan.confusion.mislabelled import Suspect, suspects
 from hardpan.confusion.models import ConfusedModel, ConfusedModels, confused_models
 from hardpan.confusion.orders import below_diagonal, kendall, pearson
-from hardpan.confusion.predictors import Predictor, Predictors, predictors
 from hardpan.confusion.saved import load_scores, save_scores
 from hardpan.confusion.scoring import Scores, scores
 from hardpan.confusion.shown import provenance, section
 from hardpan.confusion.shown_models import ablation_section, predictor_section, transfer_section
-from hardpan.confusion.signals import Signals, signals
 from hardpan.confusion.sources import choose_epochs, evenly_spaced
 from hardpan.confusion.subsets import Subset, load_subset, subset
 from hardpan.confusion.transfers import TargetErrors, Transfer, target_errors, transfer

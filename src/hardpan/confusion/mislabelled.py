@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardpan.confusion.signals import Signals
+from hardpan.confusion.answers import Signals
 from hardpan.errors import InputError
 from hardpan.records import record
 

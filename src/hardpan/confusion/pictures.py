@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hardpan.confusion.ablation import Ablation, Variant
 from hardpan.confusion.banding import Bands, round_edges
+from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
-from hardpan.confusion.predictors import Predictors
 from hardpan.confusion.transfers import Transfer
 from hardpan.records import Chart
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardpan.confusion.ablation import Ablation
+from hardpan.confusion.answers import Signals
 from hardpan.confusion.banding import Bands, bands
+from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.orders import share
-from hardpan.confusion.predictors import Predictors
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.shown import no_seed_right, part_rows
-from hardpan.confusion.signals import Signals
 from hardpan.confusion.transfers import TargetErrors, Transfer
 from hardpan.confusion.uncertainty import Stability, stability
 from hardpan.records import Estimate, record

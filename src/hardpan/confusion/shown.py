@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 import hardpan
 from hardpan.confusion import pictures
+from hardpan.confusion.answers import Signals
 from hardpan.confusion.banding import Bands, bands
 from hardpan.confusion.galleries import class_name, gallery, groups_by_class
 from hardpan.confusion.mislabelled import Suspect, suspects
 from hardpan.confusion.scoring import Scores
-from hardpan.confusion.signals import Signals
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.uncertainty import Stability, stability
 from hardpan.errors import InputError

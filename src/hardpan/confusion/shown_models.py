@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from hardpan.confusion import pictures
 from hardpan.confusion.ablation import Ablation
+from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
-from hardpan.confusion.predictors import Predictors
 from hardpan.confusion.transfers import TargetErrors, Transfer
 from hardpan.records import Estimate, Section, Table
 

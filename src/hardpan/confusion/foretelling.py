@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
+from hardpan.confusion.answers import DIFFICULTIES, NEED_LABELS
 from hardpan.confusion.banding import answers
 from hardpan.confusion.orders import correlation_of_means
-from hardpan.confusion.signals import DIFFICULTIES, NEED_LABELS
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
 if TYPE_CHECKING:
-    from hardpan.confusion.signals import Signals
+    from hardpan.confusion.answers import Signals
 
 Floats = NDArray[np.float64]
 BANDS = 20
