@@ -18,8 +18,8 @@ from torch.nn import functional
 
 # A coupling's scale is LEAST + SPAN·sigmoid(raw + START), 1 at the start. It is bounded above, so that data unlike
 # any in training does not blow up step after step on its way to the latents, and below, so that samples do not on
-# theirs back.
-LEAST_SCALE, MOST_SCALE = 0.05, 1.5
+# theirs back. A lower upper bound than 3 fits worse: digits, tiny, 20 epochs: NLL 118 at 1, 113 at 1.5, 110 at 3.
+LEAST_SCALE, MOST_SCALE = 0.05, 3.0
 SCALE_SPAN = MOST_SCALE - LEAST_SCALE
 SCALE_START = math.log((1 - LEAST_SCALE) / (MOST_SCALE - 1))
 GAIN = 3.0  # Kingma and Dhariwal's factor of the output scale of a coupling network
