@@ -20,6 +20,7 @@ DOCUMENTS = [
     "docs/commands/floor.md",
     "docs/commands/experiments.md",
     "docs/commands/predictions.md",
+    "docs/commands/replicate.md",
     "docs/commands/testbed.md",
     "docs/commands/train.md",
 ]

@@ -296,7 +296,9 @@ def _histograms(
     for name in names:
         frequencies = enough.frequencies[enough.classes == name]
         if not len(frequencies):
-            raise InputError(f"originals: class {name!r} has none with {min_votes} votes; annotate originals of it")
+            raise InputError(
+                f"originals: class {name!r} has none with {min_votes} votes; annotate more, or lower min_votes"
+            )
         if len(frequencies) < MIN_ORIGINALS:
             notes.append(f"class {name}: {len(frequencies)} annotated originals, fewer than {MIN_ORIGINALS}")
         shares[name] = tuple(np.bincount(frequency_bins(frequencies), minlength=len(BINS)).tolist())
