@@ -111,6 +111,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--seeds", type=int, default=3)
     found.add_argument("--epochs", type=int, default=20)
     found.add_argument("--batch", type=int, default=512)
+    found.add_argument(
+        "--rate", type=float, default=0.0, help="learning rate (default: what suits the architecture)"
+    )
     found.add_argument("--at-once", type=int, default=4, help="runs at a time on the device")
     found.add_argument("--device", default="auto")
     found.add_argument("--rows", type=int, default=0, help="only so many training and test examples, to try it")
@@ -231,7 +234,14 @@ def start(job: Job, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Begin a run in a process of its own."""
     said = ["--data", options.data, "--out", str(options.out), "--epochs", str(options.epochs)]
     said += ["--batch", str(options.batch), "--device", options.device, "--work", str(options.work)]
-    said += ["--step-size", str(options.step_size), "--job", json.dumps(dataclasses.asdict(job))]
+    said += [
+        "--rate",
+        str(options.rate),
+        "--step-size",
+        str(options.step_size),
+        "--job",
+        json.dumps(dataclasses.asdict(job)),
+    ]
     program = [sys.executable, "-m", "reproductions.confusion_device", *said]
     return subprocess.Popen(program, env=os.environ | {"OMP_NUM_THREADS": "2"})
 
@@ -253,6 +263,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         seeds=1,
         epochs=options.epochs,
         batch=options.batch,
+        rate=options.rate,
         objective=job.objective,
         objective_options=goal,
         device=options.device,

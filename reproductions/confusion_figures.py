@@ -151,7 +151,7 @@ def _read(path: Path) -> Model:
             correct=stored["correct"],
             epochs=tuple(int(epoch) for epoch in stored["epochs"]),
             finished=bool(stored["finished"]),
-            data=str(stored["data"]) if "data" in stored.files else "",
+            data=Path(str(stored["data"])).stem if "data" in stored.files else "",
         )
 
 
