@@ -162,8 +162,9 @@ def _write(
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(place / f"{image.id}.png")
     if "idx" in formats:
-        _idx(folder / "t10k-images-idx3-ubyte", x)
-        _idx(folder / "t10k-labels-idx1-ubyte", y.astype(np.uint8))
+        write_idx(folder / f"t10k-images-idx{x.ndim}-ubyte", x)
+        few = len(names) <= 256
+        write_idx(folder / f"t10k-labels-idx1-{'ubyte' if few else 'int'}", y.astype(np.uint8 if few else np.int32))
     _index(folder / "index.csv", project, drawn, x)
 
 
@@ -173,9 +174,11 @@ def _folder_name(number: int, name: str) -> str:
     return f"{number:04d} {plain[:80]}"
 
 
-def _idx(path: Path, array: NDArray[np.uint8]) -> None:
-    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, dtype=">i4").tobytes()
-    path.write_bytes(header + np.ascontiguousarray(array).tobytes())
+def write_idx(path: Path, array: NDArray[Any]) -> None:
+    """Write bytes or 32-bit numbers as an IDX file: two zeros, type, number of axes, their sizes, the data."""
+    kind = {"uint8": 0x08, "int32": 0x0C}[array.dtype.name]
+    header = bytes([0, 0, kind, array.ndim]) + np.array(array.shape, dtype=">i4").tobytes()
+    path.write_bytes(header + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder(">")).tobytes())
 
 
 def _index(path: Path, project: Project, drawn: Sample, x: NDArray[np.uint8]) -> None:
