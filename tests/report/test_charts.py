@@ -70,6 +70,25 @@ DATES = Chart(
 # Every drawing joins this list and gets every check of this file.
 EVERY = {chart.drawing: chart for chart in (INTERVALS, CURVE, BARS, SCATTER, SLOPE, DEVIATIONS, DATES)}
 EVERY |= {chart.drawing: chart for chart in CONFUSION}
+LINES = Chart(
+    "lines",
+    "Errors as data grow",
+    tuple(
+        {"series": name, "x": n, "y": y / n, "low": 0.5 * y / n, "high": 2 * y / n}
+        for name, y in (("net", 10.0), ("floor", 5.0), ("other", 7.0))
+        for n in (100, 1000, 20_000)
+    ),
+    "Three falling lines.",
+    {"x_title": "examples", "y_title": "error", "log_x": True, "marks": ({"x": 1000, "label": "here"},)},
+)
+SLIDER = Chart(
+    "slider",
+    "Share kept",
+    tuple({"name": name, "x": x / 4, "y": 1 - x / 4} for name in ("size", "frequency") for x in range(5)),
+    "Two falling lines.",
+    {"x_title": "threshold", "start": 0.5},
+)
+EVERY |= {"lines": LINES, "slider": SLIDER}
 
 
 def logarithmic(chart):

@@ -10,8 +10,8 @@ Rows by drawing (fractions throughout, scores in bits):
 - ``confused``: name, x, x_low, x_high, y, y_low, y_high (mean confusion and accuracy). Options: x_title, y_title.
 - ``dots``: name, value, low, high, role (a colour: "ceiling", "floor", "muted"). Options: x_title.
 
-``gallery`` is drawn by the page itself: rows of group, place (in the sheet), score (or None), shown and the story of an
-example; options sprite (the sheet), columns, count, aspect.
+``gallery`` is drawn by the page itself: rows of group, place (in the sheet), score (or None), shown and the story
+of an example; options sprite (the sheet), columns, count, aspect.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from hardpan.records import Chart
 from hardpan.report import numbers
 from hardpan.report.palette import LIGHT
 
-# Okabe and Ito's colours that keep a contrast of 3 on white and on dark paper; dashes tell the lines apart too.
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#b8689a", "#8c6d1f", "#3d7ea6", "#7a5195", "#57606a")
+# In this order; from the seventh line on, dashes alone tell lines apart.
+SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LIGHT.muted)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
 

@@ -18,8 +18,12 @@ class Theme:
     ceiling: str
     refuted: str
     accent: str
+    third: str
+    fourth: str
+    fifth: str
 
 
+# Further lines of one chart are their green, purple and yellow, each as dark or light as the paper asks for.
 # Marks are Okabe and Ito's blue and vermilion; on dark paper their sky blue and orange take over.
 LIGHT = Theme(
     paper="#ffffff",
@@ -31,6 +35,9 @@ LIGHT = Theme(
     ceiling="#d55e00",
     refuted="#57606a",
     accent="#0072b2",
+    third="#00795a",
+    fourth="#a8578b",
+    fifth="#8a6a00",
 )
 DARK = Theme(
     paper="#12161b",
@@ -42,4 +49,7 @@ DARK = Theme(
     ceiling="#e69f00",
     refuted="#a3adb8",
     accent="#56b4e9",
+    third="#2fbf92",
+    fourth="#cc79a7",
+    fifth="#f0e442",
 )

@@ -12,12 +12,13 @@ import altair as alt
 
 from hardpan.records import Chart
 from hardpan.report.lines import SERIES, _data
+from hardpan.report.palette import LIGHT
 
 
 def slider(chart: Chart) -> alt.TopLevelMixin:
     """One line a name; a rule follows the slider, and the values under it are written beside the lines."""
     rows = [dict(row) for row in chart.rows if row["y"] is not None]
-    places = sorted({float(row["x"]) for row in chart.rows})
+    places = sorted({float(row["x"]) for row in chart.rows}) or [0.0]
     step = round(min((b - a for a, b in itertools.pairwise(places)), default=1.0), 6)
     start = min(places, key=lambda place: abs(place - float(chart.options.get("start", places[0]))))
     words = str(chart.options.get("x_title", "setting"))
@@ -41,7 +42,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     return (
         alt.layer(
             base.mark_line(strokeWidth=2.5),
-            here.mark_rule(color="#888888", strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")),
+            here.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")),
             here.mark_point(filled=True, size=90, opacity=1),
             here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(
                 text=alt.Text("y:Q", format=".1%")
