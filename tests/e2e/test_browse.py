@@ -1,6 +1,5 @@
 """The explorer in a real browser, served by the real command."""
 
-import json
 import re
 import subprocess
 import sys
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from hardpan import datasets
+from hardpan import confusion, datasets
 from hardpan.audit import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -66,7 +65,7 @@ def test_filters_narrow_and_the_subset_is_what_is_shown(page, tmp_path):
     with page.expect_download() as download:
         page.get_by_role("button", name=re.compile("Export all")).click()
     download.value.save_as(tmp_path / "subset.json")
-    assert set(json.loads((tmp_path / "subset.json").read_text())["ids"]) == wanted
+    assert set(confusion.load_subset(tmp_path / "subset.json").ids) == wanted
     page.get_by_role("button", name="Clear all").click()
     expect(page.locator("#count")).to_contain_text("1,797 of")
 
@@ -80,7 +79,7 @@ def test_selected_by_keyboard_and_exported(page, tmp_path):
     with page.expect_download() as download:
         page.get_by_role("button", name="Export the selected").press("Enter")
     download.value.save_as(tmp_path / "subset.json")
-    assert json.loads((tmp_path / "subset.json").read_text())["ids"] == [str(dataset.ids[1796])]
+    assert confusion.load_subset(tmp_path / "subset.json").ids.tolist() == [str(dataset.ids[1796])]
 
 
 def test_the_story_of_an_example_and_the_table(page):

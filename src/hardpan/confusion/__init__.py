@@ -24,7 +24,7 @@ from hardpan.confusion.scoring import Scores, scores
 from hardpan.confusion.shown import provenance, section
 from hardpan.confusion.shown_models import ablation_section, predictor_section, transfer_section
 from hardpan.confusion.sources import choose_epochs, evenly_spaced
-from hardpan.confusion.subsets import Subset, load_subset, subset
+from hardpan.confusion.subsets import Subset, chosen_by_hand, load_subset, subset
 from hardpan.confusion.transfers import TargetErrors, Transfer, target_errors, transfer
 from hardpan.confusion.uncertainty import Stability, stability
 
@@ -49,6 +49,7 @@ __all__ = [
     "bands",
     "below_diagonal",
     "choose_epochs",
+    "chosen_by_hand",
     "compare_variants",
     "confused_models",
     "evenly_spaced",

@@ -31,7 +31,7 @@ class Subset:
         ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
         ids_sha256: names the ids; a manifest edited by hand is refused.
         scores_sha256: names the scores it was cut from (ids and values).
-        rule: "threshold", "quantile" or "count".
+        rule: "threshold", "quantile" or "count"; "by hand" where a person chose them.
         value: of the rule.
         threshold: the lowest score inside (the highest where ``easiest``).
         balanced: whether each class gives its share.
@@ -172,6 +172,39 @@ def subset(
         epochs=scores.epochs,
         base=scores.base,
         source=scores.source,
+    )
+
+
+def chosen_by_hand(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
+    """Give a selection that a person made the form of a subset, so that every command takes it.
+
+    Args:
+        ids: (n,) ids, each once.
+        examples: how many there were to choose from.
+        source: where they were chosen, and how.
+
+    Example:
+        >>> len(chosen_by_hand(["a", "b"], examples=10))
+        2
+    """
+    names = np.asarray(ids, dtype=np.str_)
+    if not len(names) or len(np.unique(names)) < len(names):
+        raise InputError(f"ids must name each example once, and at least one; got {len(names):,}")
+    return Subset(
+        ids=names,
+        ids_sha256=_ids_hash(names),
+        scores_sha256="",
+        rule="by hand",
+        value=float(len(names)),
+        threshold=0.0,
+        balanced=False,
+        easiest=False,
+        examples=int(examples),
+        per_class={},
+        seeds=(),
+        epochs=(),
+        base=2.0,
+        source=source,
     )
 
 

@@ -70,7 +70,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         f" + format(datum.above / {total}, '.1%') + ')'"
     )
     if wrong:
-        said += f" + ', with ' + format(datum.wrong_above / {int(wrong)}, '.0%') + ' of the errors'"
+        said += f" + ', with ' + format(datum.wrong_above / {float(wrong)!r}, '.0%') + ' of the errors'"
     x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False)
     y = alt.Y("height:Q", title="examples (logarithmic axis)", scale=scale, axis=alt.Axis(format="~s", tickCount=6))

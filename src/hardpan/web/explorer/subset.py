@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hardpan import confusion, records
 
-def manifest(ids: Sequence[str], how: Mapping[str, Any], title: str) -> str:
-    """Write a subset's manifest."""
-    return json.dumps({"ids": list(ids), "how": dict(how), "title": title})
+
+def manifest(ids: Sequence[str], how: Mapping[str, Any], title: str, examples: int) -> str:
+    """Write a subset's manifest: what was selected, and by what filters, so that it can be selected again."""
+    chosen = confusion.chosen_by_hand(ids, examples=examples, source=f"{title}: {json.dumps(how, sort_keys=True)}")
+    return records.dumps(records.to_json(chosen)) + "\n"
