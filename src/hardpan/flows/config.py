@@ -39,6 +39,7 @@ class FlowConfig:
         steps: K, flow steps a level (glow).
         levels: L, levels with a split between them (glow); fewer where the image is too small for them.
         width: C, channels in the hidden layers of the coupling networks (glow).
+        most_scale: the largest factor by which a coupling may stretch on the way to the latents (glow).
         transforms: coupling layers (spline).
         hidden: width of their networks (spline).
         bins: knots of each spline (spline).
@@ -65,6 +66,7 @@ class FlowConfig:
     steps: int | None = None
     levels: int | None = None
     width: int | None = None
+    most_scale: float = 3.0
     transforms: int | None = None
     hidden: int | None = None
     bins: int = 8
@@ -119,6 +121,8 @@ class FlowConfig:
         for name in ("warmup", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 0 and below 1; got {getattr(self, name)!r}")
+        if not 1 <= self.most_scale <= 10:
+            raise InputError(f"most_scale must lie between 1 and 10; got {self.most_scale!r}")
         if self.family not in ("auto", "glow", "spline"):
             raise InputError(f"family must be auto, glow or spline; got {self.family!r}")
         if self.precision not in ("float32", "bf16"):

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from hardpan.flows import steps
-from hardpan.flows.steps import LEAST_SCALE, SCALE_SPAN, SCALE_START, Runner, Stack, scale_of
+from hardpan.flows.steps import LEAST_SCALE, Runner, Stack, scale_of, scale_range
 
 ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
@@ -45,24 +45,27 @@ class PlainOps:
 
     @staticmethod
     def couple(
-        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int
+        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int, most: float
     ) -> tuple[Tensor, Tensor]:
         """Output of the coupling and its raw parameters; adds to log_det."""
         raw = bias.expand_as(y).clone()
         PlainOps.fold_add(taps, raw, y.shape[1], width, places, 1)
-        scale, shift = scale_of(raw.chunk(2, 1)[0]), raw.chunk(2, 1)[1]
+        scale, shift = scale_of(raw.chunk(2, 1)[0], most), raw.chunk(2, 1)[1]
         kept, moved = y.chunk(2, 1)
         log_det += torch.log(scale).reshape(len(log_det), -1).sum(1)
         return torch.cat([kept, moved * scale + shift], 1), raw
 
     @staticmethod
-    def couple_back(gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int) -> tuple[Tensor, Tensor]:
+    def couple_back(
+        gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int, most: float
+    ) -> tuple[Tensor, Tensor]:
         """Gradients of y and of the raw parameters."""
-        bent = torch.sigmoid(raw.chunk(2, 1)[0] + SCALE_START)
-        scale = LEAST_SCALE + SCALE_SPAN * bent
+        span, start = scale_range(most)
+        bent = torch.sigmoid(raw.chunk(2, 1)[0] + start)
+        scale = LEAST_SCALE + span * bent
         g_kept, g_moved = gz.chunk(2, 1)
         g_scale = g_moved * y.chunk(2, 1)[1] + g_log_det.repeat_interleave(places)[:, None] / scale
-        g_raw = g_scale * SCALE_SPAN * bent * (1 - bent)
+        g_raw = g_scale * span * bent * (1 - bent)
         return torch.cat([g_kept, g_moved * scale], 1), torch.cat([g_raw, g_moved], 1)
 
     @staticmethod
@@ -75,15 +78,15 @@ class PlainOps:
 def _triton_ops() -> Any:
     from hardpan.flows import kernels
 
-    return kernels
+    return kernels if kernels.AVAILABLE else PlainOps
 
 
 class _Level(torch.autograd.Function):
     """K steps: see :func:`hardpan.flows.steps.run_plain`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dtype: Any, ops: Any, *arrays: Tensor) -> tuple[Tensor, Tensor]:
-        stack = Stack(*arrays)
+    def forward(ctx: Any, x: Tensor, dtype: Any, ops: Any, most: float, *arrays: Tensor) -> tuple[Tensor, Tensor]:
+        stack = Stack(*arrays, most=most)
         batch, height, width, channels = x.shape
         places, inner = height * width, channels // 2
         log_det = torch.zeros(batch, dtype=x.dtype, device=x.device)
@@ -95,11 +98,11 @@ class _Level(torch.autograd.Function):
             hidden1 = _affine_relu(weights.b1[k], around, weights.w1[k])
             hidden2 = _affine_relu(weights.b2[k], hidden1, weights.w2[k])
             taps = _wide_product(hidden2, weights.w3[k])
-            z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places)
+            z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places, most)
             kept += [flat, y, around, hidden1, hidden2, raw]
             flat = z
         ctx.save_for_backward(stack.mix, weights.w1, weights.w2, weights.w3, *kept)
-        ctx.layout, ctx.ops, ctx.dtype = (batch, height, width, channels), ops, dtype
+        ctx.layout, ctx.ops, ctx.dtype, ctx.most = (batch, height, width, channels), ops, dtype, most
         return flat.reshape(x.shape), log_det
 
     @staticmethod
@@ -112,7 +115,7 @@ class _Level(torch.autograd.Function):
         found: list[list[Tensor]] = []
         for k in reversed(range(len(mix))):
             before, y, around, hidden1, hidden2, raw = kept[6 * k : 6 * k + 6]
-            gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places)
+            gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places, ctx.most)
             g_taps = ops.patches(g_raw, channels, w3.shape[2], width, places, -1, ctx.dtype)
             g_hidden2, g_b2 = ops.masked_product(g_taps, w3[k], hidden2)
             g_hidden1, g_b1 = ops.masked_product(g_hidden2, w2[k], hidden1)
@@ -125,7 +128,7 @@ class _Level(torch.autograd.Function):
             ])  # fmt: skip
             flat = gy @ mix[k]
         gradients = [torch.stack(parts[::-1]) for parts in zip(*found, strict=True)]
-        return (flat.reshape(ctx.layout), None, None, *gradients)
+        return (flat.reshape(ctx.layout), None, None, None, *gradients)
 
 
 def _prepared(stack: Stack, dtype: Any) -> Stack:
@@ -163,7 +166,7 @@ def fast_runner(dtype: torch.dtype, ops: Any = None) -> Runner:
     chosen = ops if ops is not None else _triton_ops()
 
     def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
-        output, log_det = _Level.apply(x, dtype, chosen, *stack.tensors())  # type: ignore[no-untyped-call]
+        output, log_det = _Level.apply(x, dtype, chosen, stack.most, *stack.tensors())  # type: ignore[no-untyped-call]
         return output, log_det
 
     return run

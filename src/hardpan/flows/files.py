@@ -57,6 +57,7 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
     try:
         card = json.loads((place / CARD).read_text(encoding="utf-8"))
         file = card.pop("file")
+        card["config"].setdefault("most_scale", 1.0)  # what it was before it was a setting
         content = (place / WEIGHTS).read_bytes()
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror}); give a folder that a fit wrote") from error

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpan.flows.base import Latents
-from hardpan.flows.steps import GAIN, Runner, Steps, fold, run_plain
+from hardpan.flows.steps import GAIN, MOST_SCALE, Runner, Steps, fold, run_plain
 
 MIN_PRIOR_LOG_SCALE = 8.0  # log scales of a split prior lie in (-8, 8)
 
@@ -51,9 +51,18 @@ class Glow(nn.Module):
         steps: K.
         width: channels of the coupling networks.
         seed: of the first weights.
+        most_scale: the largest scale of a coupling.
     """
 
-    def __init__(self, shape: tuple[int, int, int], levels: int, steps: int, width: int, seed: int = 0) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        levels: int,
+        steps: int,
+        width: int,
+        seed: int = 0,
+        most_scale: float = MOST_SCALE,
+    ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         height, across, channels = shape
@@ -62,7 +71,7 @@ class Glow(nn.Module):
         self.runner: Runner = run_plain
         for level in range(levels):
             height, across, channels = height // 2, across // 2, 4 * channels
-            self.levels.append(Steps(channels, steps, width, generator))
+            self.levels.append(Steps(channels, steps, width, generator, most_scale))
             if level < levels - 1:
                 self.priors.append(SplitPrior(channels))
                 channels //= 2

@@ -1,14 +1,32 @@
 # mypy: ignore-errors
 """Triton kernels for the steps of a Glow level; :mod:`hardpan.flows.fast` has the same in plain torch.
 
-Imported only where there is a GPU. All tensors are contiguous; M = B·H·W places, one row each.
+Used only where there is a GPU. All tensors are contiguous; M = B·H·W places, one row each.
 """
 
 import torch
-import triton
-import triton.language as tl
 
-from hardpan.flows.steps import LEAST_SCALE, SCALE_SPAN, SCALE_START
+from hardpan.flows.steps import LEAST_SCALE, scale_range
+
+
+class _Absent:
+    """Stands in for Triton where it is not installed: this module can be read, and its kernels not run."""
+
+    constexpr = object
+
+    @staticmethod
+    def jit(function):
+        """Leave a kernel as it is written."""
+        return function
+
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = tl = _Absent
+
+AVAILABLE = triton is not _Absent
 
 # Blocks of the masked product where much, or little, is summed; chosen on an H200.
 DEEP = (128, 128, 64, 4, 3)
@@ -118,13 +136,14 @@ def _couple(taps, bias, y, z, raw, log_det, columns, START: tl.constexpr,
     tl.store(log_det + image, tl.load(log_det + image) + total)
 
 
-def couple(taps, bias, y, log_det, width, places):
+def couple(taps, bias, y, log_det, width, places, most):
     """Apply an affine coupling to y (M, ch): output (M, ch), raw parameters (M, ch); adds to log_det (B,)."""
     z, raw, half = torch.empty_like(y), torch.empty_like(y), y.shape[1] // 2
+    span, start = scale_range(most)
     block = triton.next_power_of_2(places * half)
     _couple[(y.shape[0] // places,)](
         taps, bias, y, z, raw, log_det, taps.shape[1],
-        START=SCALE_START, LEAST=LEAST_SCALE, SPAN=SCALE_SPAN, WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
+        START=start, LEAST=LEAST_SCALE, SPAN=span, WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
         num_warps=min(8, max(1, block // 256)),
     )  # fmt: skip
     return z, raw
@@ -150,9 +169,10 @@ def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total, START: tl.constexpr,
     tl.store(g_raw + here + HALF, g_moved, mask=active)
 
 
-def couple_back(gz, g_log_det, raw, y, places):
+def couple_back(gz, g_log_det, raw, y, places, most):
     """Gradients of y and of the raw parameters, both (M, ch)."""
     gy, g_raw, half = torch.empty_like(y), torch.empty_like(y), y.shape[1] // 2
+    span, start = scale_range(most)
     total = y.shape[0] * half
     _couple_back[(triton.cdiv(total, 512),)](
         gz,
@@ -162,9 +182,9 @@ def couple_back(gz, g_log_det, raw, y, places):
         gy,
         g_raw,
         total,
-        START=SCALE_START,
+        START=start,
         LEAST=LEAST_SCALE,
-        SPAN=SCALE_SPAN,
+        SPAN=span,
         PLACES=places,
         HALF=half,
         BLOCK=512,

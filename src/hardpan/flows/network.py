@@ -57,7 +57,7 @@ def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
     """Make an untrained network from filled settings."""
     if isinstance(scaling, ImageScaling):
         steps, width = config.steps or 1, config.width or 1
-        transform: Transform = Glow(scaling.net_shape, scaling.depth, steps, width, config.seed)
+        transform: Transform = Glow(scaling.net_shape, scaling.depth, steps, width, config.seed, config.most_scale)
     else:
         transform = SplineFlow(
             scaling.dimension, config.transforms or 1, config.hidden or 1, config.bins, config.seed
