@@ -168,6 +168,23 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
         )
     page.wait_for_selector("#thanks:not([hidden])")
     wait_until(page, lambda: set(replicate.verdicts(served.project, "duplicate").values()) == {"keep"})
+    for name in replicate.selector_view(served.project, 1, "plain").candidates[:3]:
+        replicate.decide(served.project, "first-selection", name, "select", by="a test")
+    waiting = {item.image_id for item in replicate.second_review_queue(served.project)}
+    page.goto(served.address + "/review/second")
+    page.wait_for_selector(".cell")
+    page.keyboard.press("Space")  # the first one goes, by the keyboard
+    while page.locator("#thanks").is_hidden():
+        left = page.inner_text("#left")
+        page.keyboard.press("Enter")
+        page.wait_for_function(
+            "(old) => !document.querySelector('#thanks').hidden"
+            " || document.querySelector('#left').innerText !== old",
+            arg=left,
+        )
+    second = replicate.verdicts(served.project, "second-review")
+    assert set(second) == waiting
+    assert list(second.values()).count("remove") == 1
     page.goto(served.address + "/review/final")
     for kind in range(3):
         page.wait_for_function(
