@@ -51,7 +51,7 @@ Owner's dashboard::
     coverage(project) -> [ClassCoverage]; task_times(project) -> [TaskTime]; events(project, after=, most=)
     add_event(project, actor, what, **details); all_votes(project) -> [StoredVote]
     annotation_quality(project) -> Quality                         flagged workers, frequencies, agreement
-    project_status(project) -> Status; export_votes(project, path), read_votes(project, path)
+    project_status(project) -> ProjectStatus; export_votes(project, path), read_votes(project, path)
     project_what_if(project, per_class, predictions=None) -> WhatIf   accuracies only once the set is frozen, logged
     CRITERIA: what makes a near-duplicate, for the review page
 
@@ -149,7 +149,7 @@ if TYPE_CHECKING:
     )
     from hardpan.replicate.near import Neighbours, near_duplicates
     from hardpan.replicate.pool import Added, add_candidates
-    from hardpan.replicate.progress import Status, project_status
+    from hardpan.replicate.progress import ProjectStatus, project_status
     from hardpan.replicate.quality import (
         Frequency,
         Quality,
@@ -179,7 +179,7 @@ _HOMES = {
     "duplicates": "CRITERIA Found Learned Resolved find_duplicates learn_threshold resolve_duplicates",
     "near": "Neighbours near_duplicates",
     "pool": "Added add_candidates",
-    "progress": "Status project_status",
+    "progress": "ProjectStatus project_status",
     "quality": "Frequency Quality WorkerQuality annotation_quality frequency_table quality_of "
     "selection_frequencies",
     "raters": "DawidSkene beta_interval dawid_skene krippendorff_alpha",
@@ -225,6 +225,7 @@ __all__ = [
     "Person",
     "Project",
     "ProjectConfig",
+    "ProjectStatus",
     "Quality",
     "Receipt",
     "Resolved",
@@ -233,7 +234,6 @@ __all__ = [
     "SelectorView",
     "Shortfall",
     "Standing",
-    "Status",
     "Step",
     "StoredVote",
     "Subclasses",

@@ -13,7 +13,7 @@ from hardpan.replicate.steps import hash_rows, read_steps
 
 @record
 @dataclass(frozen=True, slots=True)
-class Status:
+class ProjectStatus:
     """Counts of everything, and the next command.
 
     Attributes:
@@ -53,7 +53,7 @@ class Status:
     next: str
 
 
-def project_status(project: Project) -> Status:
+def project_status(project: Project) -> ProjectStatus:
     """Where a project stands."""
     from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue, keywords
     from hardpan.replicate.database.images import count_images
@@ -71,7 +71,7 @@ def project_status(project: Project) -> Status:
         compared = bool(looked) and looked[-1].outputs["images"] == hash_rows(drawn.ids)
     except InputError:
         pass
-    status = Status(
+    status = ProjectStatus(
         project.config.name,
         len(project.classes),
         counts.get("original", 0),
@@ -89,11 +89,11 @@ def project_status(project: Project) -> Status:
         len(steps),
         "",
     )
-    fields = {name: getattr(status, name) for name in Status.__dataclass_fields__}
-    return Status(**fields | {"next": _next(project, status, compared)})
+    fields = {name: getattr(status, name) for name in ProjectStatus.__dataclass_fields__}
+    return ProjectStatus(**fields | {"next": _next(project, status, compared)})
 
 
-def _next(project: Project, status: Status, compared: bool) -> str:
+def _next(project: Project, status: ProjectStatus, compared: bool) -> str:
     command = f"hardpan replicate {{}} {project.root}"
     if status.frozen:
         return command.format("verify")
