@@ -176,12 +176,11 @@ def _trained(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progres
 def _fitted(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress) -> FlowEvidence:
     from hardpan import flows
 
-    if (place / "flow.json").is_file():
-        flow = flows.load(place)
-    else:
+    if not (place / "flow.json").is_file():
         small = reduced(evidence.dataset, evidence, plan.flow_rows)
-        flow = flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=progress)
-    return _flow_evidence(flow, evidence, "small flow", progress)
+        flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=progress)
+    # Read back in either case: an audit that goes on says to the last bit what one without a stop says.
+    return _flow_evidence(flows.load(place), evidence, "small flow", progress)
 
 
 def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress, given: str = "") -> FlowEvidence:

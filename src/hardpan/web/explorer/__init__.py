@@ -132,7 +132,9 @@ def _subset(explorer: Explorer, title: str) -> Handler:
             raise InputError("rows: nothing is selected; select examples or widen the filters")
         ids = explorer.table["id"].take(rows).to_pylist()
         headers = {"Content-Disposition": 'attachment; filename="subset.json"'}
-        return Response(manifest(ids, how, title, explorer.table.num_rows), media_type="application/json", headers=headers)
+        return Response(
+            manifest(ids, how, title, explorer.table.num_rows), media_type="application/json", headers=headers
+        )
 
     return send
 

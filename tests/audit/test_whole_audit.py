@@ -1,0 +1,187 @@
+"""Audits that train what they need, and audits of given predictions, flows and votes."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hardpan import audit, confusion, datasets, records, store
+from hardpan.audit import evidence, materials, planning
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+
+QUICK = {
+    "ensemble": "linear",
+    "ensemble_epochs": 3,
+    "seeds": 2,
+    "flow_epochs": 1,
+    "flow_rows": 300,
+    "device": "cpu",
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An audit of digits with everything, few epochs."""
+    folder = tmp_path_factory.mktemp("audits") / "digits"
+    plans = []
+    made = audit.run("digits", out=folder, on_plan=plans.append, **QUICK)
+    return folder, made, plans[0]
+
+
+def test_every_question_has_its_part(whole):
+    _, made, plan = whole
+    titles = [section.title for section in made.sections]
+    assert titles == ["The floor", "Which examples are hard?", "Data quality", "What is in it"]
+    assert {"flow_floor", "bits", "best_error", "headroom", "tail_share", "mean_confusion"} <= set(made.measures)
+    assert plan.ensemble == "linear"
+    assert (plan.ensemble_epochs, plan.flow_epochs, plan.flow_rows) == (3, 1, 300)
+    assert made.provenance.command == (
+        "hardpan audit digits --seed 0 --flow-epochs 1 --flow-rows 300 --ensemble linear --ensemble-epochs 3 "
+        "--seeds 2"
+    )
+    # A flow of one epoch is not the data: its floor must not be believed.
+    verdicts = {row[0]: row[3] for row in made.sections[0].tables[0].rows}
+    assert verdicts["Exact error of small flow"] in ("refuted", "unfounded")
+    assert len(made.findings) >= 6
+    assert made.next_steps
+
+
+def test_every_example_is_joined(whole):
+    folder, made, _ = whole
+    table = pq.read_table(folder / "examples.parquet")
+    data = datasets.load("digits")
+    parts = datasets.split(data)
+    assert table.num_rows == len(data)
+    assert table["id"].to_pylist() == data.ids.tolist()
+    columns = set(table.column_names)
+    assert {
+        "confusion",
+        "confusion_stderr",
+        "predicted",
+        "floor_posterior",
+        "duplicate",
+        "correct: linear",
+    } <= columns
+    wrong = np.array([not value for value in table["correct: linear"].to_pylist()])[parts.test].mean()
+    shown = made.sections[0].estimates["linear"].value
+    assert wrong == pytest.approx(shown)
+    scores = np.array(table["confusion"].to_pylist())
+    again = confusion.scores(store.open(next(iter((folder / "work").iterdir())) / "predictions"))
+    assert scores == pytest.approx(again.values, abs=1e-6)
+    hard = confusion.load_subset(folder / "hard-subset.json")
+    test_ids = data.ids[parts.test]
+    order = np.argsort(-scores[parts.test], kind="stable")[: len(hard)]
+    assert set(hard.ids) == set(test_ids[order])
+
+
+def test_an_audit_that_was_stopped_goes_on_and_ends_the_same(whole, tmp_path):
+    _, made, _ = whole
+
+    def stop(step, fraction):
+        if step == "scoring the examples":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        audit.run("digits", out=tmp_path / "digits", progress=stop, **QUICK)
+    assert not (tmp_path / "digits" / "report.json").exists()
+    told = []
+    resumed = audit.run(
+        "digits", out=tmp_path / "digits", progress=lambda step, fraction: told.append(step), **QUICK
+    )
+    assert not any("epoch" in step for step in told), "something was trained again"
+    assert resumed.headline == made.headline
+    for name, item in made.measures.items():  # two fits of a flow in one process may differ in their last bits
+        assert resumed.measures[name].value == pytest.approx(item.value, rel=1e-4)
+    assert records.load(tmp_path / "digits" / "report.json") == resumed
+    assert audit.run("digits", out=tmp_path / "digits", **QUICK) == resumed
+
+
+def test_given_predictions_are_used_and_nothing_is_trained(whole, tmp_path):
+    folder, made, _ = whole
+    held = next(iter((folder / "work").iterdir())) / "predictions"
+    plans = []
+    given = audit.run("digits", predictions=(str(held),), flow="none", on_plan=plans.append)
+    assert plans[0].ensemble == ""
+    ours, theirs = made.sections[0].estimates["linear"], given.sections[0].estimates["predictions"]
+    assert ours.value == theirs.value
+    assert given.measures["tail_share"] == made.measures["tail_share"]
+    test = datasets.split(datasets.load("digits")).test
+    probs = np.mean([store.open(held).read(seed, 3)[test].astype(np.float64) for seed in (0, 1)], axis=0)
+    np.save(tmp_path / "net.npy", probs)
+    with pytest.raises(InputError, match="has no ids; give --by-order if its 359 rows are in the order of"):
+        audit.run("digits", predictions=(str(tmp_path / "net.npy"),), flow="none")
+    ordered = audit.run("digits", predictions=(str(tmp_path / "net.npy"),), by_order=True, flow="none")
+    assert ordered.sections[0].estimates["net"].value == ours.value
+
+
+def test_predictions_of_something_else_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", probs=np.full((3, 10), 0.1), ids=np.array(["a", "b", "c"]))
+    with pytest.raises(InputError, match=r"3 of its 3 ids are not of digits, such as 'a'"):
+        audit.run("digits", predictions=(str(tmp_path / "other.npz"),), flow="none")
+    np.savez(tmp_path / "few.npz", probs=np.full((3, 4), 0.25), ids=np.array(["a", "b", "c"]))
+    with pytest.raises(InputError, match="holds 4 classes, and digits has 10"):
+        audit.run("digits", predictions=(str(tmp_path / "few.npz"),), flow="none")
+
+
+def test_votes_join_the_floor(tmp_path):
+    data = datasets.load("digits")
+    rng = np.random.default_rng(0)
+    votes = np.zeros((50, 10), dtype=int)
+    for row in range(50):
+        votes[row] = rng.multinomial(20, 0.9 * np.eye(10)[data.labels[row]] + 0.01)
+    np.savez(tmp_path / "votes.npz", votes=votes, ids=data.ids[:50])
+    made = audit.run("digits", ensemble="none", flow="none", votes=str(tmp_path / "votes.npz"))
+    assert made.sections[0].estimates["Corrected votes"].value == pytest.approx(0.09, abs=0.04)
+    np.savez(tmp_path / "bad.npz", votes=votes[:, :3], ids=data.ids[:50])
+    with pytest.raises(InputError, match=r"votes of shape \(n, 10\)"):
+        audit.run("digits", ensemble="none", flow="none", votes=str(tmp_path / "bad.npz"))
+
+
+def test_a_fresh_test_set_that_is_harder_shows_its_drop(tmp_path):
+    data = datasets.load("digits")
+    test = datasets.split(data).test
+    noise = np.random.default_rng(0).normal(0, 5, (len(test), 8, 8))
+    harder = np.clip(data.x[test] + noise, 0, 16).astype(data.x.dtype)
+    np.savez(tmp_path / "fresh.npz", x=harder, y=data.labels[test], class_names=np.array(data.class_names))
+    made = audit.run("digits", **{**QUICK, "flow": "none"}, new_test=str(tmp_path / "fresh.npz"))
+    drop = made.measures["drop"]
+    assert drop.low > 0.02
+    assert "Will the score hold?" in [section.title for section in made.sections]
+    same = tmp_path / "same.npz"
+    np.savez(same, x=data.x[test], y=data.labels[test], class_names=np.array(data.class_names))
+    again = audit.run("digits", **{**QUICK, "flow": "none"}, new_test=str(same))
+    assert again.measures["drop"].value == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_same_split_everywhere():
+    gathered = evidence.gather(datasets.load("digits"), audit.AuditConfig(seed=3))
+    frozen = materials.frozen(gathered)
+    parts = datasets.split(frozen)
+    for name in ("train", "validation", "test"):
+        assert np.array_equal(getattr(parts, name), getattr(gathered.split, name))
+    small = planning.reduced(gathered.dataset, gathered, 100)
+    counts = np.bincount(small.labels[small.split == "train"], minlength=10)
+    assert counts.sum() == 100
+    assert counts.min() >= 1
+
+
+def test_feature_vectors_get_an_audit_too():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 400)
+    x = rng.normal(size=(400, 4)) + 2 * np.eye(3, 4)[labels]
+    data = Dataset("blobs", x, datasets.content_ids(x), labels, ("a", "b", "c"))
+    made = audit.run(data, **{**QUICK, "flow_rows": 200})
+    assert "flow_floor" in made.measures
+    assert json.loads(made.to_json())["dataset"] == "blobs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"budget": 0.0}, "budget"), ({"seeds": 0}, "seeds"), ({"flow_epochs": -1}, "flow_epochs")],
+)
+def test_settings_are_checked(changes, words):
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(audit.AuditConfig(), **changes)
