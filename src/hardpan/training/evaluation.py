@@ -15,7 +15,7 @@ _CPU_PIXELS = 256 * 32 * 32
 
 
 class Evaluator:
-    """Gives softmax probabilities of rows of some examples, as the model is now."""
+    """Gives softmax probabilities of rows of some examples, as the model is now; ``batch`` of them at a time."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Evaluator:
         self._model, self._examples, self._precision = model, examples, precision
         self._n_classes = n_classes
         self._device = examples.raw.device
-        self._batch = batch or _suitable_batch(examples, self._device)
+        self.batch = batch or _suitable_batch(examples, self._device)
         self._captured = engine.CapturedStep(self._probabilities, self._device, enabled=capture)
 
     def __call__(self, rows: Tensor | None = None) -> NDArray[np.float32]:
@@ -47,8 +47,8 @@ class Evaluator:
         training = self._model.training
         self._model.eval()
         try:
-            for first in range(start, stop, self._batch):
-                last = min(first + self._batch, stop)
+            for first in range(start, stop, self.batch):
+                last = min(first + self.batch, stop)
                 found[first:last] = self._captured(rows[first:last]).cpu().numpy()
         finally:
             self._model.train(training)

@@ -87,39 +87,59 @@ def fit_model(
 ) -> Fitted:
     """Train one model; ``config`` is filled for one architecture, and runs inside :func:`prepared`."""
     device = given.examples.raw.device
+    model = new_model(config, given, seed)
+    evaluator = evaluator_of(model, config, given, watched.examples, precision)
+    at_end = _EndOfEpoch(config, watched, evaluator, device)
+    task = ClassifierTask(model, given, config, seed=seed, precision=precision, at_end_of_epoch=at_end)
+    loop = engine.LoopConfig(
+        config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
+    )
+    with memory_explained(config, device):
+        history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
+    model.load_state_dict(history.best_weights or task.weights())
+    return Fitted(model.eval(), history)
+
+
+def new_model(config: TrainConfig, given: TrainingSet, seed: int) -> nn.Module:
+    """Make the architecture of a configuration with its initial weights, on the device of the examples."""
     model = classifiers.build(
         config.model,
         input_shape=given.examples.input_shape,
         n_classes=given.n_classes,
         seed=seed,
         **config.model_options,
-    ).to(device)
+    ).to(given.examples.raw.device)
     if given.examples.is_image:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.compile:
         model.compile()
-    evaluator = Evaluator(
+    return model
+
+
+def evaluator_of(
+    model: nn.Module, config: TrainConfig, given: TrainingSet, examples: Examples, precision: str
+) -> Evaluator:
+    """Make what predicts ``examples`` with a model in training."""
+    return Evaluator(
         model,
-        watched.examples,
+        examples,
         n_classes=given.n_classes,
         precision=precision,
         batch=config.evaluation_batch,
         capture=config.capture,
     )
-    at_end = _EndOfEpoch(config, watched, evaluator, device)
-    task = ClassifierTask(model, given, config, seed=seed, precision=precision, at_end_of_epoch=at_end)
-    loop = engine.LoopConfig(
-        config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
-    )
+
+
+@contextmanager
+def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None]:
+    """Say in one sentence that a GPU is too small, and what to do."""
     try:
-        history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
+        yield
     except torch.OutOfMemoryError as error:
         raise InputError(
             f"{engine.describe_device(device)} has too little memory for {config.model} at batch {config.batch}; "
             "give a smaller batch or evaluation_batch, or fewer runs at once"
         ) from error
-    model.load_state_dict(history.best_weights or task.weights())
-    return Fitted(model.eval(), history)
 
 
 class _EndOfEpoch:
@@ -141,13 +161,14 @@ class _EndOfEpoch:
             values: dict[str, float] = {}
             for name, rows in watched.parts.items():
                 if len(rows) and watched.labels is not None:
-                    values |= _judged(name, probs[rows], watched.labels[rows])
+                    values |= judged(name, probs[rows], watched.labels[rows])
             return values
         if self._validation is None or watched.labels is None:
             return {}
         rows = watched.parts["validation"]
-        return _judged("validation", self._evaluator(self._validation), watched.labels[rows])
+        return judged("validation", self._evaluator(self._validation), watched.labels[rows])
 
 
-def _judged(name: str, probs: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, float]:
+def judged(name: str, probs: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, float]:
+    """Give accuracy and loss of a part, named after it."""
     return {f"{name}_accuracy": accuracy_of(probs, labels), f"{name}_loss": loss_of(probs, labels)}

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from hardpan import datasets, engine
 from hardpan.records import Dataset, Split, array_hash
 from hardpan.training.config import TrainConfig
-from hardpan.training.examples import normalization, on_device, shaped
+from hardpan.training.examples import Examples, normalization, on_device, shaped
 from hardpan.training.fitting import Watched, fit_model, prepared
 from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model, save_model
 from hardpan.training.task import TrainingSet
 
 CHECKPOINT, PROGRESS = "checkpoint", "progress.json"
+_HASHED_BYTES = 2**30  # examples of more than this are named by a sample of their rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,9 +83,26 @@ def run_settings(dataset: Dataset, config: TrainConfig, groups: NDArray[np.int64
         "architecture": config.model,
         "data": dataset.name,
         "data_sha256": array_hash(dataset.ids)[:32] + array_hash(labels)[:32],
+        "examples_sha256": examples_hash(dataset.x),
         "groups_sha256": "" if groups is None else array_hash(groups),
         **json.loads(json.dumps(config.deciding())),
     }
+
+
+def examples_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:
+    """Name examples by their content, so that a run does not go on with changed ones under the same ids.
+
+    Up to ``limit`` bytes every value counts; of more, evenly spaced rows of that size together, and the shape.
+
+    Example:
+        >>> x = np.arange(12.0).reshape(6, 2)
+        >>> examples_hash(x) == array_hash(x), examples_hash(x, limit=48) == examples_hash(x)
+        (True, False)
+    """
+    if x.nbytes <= limit:
+        return array_hash(x)
+    sampled = array_hash(x[:: -(-x.nbytes // limit)])
+    return array_hash(np.array([sampled, str(x.shape)]))
 
 
 def split_names(dataset: Dataset, parts: Split) -> NDArray[np.str_]:
@@ -94,8 +112,10 @@ def split_names(dataset: Dataset, parts: Split) -> NDArray[np.str_]:
     return names
 
 
-def open_recorder(store: str, dataset: Dataset, parts: Split, settings: dict[str, Any]) -> Recorder:
-    """Open the store of a run, or make it."""
+def open_recorder(
+    store: str, dataset: Dataset, parts: Split, settings: dict[str, Any], lockstep: int | None = None
+) -> Recorder:
+    """Open the store of a run, or make it; with ``lockstep``, of the scores alone of so many seeds."""
     return Recorder(
         store,
         ids=dataset.ids,
@@ -105,6 +125,8 @@ def open_recorder(store: str, dataset: Dataset, parts: Split, settings: dict[str
         split=split_names(dataset, parts),
         config=settings,
         outputs="probabilities",
+        scalars_only=lockstep is not None,
+        seeds=lockstep,
     )
 
 
@@ -123,7 +145,7 @@ def train_piece(piece: Piece, progress: engine.Progress | None = None) -> Ended:
     finished = _finished(folder, deciding, recorder, piece)
     if finished:
         if engine.is_main():
-            _tidy(folder)
+            tidy(folder)
         return Ended(finished, len(finished), time.monotonic() - started)
     if engine.is_main():
         kept = engine.load_checkpoint(folder / CHECKPOINT)
@@ -132,7 +154,7 @@ def train_piece(piece: Piece, progress: engine.Progress | None = None) -> Ended:
     engine.barrier()
     history = _fit(piece, dataset, parts, deciding, recorder, progress or progress_file(folder))
     if engine.is_main():
-        _tidy(folder)
+        tidy(folder)
     return Ended(tuple(history.epochs), history.resumed_at, time.monotonic() - started)
 
 
@@ -144,7 +166,6 @@ def _fit(
     recorder: Recorder | None,
     progress: engine.Progress,
 ) -> engine.History:
-    assert dataset.labels is not None
     config, folder = piece.config, Path(piece.folder)
     x = shaped(dataset.x)
     statistics = normalization(x, parts.train)
@@ -155,15 +176,10 @@ def _fit(
             recorder.flush()
 
     with prepared(config) as (device, precision):
-        examples = on_device(x, statistics, device)
-        given = TrainingSet(
-            examples,
-            torch.from_numpy(parts.train).to(device),
-            torch.from_numpy(dataset.labels).to(device),
-            dataset.n_classes,
-            None if piece.groups is None else torch.from_numpy(piece.groups).to(device),
+        given = training_set(piece, dataset, parts, on_device(x, statistics, device))
+        watched = Watched(
+            given.examples, record, {"validation": parts.validation, "test": parts.test}, dataset.labels
         )
-        watched = Watched(examples, record, {"validation": parts.validation, "test": parts.test}, dataset.labels)
         fitted = fit_model(
             config,
             given,
@@ -175,22 +191,47 @@ def _fit(
             progress=progress,
             label=piece.label,
         )
-    if engine.is_main():
-        description = {
-            "model": config.model,
-            "model_options": dict(config.model_options),
-            "input_shape": list(examples.input_shape),
-            "n_classes": dataset.n_classes,
-            "class_names": list(dataset.class_names),
-            "seed": piece.seed,
-            "settings": deciding,
-            "precision": precision,
-            "device": engine.describe_device(device),
-            "best_epoch": fitted.history.best_epoch + 1,
-            "history": fitted.history.epochs,
-        }
-        save_model(folder, fitted.model, statistics, description)
+        if engine.is_main():
+            described = describe_run(piece, dataset, given, deciding, fitted.history.epochs, precision)
+            save_model(folder, fitted.model, statistics, described | {"best_epoch": fitted.history.best_epoch + 1})
     return fitted.history
+
+
+def training_set(piece: Piece, dataset: Dataset, parts: Split, examples: Examples) -> TrainingSet:
+    """Give what a piece is trained on, on the device of the examples."""
+    assert dataset.labels is not None
+    device = examples.raw.device
+    return TrainingSet(
+        examples,
+        torch.from_numpy(parts.train).to(device),
+        torch.from_numpy(dataset.labels).to(device),
+        dataset.n_classes,
+        None if piece.groups is None else torch.from_numpy(piece.groups).to(device),
+    )
+
+
+def describe_run(
+    piece: Piece,
+    dataset: Dataset,
+    given: TrainingSet,
+    deciding: dict[str, Any],
+    history: Sequence[dict[str, float]],
+    precision: str,
+) -> dict[str, Any]:
+    """Give what the JSON of a trained model says."""
+    return {
+        "model": piece.config.model,
+        "model_options": dict(piece.config.model_options),
+        "input_shape": list(given.examples.input_shape),
+        "n_classes": dataset.n_classes,
+        "class_names": list(dataset.class_names),
+        "seed": piece.seed,
+        "settings": deciding,
+        "precision": precision,
+        "device": engine.describe_device(given.examples.raw.device),
+        "best_epoch": 0,
+        "history": list(history),
+    }
 
 
 def _finished(
@@ -212,7 +253,7 @@ def _recorded(recorder: Recorder | None, piece: Piece, epochs: int) -> bool:
     return all(recorder.done(piece.seed, epoch=epoch) for epoch in wanted)
 
 
-def _tidy(folder: Path) -> None:
+def tidy(folder: Path) -> None:
     """Remove what only an unfinished run needs."""
     shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
     for left in folder.glob(f"*{PROGRESS}*"):  # also what a killed run had not yet put in place

@@ -88,7 +88,12 @@ class Converter:
     def _of_array(self, outputs: NDArray[Any], all_seeds: bool) -> NDArray[Any]:
         probs = softmax(outputs) if self._outputs == "logits" else outputs
         if all_seeds:
-            return entropy_bits(probs.mean(axis=0, dtype=np.float64))
+            # In the order and with the rounding of confusion.scores in double precision: the same bits.
+            mean = probs[0].astype(np.float64)
+            for other in probs[1:]:
+                mean += other
+            mean *= 1.0 / len(probs)
+            return entropy_bits(mean)
         return probs.astype(self._dtype, copy=False)
 
     def _of_tensor(self, outputs: Any, all_seeds: bool) -> Any:

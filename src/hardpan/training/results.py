@@ -40,11 +40,19 @@ class TrainedRun:
 @record
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What ``hardpan train`` made: its runs, and the stores of their predictions, one an architecture."""
+    """What ``hardpan train`` made: its runs, and the stores of their predictions, one an architecture.
+
+    Attributes:
+        runs: one an architecture and seed.
+        stores: of predictions; with ``scalars_only``, of scores alone.
+        config: the settings.
+        scalars_only: whether scores are all that was kept.
+    """
 
     runs: tuple[TrainedRun, ...]
     stores: tuple[str, ...]
     config: TrainConfig
+    scalars_only: bool = False
 
     def __repr__(self) -> str:
         return f"Trained({len(self.runs)} runs, stores {', '.join(self.stores)})"

@@ -6,10 +6,10 @@ import dataclasses
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,13 @@ from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import shaped
 from hardpan.training.groups import Groups, read_groups
+from hardpan.training.lockstep_piece import LockstepPiece, train_lockstep
 from hardpan.training.piece import PROGRESS, Ended, Piece, load_split, open_recorder, run_settings, train_piece
 from hardpan.training.recipes import filled
 from hardpan.training.results import Trained, TrainedRun
+
+_Unit = TypeVar("_Unit", Piece, LockstepPiece)
+_Result = TypeVar("_Result")
 
 
 def train(
@@ -36,6 +40,7 @@ def train(
     backend: str = "",
     workers: int | None = None,
     address: str = "",
+    scalars_only: bool = False,
     progress: engine.Progress | None = None,
     **changes: Any,
 ) -> Trained:
@@ -57,6 +62,8 @@ def train(
             there are several runs to do and no GPU, else one after another here.
         workers: how many runs at once.
         address: of a Dask or Ray cluster; its machines must see ``dataset``, ``out`` and ``weights``.
+        scalars_only: keep no predictions: the seeds of an architecture are trained in lockstep, and of each epoch
+            only the entropy of their mean is added to the scores in ``out``. Their number is then fixed.
         progress: called with a line and the fraction done.
         changes: settings to be changed in ``config``.
 
@@ -80,10 +87,29 @@ def train(
     device = engine.pick_device(config.device)
     with engine.process_group(device):
         pieces = _pieces(data, loaded, config, _place(out), weights, given)
-        _check(pieces, loaded, parts)
-        ended = _run(pieces, backend, workers, address, device.type == "cuda", progress)
+        ended: Sequence[Ended]
+        if scalars_only:
+            together = _by_architecture(pieces)
+            _check(pieces, loaded, parts, together)
+            groups_ended = _run(
+                train_lockstep, together, backend, workers, address, device.type == "cuda", progress
+            )
+            ended = [end for of_one in groups_ended for end in of_one]
+        else:
+            _check(pieces, loaded, parts)
+            ended = _run(train_piece, pieces, backend, workers, address, device.type == "cuda", progress)
     runs = tuple(_told(piece, end, parts) for piece, end in zip(pieces, ended, strict=True))
-    return Trained(runs, tuple(dict.fromkeys(piece.store for piece in pieces)), config)
+    return Trained(runs, tuple(dict.fromkeys(piece.store for piece in pieces)), config, scalars_only)
+
+
+def _by_architecture(pieces: Sequence[Piece]) -> list[LockstepPiece]:
+    if pieces[0].config.patience:
+        raise InputError(
+            f"patience must be 0 with scalars_only, since seeds in lockstep end together; got "
+            f"{pieces[0].config.patience}"
+        )
+    stores = dict.fromkeys(piece.store for piece in pieces)
+    return [LockstepPiece(tuple(piece for piece in pieces if piece.store == store)) for store in stores]
 
 
 def _place(out: str | os.PathLike[str]) -> str:
@@ -129,39 +155,55 @@ def folder_name(model: str) -> str:
     return model.replace(":", "-").replace("/", "-")
 
 
-def _check(pieces: Sequence[Piece], loaded: Dataset, parts: Split) -> None:
+def _check(pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece] = ()) -> None:
     """Refuse what cannot work before anything runs, and make the stores, so that runs at once find them there."""
     x = shaped(loaded.x)
     input_shape = (x.shape[-1], *x.shape[1:-1]) if x.ndim == 4 else x.shape[1:]
     for piece in {piece.config.model: piece for piece in pieces}.values():
         options = dict(piece.config.model_options)
         classifiers.build(piece.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
-        if engine.is_main():
+        if engine.is_main() and not together:
             settings = run_settings(loaded, piece.config, piece.groups)
             open_recorder(piece.store, loaded, parts, settings).close()
+    for group in together:
+        if engine.is_main():
+            group.recorder(loaded, parts).close()
     engine.barrier()
 
 
+def available_cores() -> int:
+    """Give how many cores this process may use: fewer than the machine has where it is bound to some.
+
+    Example:
+        >>> 1 <= available_cores() <= (os.cpu_count() or 1)
+        True
+    """
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _run(
-    pieces: Sequence[Piece],
+    function: Callable[..., _Result],
+    pieces: Sequence[_Unit],
     backend: str,
     workers: int | None,
     address: str,
     on_gpu: bool,
     progress: engine.Progress | None,
-) -> list[Ended]:
+) -> list[_Result]:
     if engine.world_size() > 1 and backend:
         raise InputError(f"backend {backend!r} cannot be joined with torchrun; leave one of them out")
-    cores = os.cpu_count() or 1
-    here = engine.world_size() > 1 or len(pieces) == 1 or workers == 1 or on_gpu or cores == 1
+    alone = len(pieces) == 1 or workers == 1 or available_cores() == 1
+    here = engine.world_size() > 1 or alone or on_gpu
     chosen = backend or ("threads" if here and workers in (None, 1) else "processes")
     if chosen == "threads" and not address:
         return [
-            train_piece(piece, _share(progress, index, len(pieces)) if progress else None)
+            function(piece, _share(progress, index, len(pieces)) if progress else None)
             for index, piece in enumerate(pieces)
         ]
     with _watching(pieces, progress):
-        return parallel.map_pieces(train_piece, pieces, backend=chosen, workers=workers, address=address)
+        return parallel.map_pieces(function, pieces, backend=chosen, workers=workers, address=address)
 
 
 def _share(progress: engine.Progress, index: int, count: int) -> engine.Progress:
@@ -169,7 +211,7 @@ def _share(progress: engine.Progress, index: int, count: int) -> engine.Progress
 
 
 @contextmanager
-def _watching(pieces: Sequence[Piece], progress: engine.Progress | None) -> Iterator[None]:
+def _watching(pieces: Sequence[Piece | LockstepPiece], progress: engine.Progress | None) -> Iterator[None]:
     """Tell from time to time how far runs in other processes are, by the files that they leave."""
     if progress is None:
         yield
@@ -185,7 +227,9 @@ def _watching(pieces: Sequence[Piece], progress: engine.Progress | None) -> Iter
                     lines.append(str(text))
                     done += float(fraction)
                 except (OSError, ValueError, TypeError):
-                    done += float((Path(piece.folder) / "model.json").exists())
+                    # Written last: by then the progress file is gone.
+                    last = Path(piece.folder) if isinstance(piece, Piece) else Path(piece.pieces[-1].folder)
+                    done += float((last / "model.json").exists())
             if lines:
                 progress(
                     "; ".join(lines[:2]) + (f"; {len(lines) - 2} more" if len(lines) > 2 else ""),

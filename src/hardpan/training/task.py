@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -125,15 +126,17 @@ class ClassifierTask:
         loss, right = (self._sums / max(self._done, 1)).tolist()
         return {"loss": loss, "accuracy": right}
 
+    @contextmanager
+    def predicting(self) -> Iterator[None]:
+        """Hold the weights that predict in the model, for as long as the block lasts."""
+        engine.average_buffers(self.model)
+        with nullcontext() if self.average is None else self.average.applied():
+            yield
+
     def end_epoch(self, epoch: int) -> dict[str, float]:
         """Evaluate with the weights that predict."""
-        engine.average_buffers(self.model)
-        if self._at_end_of_epoch is None:
-            return {}
-        if self.average is None:
-            return self._at_end_of_epoch(epoch)
-        with self.average.applied():
-            return self._at_end_of_epoch(epoch)
+        with self.predicting():
+            return {} if self._at_end_of_epoch is None else self._at_end_of_epoch(epoch)
 
     def tensors(self) -> dict[str, Tensor]:
         """Give everything that an exact resume needs."""
