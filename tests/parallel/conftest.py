@@ -54,9 +54,9 @@ def dask_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="session")
-def ray_address() -> Iterator[str]:
-    """Address of a Ray head with two cores and a small object store."""
+@contextmanager
+def ray_head() -> Iterator[str]:
+    """A Ray head with two cores and a small object store; gives its address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray warns that its default will change
     with warnings.catch_warnings():
@@ -69,6 +69,13 @@ def ray_address() -> Iterator[str]:
         yield cluster.address
     finally:
         cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """Address of a Ray head."""
+    with ray_head() as address:
+        yield address
 
 
 def _wait_for(log: Path, pattern: str, processes: list[subprocess.Popen[bytes]]) -> str:

@@ -21,6 +21,7 @@ from hardpan.cli.confusion_options import (
     Base,
     ByRow,
     Confidence,
+    Correct,
     Data,
     Epochs,
     Manifest,
@@ -96,6 +97,7 @@ def bands(
     data: Data = None,
     edges: Annotated[str | None, typer.Option("--edges", help="Limits of the bands, such as 0,1,2,3.4.")] = None,
     of: Of = "seeds",
+    correct: Correct = None,
     epochs: Epochs = "all",
     seeds: Seeds = None,
     subset: Manifest = None,
@@ -125,12 +127,18 @@ def bands(
         subset=str(subset or ""),
     )
     dataset, where = inputs.load_data(data), Where(backend, workers, address)
-    source = inputs.load_source(predictions, config, dataset, by_row)
     with progress_on_stderr() as progress:
-        scores = inputs.scored(source, config, where, progress, stderr=False)
-        found = inputs.signalled(source, where, progress)
-    scores, signals = inputs.restricted(scores, found, subset)
-    right = (signals or found).correct(of)
+        scores, source = inputs.load_scores(
+            predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
+        )
+        right = (
+            inputs.load_correct(correct, scores, of)
+            if source is None or correct is not None
+            else inputs.signalled(source, where, progress).correct(of)
+        )
+    if subset is not None:
+        kept = np.sort(confusion.load_subset(subset).rows(scores.ids))
+        scores, right = scores.rows(kept), right[..., kept]
     names = ["all"] if scores.split is None else [str(name) for name in np.unique(scores.split)]
     parts = {
         name: confusion.bands(scores.rows(rows), right[..., rows], limits or None, confidence=confidence, seed=seed)

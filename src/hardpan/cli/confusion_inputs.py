@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hardpan import confusion, datasets
 from hardpan.cli.common import ProgressCallback
@@ -130,6 +132,29 @@ def signalled(source: Source, where: Where, progress: ProgressCallback) -> confu
     """Everything else that predictions say, with progress."""
     said: Any = dataclasses.asdict(where)
     return confusion.signals(source, progress=lambda step, share: progress(f"comparing, {step}", share), **said)
+
+
+def load_correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArray[np.bool_]:
+    """Right or wrong at the end of training, as ``hardpan train --scalars-only`` keeps it, in the scores' order."""
+    if path is None:
+        raise InputError(
+            "scores alone do not say who is right; give --correct FILE (correct.npz beside the models that "
+            "hardpan train --scalars-only wrote), or predictions"
+        )
+    if of not in ("ensemble", "seeds"):
+        raise InputError(f"--of must be seeds or ensemble; got {of!r}")
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            ids, right = kept["ids"], np.asarray(kept[of])
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"--correct {path}: is no npz with ids and {of} ({error}); give what train wrote"
+        ) from None
+    if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or set(ids.tolist()) != set(scores.ids.tolist()):
+        raise InputError(f"--correct {path}: is not of the examples that the scores are of; give their own file")
+    place = {name: row for row, name in enumerate(ids.tolist())}
+    found: NDArray[np.bool_] = right[..., [place[name] for name in scores.ids.tolist()]]
+    return found
 
 
 def restricted(

@@ -29,6 +29,12 @@ Part = Annotated[
     str, typer.Option("--part", help="Part of the split that errors are of: all, train, validation, test.")
 ]
 Of = Annotated[str, typer.Option("--of", help="Whose errors at the last epoch: seeds (their mean) or ensemble.")]
+Correct = Annotated[
+    Path | None,
+    typer.Option(
+        "--correct", metavar="FILE", help="Who is right, for scores alone: npz of hardpan train --scalars-only."
+    ),
+]
 Manifest = Annotated[
     Path | None,
     typer.Option("--subset", metavar="FILE", help="Only the examples of a manifest (confusion subset)."),

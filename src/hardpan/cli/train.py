@@ -65,6 +65,10 @@ RecordEvery = Annotated[
     int, typer.Option("--record", min=1, help="Record after every so many epochs, and the last.")
 ]
 Patience = Annotated[int, typer.Option("--patience", min=0, help="Stop after so many epochs without a better one.")]
+ScalarsOnly = Annotated[
+    bool,
+    typer.Option("--scalars-only", help="Seeds in lockstep; keep scores and final weights, no predictions."),
+]
 Precision = Annotated[str, typer.Option("--precision", help="auto, float32, tf32 or bf16.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
 Threads = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of a run.")]
@@ -100,6 +104,7 @@ def train(
     objective_option: ObjectiveOptions = None,
     record: RecordEvery = DEFAULT.record_every,
     patience: Patience = DEFAULT.patience,
+    scalars_only: ScalarsOnly = False,
     precision: Precision = DEFAULT.precision,
     device: Device = DEFAULT.device,
     threads: Threads = DEFAULT.threads,
@@ -155,6 +160,7 @@ def train(
             backend=backend,
             workers=workers,
             address=address,
+            scalars_only=scalars_only,
             progress=progress,
         )
     if engine.launched_as_main():
@@ -193,10 +199,15 @@ def _shown(made: Trained) -> Group:
         loss = f"{run.values['loss']:.4g}" if "loss" in run.values else ""
         table.add_row(run.model, str(run.seed), str(run.epochs), loss, *cells)
     lines: list[Any] = [table, ""]
-    for store in made.stores:
-        folders = [run.weights for run in made.runs if run.store == store]
-        lines.append(f"Predictions: {_short(store)}   models: {_short(str(Path(folders[0]).parent))}")
-    lines.append(f"Next: hardpan confusion score {_short(made.stores[0])}")
+    what = "Scores" if made.scalars_only else "Predictions"
+    models = {run.store: _short(str(Path(run.weights).parent)) for run in made.runs}
+    lines += [f"{what}: {_short(store)}   models: {models[store]}" for store in made.stores]
+    first = _short(made.stores[0])
+    if made.scalars_only:
+        lines.append(f"Next: hardpan confusion subset {first} --quantile 0.9 --to hard.json")
+        lines.append(f"  or: hardpan confusion bands {first} --correct {models[made.stores[0]]}/correct.npz")
+    else:
+        lines.append(f"Next: hardpan confusion score {first}")
     return Group(*lines)
 
 

@@ -1,0 +1,106 @@
+"""Seeds on a real Dask cluster and a real Ray head, a worker killed in the middle: the store of one process."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.parallel.conftest import dask_cluster, ray_head
+
+from hardpan import store, training
+from hardpan.store import open_scores
+from hardpan.training.saved import describe_model
+
+# Dask and Ray use what Python and their own libraries have put aside; ours may not.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+ROOT = Path(__file__).resolve().parent.parent.parent
+STEPS = 1078 // 128  # an epoch of digits' training part
+WAIT_SECONDS = 100
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable():
+    """Workers import the classifier of these tests from the repository, as users' workers import theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The settings, the mark that the first run to reach its second epoch makes, and the store of one process."""
+    folder = tmp_path_factory.mktemp("reference")
+    mark = folder / "mark"
+    options = {"mark": str(mark), "pause_after": STEPS + STEPS // 2}
+    config = training.TrainConfig(
+        model="tests.training.cluster_job:waiting",
+        seeds=3,
+        epochs=3,
+        rate=0.05,
+        device="cpu",
+        model_options=options,
+    )
+    mark.touch()  # nobody waits
+    made = training.train("digits", config, out=folder / "run", workers=1)
+    mark.unlink()
+    return config, mark, made
+
+
+@pytest.fixture(params=["dask", "ray"])
+def cluster(request, tmp_path):
+    """Name and address of a back end that runs."""
+    if request.param == "dask":
+        with dask_cluster(tmp_path) as (address, _):
+            yield "dask", address
+    else:
+        with ray_head() as address:
+            yield "ray", address
+
+
+def kill_who_waits(mark: Path, killed: list[int]) -> None:
+    ends = time.monotonic() + WAIT_SECONDS
+    while not mark.exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    if mark.exists():
+        killed.append(int(mark.read_text()))
+        os.kill(killed[0], signal.SIGKILL)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_worker_is_killed_in_the_middle_and_the_store_has_the_same_bytes(cluster, reference, tmp_path):
+    backend, address = cluster
+    config, mark, expected = reference
+    mark.unlink(missing_ok=True)
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_who_waits, args=(mark, killed))
+    killer.start()
+    try:
+        made = training.train("digits", config, out=tmp_path / "run", backend=backend, address=address)
+    finally:
+        killer.join()
+    assert killed
+    assert os.getpid() not in killed
+    found, wanted = store.open(tmp_path / "run"), store.open(expected.stores[0])
+    assert (found.seeds, found.epochs) == ((0, 1, 2), (1, 2, 3))
+    np.testing.assert_array_equal(found.to_array(), wanted.to_array())
+    assert content(tmp_path / "run") == content(Path(expected.stores[0]))
+    assert sum(run.resumed_at == 1 for run in made.runs) == 1  # it went on from the checkpoint of its first epoch
+    for one, other in zip(made.runs, expected.runs, strict=True):
+        assert one.values == other.values
+        assert describe_model(one.weights)["sha256"] == describe_model(other.weights)["sha256"]
+
+    settings = {"model": "linear", "seeds": 2, "epochs": 1, "device": "cpu", "scalars_only": True}
+    training.train("digits", out=tmp_path / "there", backend=backend, address=address, **settings)
+    training.train("digits", out=tmp_path / "here", workers=1, **settings)
+    np.testing.assert_array_equal(open_scores(tmp_path / "there").values, open_scores(tmp_path / "here").values)
