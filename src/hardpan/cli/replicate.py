@@ -13,6 +13,7 @@ from rich.text import Text
 
 from hardpan import replicate
 from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
+from hardpan.cli.replicate_people import register as register_people
 from hardpan.cli.replicate_set import register as register_set
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
 from hardpan.cli.replicate_votes import register as register_votes
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 register_votes(app)
 register_set(app)
+register_people(app)
 
 
 @app.command()

@@ -41,10 +41,11 @@ First selector, second reviewer, duplicates, final review::
 
 Human-accuracy experiment::
 
+    begin_experiment(project, predictions) -> HumanExperiment      picks the hardest images of both sets, once
     start_experiment(project, original_ids, new_ids), next_question(project, worker_id) -> Asked | None
     question_image(project, worker_id, question) -> bytes
     answer_question(project, worker_id, question, class_index) -> bool
-    human_responses(project) -> rows for testbed.human_table
+    human_responses(project) -> rows for testbed.human_table; experiment_results(project) -> Humans (Table 3)
 
 Owner's dashboard::
 
@@ -147,6 +148,13 @@ if TYPE_CHECKING:
         learn_threshold,
         resolve_duplicates,
     )
+    from hardpan.replicate.human_experiment import (
+        HumanExperiment,
+        begin_experiment,
+        experiment_results,
+        experiment_section,
+        hardest_images,
+    )
     from hardpan.replicate.near import Neighbours, near_duplicates
     from hardpan.replicate.pool import Added, add_candidates
     from hardpan.replicate.progress import ProjectStatus, project_status
@@ -177,6 +185,7 @@ _HOMES = {
     "candidates": "Annotated annotated",
     "drawing": "current_sample draw_again draw_sample is_frozen",
     "duplicates": "CRITERIA Found Learned Resolved find_duplicates learn_threshold resolve_duplicates",
+    "human_experiment": "HumanExperiment begin_experiment experiment_results experiment_section hardest_images",
     "near": "Neighbours near_duplicates",
     "pool": "Added add_candidates",
     "progress": "ProjectStatus project_status",
@@ -212,6 +221,7 @@ __all__ = [
     "Drawn",
     "Found",
     "Frequency",
+    "HumanExperiment",
     "ImageInfo",
     "Invited",
     "KeywordShare",
@@ -249,6 +259,7 @@ __all__ = [
     "annotation_quality",
     "answer_question",
     "assemble",
+    "begin_experiment",
     "beta_interval",
     "completion_code",
     "coverage",
@@ -261,12 +272,15 @@ __all__ = [
     "duplicate_queue",
     "enter",
     "events",
+    "experiment_results",
+    "experiment_section",
     "export_votes",
     "final_review_queue",
     "find_duplicates",
     "find_subclasses",
     "frequency_table",
     "give_back",
+    "hardest_images",
     "human_responses",
     "image_info",
     "import_votes",

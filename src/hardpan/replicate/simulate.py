@@ -145,3 +145,33 @@ def annotate_demo(project: Project, annotators: int, *, seed: int = 0) -> Mappin
         return chance[image] if rows[image] == target else 0.02
 
     return annotate(project, crew, probability, seed=seed)
+
+
+def answer_questions(
+    project: Project, accuracies: Sequence[tuple[float, float]], *, seed: int = 0, most: int | None = None
+) -> list[str]:
+    """Let simulated participants answer every question of the experiment; give their worker ids.
+
+    Args:
+        project: a project whose experiment has begun.
+        accuracies: a participant's chance of a right answer on original and on new images, one pair a person; a
+            wrong answer is any other class.
+        seed: of their answers.
+        most: questions each answers at the most.
+    """
+    from hardpan.replicate.database.experiment import answer_question, next_question, question_truths
+    from hardpan.replicate.database.people import enter, invite
+
+    truths, classes = question_truths(project), len(project.classes)
+    link = invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
+    people = [enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
+    for k, who in enumerate(people):
+        rng = np.random.default_rng([seed, k])
+        done = 0
+        while done != most and (asked := next_question(project, who)) is not None:
+            origin, truth = truths[asked.question]
+            knows = rng.random() < accuracies[k][origin == "new"]
+            said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
+            answer_question(project, who, asked.question, said)
+            done += 1
+    return people

@@ -93,6 +93,19 @@ def answer_question(project: Project, worker_id: str, question: int, class_index
         return True
 
 
+def question_count(project: Project) -> int:
+    """How many questions the experiment has; 0 before it has begun."""
+    with project.database.read() as connection:
+        return int(connection.scalar(select(func.count()).select_from(Question)) or 0)
+
+
+def question_truths(project: Project) -> dict[int, tuple[str, int]]:
+    """Question number to its set and right class, for simulated participants; no page may show it."""
+    with project.database.read() as connection:
+        rows = connection.execute(select(Question.id, Question.origin, Question.class_index)).all()
+    return {row.id: (row.origin, row.class_index) for row in rows}
+
+
 def human_responses(project: Project) -> list[dict[str, str]]:
     """Answers as rows for ``testbed.human_table``: participant, set, response, label; people as numbers."""
     names = [item.name for item in project.classes]

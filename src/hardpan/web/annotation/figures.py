@@ -12,7 +12,7 @@ from hardpan.errors import InputError
 from hardpan.records import Estimate
 from hardpan.replicate import ClassCoverage, Project
 from hardpan.replicate.quality import Frequency, Quality, WorkerQuality, annotation_quality
-from hardpan.testbed.humans import Humans, human_table
+from hardpan.testbed.humans import Humans
 
 BINS = 10
 
@@ -144,14 +144,7 @@ def _outside(name: str) -> str:
 
 def _humans(project: Project) -> Humans | None:
     """Table 3 over those who have answered on both sets."""
-    answers = replicate.human_responses(project)
-    sides: dict[str, set[str]] = {}
-    for row in answers:
-        sides.setdefault(row["participant"], set()).add(row["set"])
-    both = [row for row in answers if len(sides[row["participant"]]) == 2]
-    if not both:
-        return None
     try:
-        return human_table(both)
+        return replicate.experiment_results(project)
     except InputError:
         return None

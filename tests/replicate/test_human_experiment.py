@@ -1,0 +1,202 @@
+"""The human-accuracy experiment from its command to Table 3, with people of known accuracy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from hardpan import replicate, store
+from hardpan.cli import main
+from hardpan.errors import InputError
+from hardpan.replicate import simulate
+from hardpan.replicate.database.images import stored_images
+from hardpan.replicate.model_answers import right_by_model
+
+PEOPLE = [(0.95, 0.95), (0.9, 0.6), (0.5, 0.5)]
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory):
+    """A project of digits with 30 images a class, annotated and frozen."""
+    root = tmp_path_factory.mktemp("people") / "project"
+    project, _ = simulate.demo_project(root, workers_per_image=2, grid=60, seed=1)
+    simulate.annotate_demo(project, 4, seed=1)
+    replicate.draw_sample(project, strategy="threshold", threshold=0.0, per_class=30, min_votes=0)
+    with pytest.raises(InputError, match=r"frozen set.*assemble"):
+        replicate.begin_experiment(project)
+    replicate.find_duplicates(project, k=1)
+    for item in replicate.duplicate_queue(project, most=10**6):
+        replicate.decide(project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject)
+    replicate.assemble(project, formats=("npz",))
+    project.close()
+    return root
+
+
+@pytest.fixture
+def project(frozen, tmp_path):
+    shutil.copytree(frozen, tmp_path / "project")
+    opened = replicate.open_project(tmp_path / "project")
+    yield opened
+    opened.close()
+
+
+@dataclass
+class Said:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def words(self):
+        return " ".join((self.out + self.err).split())
+
+
+@pytest.fixture
+def call(capsys):
+    def run(*given):
+        code = 0
+        try:
+            main(["replicate", "experiment", *map(str, given)])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+def images(project):
+    rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
+    new = {image.id: image.class_name for image in replicate.current_sample(project).images}
+    return {row.id: project.classes[row.class_index].name for row in rows}, new
+
+
+def write_predictions(project, path, *, models=5):
+    """Planted: the first 30 ids of each set fool every model, the next 60 fool the first model only."""
+    sides = images(project)
+    hard = [sorted(side)[:30] for side in sides]
+    lines = ["id," + ",".join(f"m{k}" for k in range(models))]
+    for side, planted in zip(sides, hard, strict=True):
+        for name, truth in side.items():
+            wrong = str((int(truth) + 1) % 10)
+            some = name in sorted(side)[30:90]
+            said = [wrong if name in planted or (some and k == 0) else truth for k in range(models)]
+            lines.append(",".join([name, *said]))
+    path.write_text("\n".join(lines) + "\n")
+    return hard
+
+
+def test_from_the_command_to_table_3(call, project, tmp_path):
+    table = tmp_path / "predictions.csv"
+    hard = write_predictions(project, table)
+    root = project.root
+    answer = call(root, "--predictions", table, "--count", 60, "--seed", 4, "--json")
+    assert answer.code == 0, answer.words
+    begun = json.loads(answer.out)
+    assert set(hard[0]) <= set(begun["original"])
+    assert set(hard[1]) <= set(begun["new"])
+    assert len(begun["original"]) == len(begun["new"]) == 60
+    assert begun["original_edge"] == 4
+    assert begun["models"] == [f"m{k}" for k in range(5)]
+    assert call(root, "--predictions", table, "--count", 60, "--seed", 4).code == 0  # nothing changes
+    refused = call(root, "--predictions", table, "--count", 59)
+    assert refused.code == 2
+    assert "cannot change" in refused.words
+    assert "opened-accuracies" in [event["what"] for event in replicate.events(project, most=10**6)]
+    assert call(root, "--results").code == 2  # nobody yet
+
+    simulate.answer_questions(project, PEOPLE, seed=2)
+    simulate.answer_questions(project, [(1.0, 1.0)] * 4, seed=3, most=7)  # who stop early
+    answer = call(root, "--results", "--json", "--out", tmp_path / "page")
+    assert answer.code == 0, answer.words
+    rows = {row["name"]: row for row in json.loads(answer.out)["rows"]}
+    for number, (original, new) in enumerate(PEOPLE, start=1):
+        for side, truth in (("original", original), ("new", new)):
+            found = rows[str(number)][side]
+            assert found["low"] <= truth <= found["high"]
+            assert found["n"] == 60
+    assert rows["2"]["gap"] > 0.1
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "People on the hardest images" in page
+    assert "has answered 7 of 120 questions" in page
+    shown = call(root, "--results")
+    assert "better on the original set" in shown.words
+    assert replicate.verify(project).ok
+
+
+def test_without_predictions_by_selection_frequency(call, project):
+    answer = call(project.root, "--per-class", 2)
+    assert answer.code == 0, answer.words
+    assert "selection frequency" in answer.words
+    found = replicate.begin_experiment(project, per_class=2)
+    original, new = images(project)
+    assert sorted(new[name] for name in found.new) == sorted(str(c) for c in range(10) for _ in range(2))
+    assert sorted(original[name] for name in found.original) == sorted(str(c) for c in range(10) for _ in range(2))
+    frequency = {image.id: image.frequency for image in replicate.current_sample(project).images}
+    for c in range(10):
+        mine = sorted(frequency[name] for name in new if new[name] == str(c))
+        assert sorted(frequency[name] for name in found.new if new[name] == str(c)) == mine[:2]
+
+
+def test_nothing_tells_the_origin(project):
+    begun = replicate.begin_experiment(project, count=40)
+    from hardpan.replicate.database.experiment import question_truths
+
+    truths = question_truths(project)
+    assert len(truths) == 80 == len(begun.original) + len(begun.new)
+    ranks = [number for number, (origin, _) in sorted(truths.items()) if origin == "new"]
+    assert abs(np.mean(ranks) - np.mean(list(truths))) < 12  # four standard deviations of a random order
+
+
+def test_a_store_a_matrix_and_tables_say_the_same(project, tmp_path):
+    original, new = images(project)
+    names, ids = [item.name for item in project.classes], [*original, *new]
+    truth = np.array([names.index(c) for c in [*original.values(), *new.values()]])
+    rng = np.random.default_rng(0)
+    said = np.where(rng.random((3, len(ids))) < 0.7, truth, (truth + 1) % 10)
+    split = np.array(["train"] * len(original) + ["test"] * len(new))
+    held = store.create(tmp_path / "store", ids=ids, n_classes=10, labels=truth, split=split, config={"model": "m"})
+    for seed in range(3):
+        held.write(seed, 0, np.eye(10)[said[seed]] * 0.9 + 0.01)
+    models = [f"m seed {k}" for k in range(3)]
+    wide = "\n".join(",".join([name, *map(str, said[:, row])]) for row, name in enumerate(ids))
+    (tmp_path / "wide.csv").write_text("id," + ",".join(models) + "\n" + wide + "\n")
+    long = "\n".join(f"{name},{models[k]},{said[k, row]}" for row, name in enumerate(ids) for k in range(3))
+    (tmp_path / "long.csv").write_text("id,model,prediction\n" + long + "\n")
+    cut = len(original)
+    np.savez(
+        tmp_path / "matrix.npz",
+        models=models,
+        predictions_original=said[:, :cut],
+        labels_original=truth[:cut],
+        predictions_new=said[:, cut:],
+        labels_new=truth[cut:],
+    )
+    want = {m: dict(zip(ids, (said[k] == truth).tolist(), strict=True)) for k, m in enumerate(models)}
+    for path in ("store", "wide.csv", "long.csv", "matrix.npz"):
+        assert right_by_model([tmp_path / path], original, new, names) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("id,m\n", "no rows"), ("id,m\nx,3\n", "no model has predictions"), ("id,m\nx,cat\n", "'cat' is no class")],
+)
+def test_bad_predictions_are_refused(call, project, tmp_path, text, words):
+    (tmp_path / "bad.csv").write_text(text)
+    answer = call(project.root, "--predictions", tmp_path / "bad.csv")
+    assert answer.code == 2
+    assert words in answer.words
+
+
+def test_hardest_images_choose_ties_by_seed():
+    easy = dict.fromkeys("abcdefghij", 1.0)
+    classes = dict.fromkeys(easy, "c")
+    drawn = {replicate.hardest_images(easy, classes, 0.3, seed=seed) for seed in range(20)}
+    assert all(len(item) == 3 for item in drawn)
+    assert len(drawn) > 5
+    for bad in ({"count": 11}, {"count": 1, "per_class": 1}, {"fraction": 0.0}, {"count": 0}):
+        with pytest.raises(InputError):
+            replicate.hardest_images(easy, classes, **bad)
