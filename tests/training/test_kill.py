@@ -23,7 +23,7 @@ def run(folder, kills):
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["killed"] == kills
-    assert told["counts"][-1] == 10  # two seeds, five epochs each
+    assert told["counts"][-1] == told["whole"]
     return told
 
 
@@ -33,5 +33,5 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
 
 @pytest.mark.soak
 def test_many_kills(tmp_path):
-    told = run(tmp_path, kills=25)
-    assert any(0 < count < 10 for count in told["counts"])  # some died in the middle
+    told = run(tmp_path, kills=22)
+    assert any(0 < count < told["whole"] for count in told["counts"])  # some died in the middle
