@@ -215,6 +215,8 @@ def _samples(flow: FlowEvidence, evidence: Evidence) -> Chart:
         "columns": COLUMNS,
         "count": len(tiles),
         "aspect": pictures.shape[1] / pictures.shape[2],
+        "pick": "Turn the dial",
+        "start": min(range(len(flow.gallery)), key=lambda place: abs(flow.gallery[place][0] - 1)),
     }
     words = "; ".join(
         f"{len(d)} samples at temperature {t:g}, Bayes error {e.value:.3g}" for t, e, d in flow.gallery

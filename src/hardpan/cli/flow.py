@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from hardpan.cli import flow_benchmark
+from hardpan.cli import flow_benchmark, flow_samples
 from hardpan.cli.common import JsonFlag, Seed, emit, floats, progress_on_stderr
 from hardpan.errors import InputError
 from hardpan.report import numbers
@@ -108,3 +108,4 @@ def _table(flow: Any, out: Path) -> Table:
 
 
 flow_benchmark.register(app)
+flow_samples.register(app)

@@ -11,7 +11,8 @@ Rows by drawing (fractions throughout, scores in bits):
 - ``dots``: name, value, low, high, role (a colour: "ceiling", "floor", "muted"). Options: x_title.
 
 ``gallery`` is drawn by the page itself: rows of group, place (in the sheet), score (or None), shown and the story
-of an example; options sprite (the sheet), columns, count, aspect.
+of an example; options sprite (the sheet), columns, count, aspect, and pick (what a slider over the groups is
+called) with start (the group that it begins at).
 """
 
 from __future__ import annotations
@@ -248,6 +249,8 @@ def tiles(chart: Chart) -> dict[str, Any]:
         "lines": -(-count // columns),
         "aspect": f"{float(chart.options['aspect']):.4f}",
         "groups": groups,
+        "pick": str(chart.options.get("pick", "")),
+        "start": int(chart.options.get("start", 0)),
     }
 
 

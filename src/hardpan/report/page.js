@@ -85,6 +85,18 @@
     });
   };
 
+  // A gallery with a slider shows one of its groups at a time; on paper, all of them.
+  const pick = (range) => {
+    const groups = range.closest("figure").querySelectorAll(".group");
+    const show = () => {
+      groups.forEach((group, place) => group.classList.toggle("unpicked", place !== Number(range.value)));
+      range.setAttribute("aria-valuetext", groups[Number(range.value)].querySelector("h3").textContent);
+    };
+    range.addEventListener("input", show);
+    show();
+  };
+
   document.querySelectorAll("figure[id]").forEach(enliven);
+  document.querySelectorAll("[data-pick]").forEach(pick);
   document.querySelectorAll("table[data-sortable]").forEach(sortable);
 })();

@@ -1,0 +1,93 @@
+"""The commands over a flow: synthesize, judge, curve and samples, as people type them."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hardpan import datasets, flows, records
+from hardpan.cli import app, main
+
+
+@pytest.fixture(scope="module")
+def flow(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flow")
+    flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=2), out=folder)
+    return str(folder)
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(item) for item in arguments])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
+def test_a_benchmark_is_made_and_classifiers_are_judged_on_it(flow, tmp_path):
+    folder = tmp_path / "synthetic"
+    told = run("flow", "synthesize", flow, "--temperature", 0.7, "-n", 400, "--out", folder)
+    assert "Bayes error" in told
+    again = records.from_json(
+        json.loads(run("flow", "synthesize", flow, "--temperature", 0.7, "-n", 400, "--out", folder, "--json"))
+    )
+    made = flows.read_benchmark(folder)
+    assert again.bayes_error == made.bayes_error
+    test = made.test
+    np.savez(tmp_path / "best.npz", probs=made.posterior[test], ids=made.ids[test])
+    best = records.from_json(json.loads(run("flow", "judge", folder, tmp_path / "best.npz", "--json")))
+    assert best.excess.value == pytest.approx(0, abs=1e-6)
+    uniform = np.full((len(test), 10), 0.1, dtype=np.float32)
+    np.save(tmp_path / "uniform.npy", uniform)
+    assert "points are left to win" in run(
+        "flow", "judge", folder, tmp_path / "uniform.npy", "--out", tmp_path / "page"
+    )
+    assert "Confidence against truth" in (tmp_path / "page" / "index.html").read_text()
+
+
+def test_a_curve_and_samples_have_pages(flow, tmp_path):
+    told = run(
+        "flow", "curve", flow, "--models", "linear", "--sizes", "40,120", "--test", 200, "--epochs", 1,
+        "--steps", 5, "--temperature", 0.7, "--device", "cpu", "--out", tmp_path / "curve",
+    )  # fmt: skip
+    assert "linear" in told
+    assert "Learning curves" in (tmp_path / "curve" / "index.html").read_text()
+    run("flow", "samples", flow, "--temperature", "0.3,0.8", "-n", 4, "--out", tmp_path / "samples")
+    page = (tmp_path / "samples" / "index.html").read_text()
+    assert page.count('<details class="thumb"') == 8
+    assert "data-pick" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["flow", "synthesize", "no-such-flow", "--out", "x"],
+            "is no folder with flow.json nor a flow that comes along",
+        ),
+        (["flow", "judge", "nowhere", "p.npz"], "holds no manifest.json"),
+        (["flow", "curve", "mnist", "--sizes", "many"], "--sizes must be whole numbers"),
+        (["flow", "samples", "mnist", "--temperature", "hot", "--out", "x"], "--temperature must be numbers"),
+    ],
+)
+def test_bad_input_ends_with_a_sentence(arguments, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert "Traceback" not in shown
+
+
+def test_the_zoo_is_what_its_cards_say():
+    for name in ("mnist", "fashion-mnist"):
+        found = flows.load(name)
+        fitted = found.record.fitted
+        assert fitted["dataset"] == name
+        drawn = found.sample_with_posterior(64, temperature=0.5, seed=0)
+        assert np.isfinite(drawn.x).all()
+        again = found.posterior(drawn.x, temperature=0.5)
+        assert np.abs(again - drawn.posterior).max() < 1e-2
+        # Cool samples are likely under the flow: their NLL lies below that of real test images.
+        assert found.nll(drawn.x, drawn.y).value < fitted["test_nll"]
+        assert 0 < found.bayes_error().value < 0.1
