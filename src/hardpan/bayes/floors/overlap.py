@@ -19,6 +19,7 @@ from hardpan.records import Estimate, record
 
 ASSUMPTION = "each class is Gaussian, with a covariance of its own"
 MOST_WORK = 2e11  # pairs of classes × features³: about half a minute
+MOST_PAIRS = 500_000  # ten seconds of pairs, however few the features
 _ROWS_AT_ONCE = 2048
 
 
@@ -129,7 +130,10 @@ def _end(method: str, log: float, relative: float, n: int, confidence: float) ->
 def _fit(rows: NDArray[Any], labels: Labels) -> _Model:
     classes = len(np.unique(labels))
     d = min(rows.shape[1], len(rows))
-    if classes * (classes - 1) / 2 * d**3 > MOST_WORK:
+    pairs = classes * (classes - 1) / 2
+    if pairs > MOST_PAIRS:
+        raise InputError(f"{classes:,} classes make {pairs:,.0f} pairs; at most {MOST_PAIRS:,} are compared")
+    if pairs * d**3 > MOST_WORK:
         raise InputError(
             f"{classes:,} classes of {rows.shape[1]:,} features are too many for one covariance a class; "
             "give fewer features, such as an encoder's"
