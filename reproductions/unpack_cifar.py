@@ -1,4 +1,4 @@
-"""Join CIFAR-10 from sheets of 1,000 images (lossless WebP, 25 × 40) into one npz: python3 unpack_cifar.py OUT FOLDER ..."""
+"""Join CIFAR-10 from sheets of 1,000 images (lossless WebP): python3 unpack_cifar.py OUT FOLDER ..."""
 
 import sys
 from pathlib import Path

@@ -20,8 +20,9 @@ def split(dataset: Dataset, seed: int = 0) -> Split:
     """Split a dataset by the hash of each example's id, so that the order of the rows does not matter.
 
     An official test set stays the test set, and 10 % of train become validation, unless the set names its own
-    validation examples. A set without a split is cut 60/20/20. Examples are ranked by sha256 of "seed:id" and cut at the exact fractions; exact repeats (ids that
-    end in "-2", "-3") go where their first example goes, so that no copy of a training example is tested on.
+    validation examples. A set without a split is cut 60/20/20. Examples are ranked by sha256 of "seed:id" and
+    cut at the exact fractions; exact repeats (ids that end in "-2", "-3") go where their first example goes, so
+    that no copy of a training example is tested on.
 
     Args:
         dataset: N examples with ids.
