@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardpan.errors import InputError
+from hardpan.replicate import coarse, similarity
 from hardpan.replicate import nearest as nearest_module
 from hardpan.replicate.near import near_duplicates
 from hardpan.replicate.nearest import nearest
@@ -26,8 +27,8 @@ def brute(queries, references, k, same=False):
 def smooth_images(n, seed, size=16):
     """Images with most of their variance in few directions, as photographs have."""
     rng = np.random.default_rng(seed)
-    coarse = rng.normal(0, 60, (n, 4, 4, 3))
-    x = np.kron(coarse, np.ones((1, size // 4, size // 4, 1))) + rng.normal(128, 12, (n, size, size, 3))
+    blocks = rng.normal(0, 60, (n, 4, 4, 3))
+    x = np.kron(blocks, np.ones((1, size // 4, size // 4, 1))) + rng.normal(128, 12, (n, size, size, 3))
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
@@ -198,3 +199,41 @@ def test_bad_images_for_ssim_are_refused():
         ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)))
     with pytest.raises(InputError, match="window must be"):
         ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)), window="round")
+
+
+def test_ssim_on_a_few_windows_is_ssim_where_they_are_all_there_are():
+    x = np.random.default_rng(9).integers(0, 256, (70, 9, 9), dtype=np.uint8)  # 3×3 windows
+    every = np.arange(70)
+    alike = similarity.ssim_pairs(x, x, np.repeat(every, 70), np.tile(every, 70)).reshape(70, 70)
+    np.fill_diagonal(alike, -2)
+    truth = np.sort(np.argsort(-alike, axis=1)[:, :5], axis=1)
+    np.testing.assert_array_equal(np.sort(coarse.most_similar(x, x, 5, same=True), axis=1), truth)
+
+
+def test_ssim_on_a_few_windows_in_pieces_of_the_references(monkeypatch):
+    x, y = smooth_images(70, 10), smooth_images(90, 11)
+    whole = np.sort(coarse.most_similar(x, y, 20), axis=1)
+    monkeypatch.setattr(coarse, "_HELD", 16)
+    monkeypatch.setattr(coarse, "_REFERENCES_AT_ONCE", 7)
+    np.testing.assert_array_equal(np.sort(coarse.most_similar(x, y, 20), axis=1), whole)
+
+
+def test_close_pairs_are_found_and_counted():
+    rng = np.random.default_rng(12)
+    y = smooth_images(600, 13)
+    planted = rng.choice(600, 30, replace=False)
+    noise = rng.normal(0, 12, (30, 16, 16, 3))
+    x = np.clip(np.roll(y[planted], 1, axis=2) * 0.8 + 10 + noise, 0, 255).astype(np.uint8)
+    found = near_duplicates(x, y, k=5, metric="ssim", candidates=10, recall_queries=30)
+    close = 1 - ssim_table(x, y) <= 1 - 0.6
+    wanted = sum(min(5, int(row.sum())) for row in close)
+    assert wanted >= 10
+    assert found.close_recall.n == wanted
+    assert found.close_recall.value >= 0.95
+    assert (1 - found.distances[found.distances <= 0.4] >= 0.6).all()
+    assert near_duplicates(x, 255 - y, k=5, metric="ssim", recall_queries=5).close_recall is None
+
+
+def ssim_table(x, y):
+    rows, others = np.repeat(np.arange(len(x)), len(y)), np.tile(np.arange(len(y)), len(x))
+    return similarity.ssim_pairs(x, y, rows, others).reshape(len(x), len(y))

@@ -116,6 +116,11 @@ def duplicates(
         if found.recall is None
         else f"; the filter before SSIM finds {100 * found.recall.value:.1f} % of the nearest"
     )
+    if found.close_recall is not None:
+        close = found.close_recall
+        recall += (
+            f", and {100 * close.value:.0f} % [{100 * close.low:.0f}, {100 * close.high:.0f}] of those above 0.6"
+        )
     text = f"{found.images:,} images against {found.references:,} originals: {found.new_pairs:,} new pairs{recall}"
     emit(found, as_json, Group(table, Text(text)))
 

@@ -31,12 +31,16 @@ _PAIRS_AT_ONCE = 2048
 @record
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What :func:`find_duplicates` did: images compared, new pairs in the queue, and the filter's recall."""
+    """What :func:`find_duplicates` did: images compared, new pairs in the queue, the filter's recall.
+
+    ``recall`` is the share found of the nearest by SSIM, ``close_recall`` of those with an SSIM of at least 0.6.
+    """
 
     images: int
     references: int
     new_pairs: int
     recall: Estimate | None
+    close_recall: Estimate | None = None
 
 
 @record
@@ -97,13 +101,13 @@ def find_duplicates(
     places = [row.split or "original" for row in originals] + ["new"] * len(ids)
     pairs: set[tuple[int, int]] = set()
     count = min(k + 1, len(y))
-    recall = None
+    recall = close_recall = None
     metrics = ("l2", "features", "ssim") if min(shape[:2]) >= 7 else ("l2", "features")
     for number, metric in enumerate(metrics):
         if progress is not None:
             progress(f"nearest by {metric}", number / len(metrics))
         found = near_duplicates(x, y, count, metric, seed=seed)
-        recall = found.recall or recall
+        recall, close_recall = found.recall or recall, found.close_recall or close_recall
         for row in range(len(ids)):
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in found.indices[row] if j != own][:k]}
@@ -116,7 +120,7 @@ def find_duplicates(
         seed=seed,
         outputs={"images": hash_rows(ids), "new_pairs": new},
     )
-    return Found(len(ids), len(y) - len(ids), new, recall)
+    return Found(len(ids), len(y) - len(ids), new, recall, close_recall)
 
 
 def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) -> Learned:

@@ -13,8 +13,11 @@ from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats.intervals import clopper_pearson
 
+_SMALLEST = 7
 METRICS = ("l2", "ssim", "features")
 FILTER = 50
+CLOSE = 0.6
+_COARSE = 4  # times as many candidates by SSIM on a few windows: it follows SSIM best
 _RECALL_QUERIES = 20
 
 
@@ -28,12 +31,15 @@ class Neighbours:
         indices: (Q, k) numbers of references.
         metric: "l2", "ssim" or "features".
         recall: for "ssim", the share of the true k nearest that the filter let through; None where all pairs count.
+        close_recall: the same for those of them with an SSIM of at least 0.6, which may be near-duplicates;
+            None also where the queries looked at have none.
     """
 
     distances: NDArray[np.float64]
     indices: NDArray[np.int64]
     metric: str
     recall: Estimate | None = None
+    close_recall: Estimate | None = None
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return iter((self.distances, self.indices))
@@ -53,8 +59,9 @@ def near_duplicates(
 
     - l2: Euclidean distance of the pixels (or features), exact, in integers for 8-bit images.
     - features: Euclidean distance of :func:`describe`'d images; arrays (N, d) are taken as features already; exact.
-    - ssim: 1 − SSIM, of the ``candidates`` nearest by l2 and as many by features; its recall is measured against
-      all pairs for ``recall_queries`` queries drawn at random.
+    - ssim: 1 − SSIM, of the ``candidates`` nearest by l2, as many by features, and four times as many by SSIM on
+      a few windows (:func:`hardpan.replicate.coarse.most_similar`); its recall is measured against all pairs for
+      ``recall_queries`` queries drawn at random.
 
     Args:
         queries: images (Q, H, W) or (Q, H, W, C), or vectors (Q, d).
@@ -97,36 +104,55 @@ def near_duplicates(
 def _by_ssim(
     x: NDArray[Any], y: NDArray[Any], k: int, same: bool, candidates: int, recall_queries: int, seed: int
 ) -> Neighbours:
-    if x.ndim < 3:
-        raise InputError(f"metric 'ssim' needs images (N, H, W) or (N, H, W, C); got shape {x.shape}")
+    from hardpan.replicate.coarse import most_similar
+
+    if x.ndim < 3 or min(x.shape[1:3]) < _SMALLEST:
+        raise InputError(
+            f"metric 'ssim' needs images (N, H, W) or (N, H, W, C) of at least 7×7; got shape {x.shape}"
+        )
     count = min(candidates, len(y) - int(same))
     close = _l2(x, y, count, same)[1]
     alike = _l2(*_described(x, y, same), count, same)[1]
-    both = np.sort(np.concatenate([close, alike], axis=1), axis=1)
+    structure = most_similar(x, y, min(_COARSE * count, len(y) - int(same)), span=_span(x, y), same=same)
+    both = np.sort(np.concatenate([close, alike, structure], axis=1), axis=1)
     repeated = np.zeros(both.shape, dtype=bool)
     repeated[:, 1:] = both[:, 1:] == both[:, :-1]
     rows = np.repeat(np.arange(len(x)), both.shape[1])
     distances = np.where(repeated.ravel(), np.inf, 1.0 - _ssim(x, y, rows, both.ravel())).reshape(both.shape)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     found = np.take_along_axis(distances, order, axis=1), np.take_along_axis(both, order, axis=1)
-    recall = _recall(x, y, same, found[0], recall_queries, seed) if recall_queries else None
-    return Neighbours(found[0], found[1], "ssim", recall)
+    if not recall_queries:
+        return Neighbours(found[0], found[1], "ssim")
+    return Neighbours(found[0], found[1], "ssim", *_recall(x, y, same, found[0], recall_queries, seed))
 
 
 def _recall(
     x: NDArray[Any], y: NDArray[Any], same: bool, found: NDArray[np.float64], queries: int, seed: int
-) -> Estimate:
-    """How many of the true k nearest the filter let through, for some queries; equal distances count as found."""
+) -> tuple[Estimate, Estimate | None]:
+    """How many of the true k nearest the filter let through, for some queries; equal distances count as found.
+
+    And how many of those among them that are close, with an SSIM of at least ``CLOSE``.
+    """
     k = found.shape[1]
     rows = np.sort(np.random.default_rng(seed).choice(len(x), min(queries, len(x)), replace=False))
-    hits = 0
+    hits = close = close_hits = 0
     for row in rows:
         distances = 1.0 - _ssim(x, y, np.full(len(y), row), np.arange(len(y)))
         if same:
             distances[row] = np.inf
         limit = np.partition(distances, k - 1)[k - 1]
         hits += int((found[row] <= limit + 1e-9).sum())
-    total = k * len(rows)
+        near = min(limit, 1.0 - CLOSE) + 1e-9
+        close += min(k, int((distances <= near).sum()))
+        close_hits += int((found[row] <= near).sum())
+    over = f"over all pairs of {len(rows)} queries, Clopper–Pearson"
+    close_recall = _share(close_hits, close, f"those of them with SSIM of at least {CLOSE:g}, {over}", seed)
+    return _share(hits, k * len(rows), f"true {k} nearest by SSIM {over}", seed), close_recall if close else None
+
+
+def _share(hits: int, total: int, method: str, seed: int) -> Estimate:
+    if not total:
+        return Estimate(float("nan"), float("nan"), 0.0, 1.0, method=method, n=0, seed=seed)
     low, high = clopper_pearson(hits, total)
     share = hits / total
     return Estimate(
@@ -134,7 +160,7 @@ def _recall(
         float(np.sqrt(share * (1 - share) / total)),
         float(low),
         float(high),
-        method=f"true {k} nearest by SSIM over all pairs of {len(rows)} queries, Clopper–Pearson",
+        method=method,
         n=total,
         seed=seed,
     )
@@ -143,8 +169,12 @@ def _recall(
 def _ssim(x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
     from hardpan.replicate.similarity import ssim_pairs
 
-    span = None if x.dtype == np.uint8 else float(max(x.max(), y.max()) - min(x.min(), y.min())) or 1.0
-    return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=span)
+    return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=_span(x, y))
+
+
+def _span(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """The range of values: 255 for bytes, else that of the data."""
+    return 255.0 if x.dtype == np.uint8 else float(max(x.max(), y.max()) - min(x.min(), y.min())) or 1.0
 
 
 def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
