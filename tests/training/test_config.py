@@ -60,3 +60,42 @@ def test_recipes_leave_what_is_given():
     given_ = filled(TrainConfig(rate=0.7, optimizer="adam", weight_decay=0.0, clip=3.0), "vit-small", (3, 32, 32))
     assert (given_.rate, given_.optimizer, given_.weight_decay, given_.clip) == (0.7, "adam", 0.0, 3.0)
     assert filled(TrainConfig(), "linear", (3, 32, 32)).rate == pytest.approx(10 / 3072)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "rate"),
+    [
+        ("resnet18", 128, 0.1),
+        ("resnet18", 512, 0.4),
+        ("resnet50", 512, 0.4),
+        ("wide-resnet-28-10", 128, 0.1),
+        ("convnet", 128, 0.1),
+        ("vgg16", 128, 0.05),
+        ("vgg", 512, 0.2),
+        ("alexnet", 128, 0.02),
+        ("resnet18", 2048, 0.8),  # beyond 512 with the root
+    ],
+)
+def test_the_recipe_of_convolutional_nets_is_the_usual_one(model, batch, rate):
+    found = filled(TrainConfig(batch=batch), model, (32, 32, 3))
+    assert found.rate == pytest.approx(rate)
+    assert (found.optimizer, found.momentum, found.weight_decay) == ("sgd", 0.9, 5e-4)
+    assert (found.schedule, found.warmup, found.smoothing, found.clip) == ("cosine", WARMUP, 0.0, 0.0)
+
+
+def test_the_recipe_of_transformers_is_adamw():
+    found = filled(TrainConfig(batch=512), "vit-small", (32, 32, 3))
+    assert (found.optimizer, found.rate, found.weight_decay, found.clip) == ("adamw", 1e-3, 0.05, 1.0)
+
+
+def test_sgd_is_nesterovs_and_decay_spares_biases_and_normalisations():
+    torch = pytest.importorskip("torch")
+    from hardpan import engine
+    from hardpan.training import classifiers
+
+    model = classifiers.build("resnet18", input_shape=(3, 8, 8), n_classes=10, width=4)
+    found = engine.build_optimizer("sgd", model.parameters(), rate=torch.tensor(0.1), weight_decay=5e-4)
+    assert all(group["nesterov"] for group in found.param_groups)
+    decays = {id(item): group["weight_decay"] for group in found.param_groups for item in group["params"]}
+    for name, item in model.named_parameters():
+        assert decays[id(item)] == (5e-4 if item.ndim > 1 else 0.0), name

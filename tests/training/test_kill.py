@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def run(folder, kills):
+def run(folder, kills, *kind):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.training.kill_job", str(folder), str(kills)],
+        [sys.executable, "-m", "tests.training.kill_job", str(folder), str(kills), *kind],
         cwd=ROOT,
         env=dict(os.environ, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore"),
         capture_output=True,
@@ -32,6 +32,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
 
 
 @pytest.mark.soak
-def test_many_kills(tmp_path):
-    told = run(tmp_path, kills=22)
+@pytest.mark.parametrize("kind", [(), ("lockstep",)], ids=["store", "lockstep"])
+def test_many_kills(tmp_path, kind):
+    told = run(tmp_path, 22, *kind)
     assert any(0 < count < told["whole"] for count in told["counts"])  # some died in the middle

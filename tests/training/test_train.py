@@ -1,6 +1,7 @@
 """hardpan.training.train: what a store holds, exact resume, more seeds, other back ends, models on disk."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ from hardpan import datasets, engine, records, store, training
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 from hardpan.training import piece as pieces
+from hardpan.training import running
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(
@@ -229,6 +231,27 @@ def test_other_settings_into_the_same_store_are_refused(digits, tmp_path):
     training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     with pytest.raises(InputError, match=r"was recorded with rate=.*, now it is 0\.7"):
         training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=0.7)
+
+
+def test_changed_examples_under_the_same_ids_are_refused(digits, tmp_path):
+    training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
+    x = digits.x.copy()
+    x[7, 3, 3] += 1
+    changed = Dataset(digits.name, x, digits.ids, digits.labels, digits.class_names)
+    with pytest.raises(InputError, match="was recorded with examples_sha256="):
+        training.train(changed, SMALL, out=tmp_path / "run", seeds=1)
+
+
+def test_cores_are_those_that_the_process_may_use():
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("processes cannot be bound to cores here")
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert running.available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert running.available_cores() == len(before)
 
 
 def test_divergence_is_said_and_what_was_good_is_kept(digits, tmp_path):

@@ -14,6 +14,8 @@ def main(folder: str) -> None:
     )
     training.train("digits", config, out=f"{folder}/run")
     training.train("digits", config, out=f"{folder}/run", epochs=2)  # nothing is left to do, in any process
+    for _ in range(2):  # the second time nothing is left to do
+        training.train("digits", config, out=f"{folder}/scores", scalars_only=True)
     with pytest.raises(InputError, match="cannot be joined with torchrun"):
         training.train("digits", config, out=f"{folder}/run", backend="dask")
 
