@@ -425,8 +425,8 @@ def page(found: ConfusionFigures, drawn: Mapping[str, Chart]) -> str:
         f"{found.data or 'the dataset'} is learnt by {', '.join(found.models)}, and the scores are "
         f"{found.scorer}'s. Intervals are 95 %. The paper's figures are given as they are described in its text.",
         "",
-        "How long each model was trained and how good it became stands under Models: where its error is far above what "
-        "the architecture is known to reach, a finding here speaks of half-trained models.",
+        "How long each model was trained and how good it became stands under Models: where its error is far above "
+        "what the architecture is known to reach, a finding here speaks of half-trained models.",
         "",
         "| the paper finds | here | |",
         "| --- | --- | --- |",
