@@ -1,0 +1,29 @@
+"""Records of the results become part of the site, so that a number's link leads to what made it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+# Where links of the repository lead, and where the site keeps the same files.
+PLACES = {"reproductions/records": "records/reproductions", "bench/records": "records/bench"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the JSON records to what is built."""
+    for place, kept in PLACES.items():
+        for path in sorted((ROOT / place).rglob("*.json")):
+            name = f"{kept}/{path.relative_to(ROOT / place).as_posix()}"
+            files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Point the links of docs/results at the site's copies."""
+    if page.file.src_uri.startswith("results/"):
+        for place, kept in PLACES.items():
+            markdown = markdown.replace(f"](../../{place}/", f"](../{kept}/")
+    return markdown
