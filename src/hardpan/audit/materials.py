@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hardpan import store
 from hardpan.audit.evidence import Evidence, FlowEvidence, Model
-from hardpan.audit.planning import AuditPlan, flow_config, reduced
+from hardpan.audit.planning import AuditPlan, flow_config, one_thread, reduced
 from hardpan.errors import HardpanError, InputError
 from hardpan.records import Dataset, Estimate
 from hardpan.store import Predictions
@@ -178,7 +178,8 @@ def _fitted(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress
 
     if not (place / "flow.json").is_file():
         small = reduced(evidence.dataset, evidence, plan.flow_rows)
-        flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=progress)
+        with one_thread():
+            flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=progress)
     # Read back in either case: an audit that goes on says to the last bit what one without a stop says.
     return _flow_evidence(flows.load(place), evidence, "small flow", progress)
 

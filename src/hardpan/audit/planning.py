@@ -7,7 +7,8 @@ import importlib.util
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -194,9 +195,23 @@ def _seconds_a_flow_row(evidence: Evidence) -> float:
     ]
     kept = np.concatenate(parts)
     tried = Dataset("try", small.x[kept], small.ids[kept], small.labels[kept], small.class_names, small.split[kept])
-    short = _timed(lambda: fit(tried, flow_config(evidence.config, 1)))
-    long = _timed(lambda: fit(tried, flow_config(evidence.config, 3)))
+    with one_thread():
+        short = _timed(lambda: fit(tried, flow_config(evidence.config, 1)))
+        long = _timed(lambda: fit(tried, flow_config(evidence.config, 3)))
     return max(long - short, 1e-4) / (2 * len(parts[0]))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Fit small flows on one core: their steps are too short to be shared, and shared they wait for one another."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def flow_config(config: AuditConfig, epochs: int) -> FlowConfig:

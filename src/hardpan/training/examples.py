@@ -109,7 +109,8 @@ def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Nor
 def on_device(x: NDArray[Any], statistics: Normalization, device: torch.device) -> Examples:
     """Put raw examples on a device; bytes stay bytes, everything else becomes float32."""
     kept = x if x.dtype == np.uint8 else x.astype(np.float32)
-    raw = torch.from_numpy(np.ascontiguousarray(kept)).to(device)
+    # What other processes share with this one may not be written, and torch wants arrays that may.
+    raw = torch.from_numpy(np.require(kept, requirements=["C", "W"])).to(device)
     mean, scale = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.scale)
     return Examples(raw, mean.to(device), scale.to(device))
 
