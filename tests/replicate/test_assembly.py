@@ -1,10 +1,16 @@
 """Files of an assembled set, byte by byte."""
 
+import csv
+
 import numpy as np
 import pytest
 
-from hardpan import datasets
+from hardpan import datasets, replicate
+from hardpan.cli import main
+from hardpan.errors import InputError
+from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
+from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.datasheet import _plain
 
 
@@ -32,3 +38,40 @@ def test_class_names_make_harmless_folders(name):
 
 def test_text_of_others_stays_text_in_the_datasheet():
     assert _plain("<script>x</script>\n# big | cell") == r"\<script\>x\</script\> \# big \| cell"
+
+
+def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
+    project = make_project(each=6, workers_per_image=1)
+    simulate.annotate_demo(project, 2)
+    replicate.draw_sample(project, strategy="top", per_class=1, min_votes=0)
+    replicate.find_duplicates(project, k=3)
+    waiting = replicate.duplicate_queue(project, most=10**6)
+    with pytest.raises(SystemExit) as stop:
+        main(["replicate", "assemble", str(project.root)])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert f"{len(waiting)} pairs" in said
+    assert "--unreviewed-ok" in said
+    assert not (project.root / "set").exists()
+    made = replicate.assemble(project, formats=("npz",), unreviewed_ok=True)
+    assert any("not reviewed" in text for text in made.warnings)
+    with (project.root / "set" / "unreviewed_pairs.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert {(row["id"], row["other"]) for row in rows} == {(item.image_id, item.other_id) for item in waiting}
+    sheet = (project.root / "set" / "DATASHEET.md").read_text()
+    assert all(item.image_id in sheet and _plain(item.other_id) in sheet for item in waiting[:20])
+    assert f"Nobody has reviewed {len(waiting)} of these pairs" in sheet
+    assert replicate.verify(project).ok
+
+
+def test_too_few_votes_without_flagged_workers_name_the_remedy(make_project):
+    project = make_project(workers_per_image=2)
+    rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
+    crew = [simulate.Annotator(), simulate.Annotator(0.0)]
+    simulate.annotate(project, crew, lambda image, target: 0.95 if rows[image] == target else 0.02)
+    remedy = f"hardpan replicate tasks {project.root} --top-up"
+    with pytest.raises(InputError, match="--top-up"):
+        replicate.draw_sample(project, per_class=2, min_votes=2, without_flagged=True)
+    drawn = replicate.draw_sample(project, strategy="top", per_class=2, min_votes=2, without_flagged=True)
+    assert any(note.endswith(remedy) for note in drawn.notes)
+    assert not any("--top-up" in note for note in replicate.draw_sample(project, strategy="top", min_votes=3).notes)

@@ -116,6 +116,8 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     assert found.images == 60
     assert found.references == 1000
     assert 0 < found.recall.value <= 1
+    with pytest.raises(InputError, match=r"wait for review.*--unreviewed-ok"):
+        replicate.assemble(project)
     queue = replicate.duplicate_queue(project, most=10**6)
     assert len(queue) == found.new_pairs
     closest = [item for item in queue if item.place != "new"][:4]

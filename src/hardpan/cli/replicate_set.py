@@ -172,13 +172,19 @@ def assemble(
     formats: Annotated[str, typer.Option("--formats", help="Some of npz,folder,idx.")] = "npz,folder,idx",
     author: Annotated[str, typer.Option("--author", help="Who publishes the set.")] = "",
     license_: Annotated[str, typer.Option("--license", help="Its licence.")] = "",
+    unreviewed_ok: Annotated[
+        bool,
+        typer.Option("--unreviewed-ok", help="Freeze it although possible near-duplicates wait; they are named."),
+    ] = False,
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Write the set with its datasheet and freeze it: hardpan replicate assemble new-digits."""
     wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
     with opened(folder, database_url) as project:
-        made = replicate.assemble(project, formats=wanted, author=author, license_=license_)
+        made = replicate.assemble(
+            project, formats=wanted, author=author, license_=license_, unreviewed_ok=unreviewed_ok
+        )
     lineage = made.lineage
     lines = [f"{lineage.images:,} images in {len(lineage.per_class)} classes: {made.folder} (frozen)"]
     lines += [f"  {warning}" for warning in made.warnings[:20]]

@@ -6,9 +6,10 @@ import csv
 import io
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ from hardpan.replicate.project import Project
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.steps import hash_file, hash_rows, read_steps, record_step
 
+if TYPE_CHECKING:
+    from hardpan.replicate.database.decisions import PairItem
+
+UNREVIEWED = "unreviewed_pairs.csv"
 FORMATS = ("npz", "folder", "idx")
 INDEX_COLUMNS = ("id", "class", "subclass", "frequency", "votes", "fill", "source", "date", "pixels_sha256")
 
@@ -62,7 +67,12 @@ class Assembled:
 
 
 def assemble(
-    project: Project, *, formats: tuple[str, ...] = FORMATS, author: str = "", license_: str = ""
+    project: Project,
+    *,
+    formats: tuple[str, ...] = FORMATS,
+    author: str = "",
+    license_: str = "",
+    unreviewed_ok: bool = False,
 ) -> Assembled:
     """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
 
@@ -71,7 +81,10 @@ def assemble(
         formats: which of npz, folder (CLASS/ID.png) and idx to write.
         author: who publishes the set, for the datasheet.
         license_: its licence, for the datasheet.
+        unreviewed_ok: freeze the set even where possible near-duplicates wait for a reviewer; the datasheet and
+            ``unreviewed_pairs.csv`` then name them.
     """
+    from hardpan.replicate.database.decisions import duplicate_queue
     from hardpan.replicate.datasheet import croissant, datasheet, facts_of
 
     unknown = set(formats) - set(FORMATS)
@@ -81,16 +94,19 @@ def assemble(
     if is_frozen(project):
         lineage = records.load(target / "lineage.json")
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
-            _record(project, lineage, formats, author, license_)
+            _record(project, lineage, formats, author, license_, unreviewed_ok)
         return Assembled(str(target), lineage, ())
     drawn = current_sample(project)
-    warnings = _check(project, drawn)
+    waiting = duplicate_queue(project, most=10**9)
+    warnings = _check(project, drawn, waiting, unreviewed_ok)
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     x, y = arrays(project, drawn)
     _write(fresh, project, drawn, x, y, formats)
-    facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings)
+    if waiting:
+        _write_unreviewed(fresh / UNREVIEWED, waiting)
+    facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings, waiting)
     records.write_text(fresh / "DATASHEET.md", datasheet(facts))
     files = _hashes(fresh)
     records.write_text(fresh / "croissant.json", records.dumps(croissant(facts, files)) + "\n")
@@ -107,7 +123,7 @@ def assemble(
     records.save(lineage, fresh / "lineage.json")
     shutil.rmtree(target, ignore_errors=True)
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
-    _record(project, lineage, formats, author, license_)
+    _record(project, lineage, formats, author, license_, unreviewed_ok)
     return Assembled(str(target), lineage, tuple(warnings))
 
 
@@ -118,9 +134,9 @@ def arrays(project: Project, drawn: Sample) -> tuple[NDArray[np.uint8], NDArray[
     return x, np.array([project.config.class_index(image.class_name) for image in drawn.images], dtype=np.int64)
 
 
-def _check(project: Project, drawn: Sample) -> list[str]:
+def _check(project: Project, drawn: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> list[str]:
     """Refuse a sample with empty places or without a look for duplicates; say what was left open."""
-    from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue
+    from hardpan.replicate.database.decisions import final_review_queue
 
     missing = sum(item.missing for item in drawn.shortfalls)
     if missing or not drawn.images:
@@ -134,10 +150,18 @@ def _check(project: Project, drawn: Sample) -> list[str]:
         raise InputError(
             f"the sample has not been compared with the originals; run: hardpan replicate duplicates {project.root}"
         )
+    if waiting and not unreviewed_ok:
+        raise InputError(
+            f"{len(waiting):,} pairs of possible near-duplicates wait for review (the most similar has an SSIM of "
+            f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or as a file with "
+            "review --export and --decisions, or give --unreviewed-ok to freeze the set with them named"
+        )
     warnings = list(drawn.notes)
-    waiting, unseen = len(duplicate_queue(project, most=10**9)), len(final_review_queue(project, most=10**9))
+    unseen = len(final_review_queue(project, most=10**9))
     if waiting:
-        warnings.append(f"{waiting} pairs of possible near-duplicates were not reviewed")
+        warnings.append(
+            f"{len(waiting):,} pairs of possible near-duplicates were not reviewed; {UNREVIEWED} lists them"
+        )
     if unseen:
         warnings.append(f"{unseen} images had no final review")
     return warnings
@@ -200,13 +224,33 @@ def _hashes(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): hash_file(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _record(project: Project, lineage: Lineage, formats: tuple[str, ...], author: str, license_: str) -> None:
+def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("id", "other", "place", "l2", "ssim"))
+    writer.writerows((i.image_id, i.other_id, i.place, round(i.l2, 3), round(i.ssim, 4)) for i in waiting)
+    records.write_text(path, text.getvalue())
+
+
+def _record(
+    project: Project,
+    lineage: Lineage,
+    formats: tuple[str, ...],
+    author: str,
+    license_: str,
+    unreviewed_ok: bool,
+) -> None:
     from hardpan.replicate.database.votes import add_event
 
     record_step(
         project,
         "assemble",
-        parameters={"formats": list(formats), "author": author, "license": license_},
+        parameters={
+            "formats": list(formats),
+            "author": author,
+            "license": license_,
+            "unreviewed_ok": unreviewed_ok,
+        },
         outputs={"lineage": hash_file(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
     add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)

@@ -6,13 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hardpan
 from hardpan.records import Estimate
 from hardpan.replicate.bins import BINS
 from hardpan.replicate.project import Project
 from hardpan.replicate.sampling import Sample
+
+if TYPE_CHECKING:
+    from hardpan.replicate.database.decisions import PairItem
+
+UNREVIEWED_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,17 @@ class Facts:
     pairs: int
     pairs_decided: int
     warnings: Sequence[str]
+    waiting: Sequence[PairItem]
 
 
 def facts_of(
-    project: Project, drawn: Sample, shape: tuple[int, ...], author: str, license_: str, warnings: Sequence[str]
+    project: Project,
+    drawn: Sample,
+    shape: tuple[int, ...],
+    author: str,
+    license_: str,
+    warnings: Sequence[str],
+    waiting: Sequence[PairItem] = (),
 ) -> Facts:
     """Gather the facts of a project."""
     from hardpan.replicate.database.chosen import all_pairs, chosen_rows
@@ -72,6 +84,7 @@ def facts_of(
         len(all_pairs(project)),
         len(verdicts(project, "duplicate")),
         warnings,
+        waiting,
     )
 
 
@@ -121,6 +134,7 @@ def datasheet(facts: Facts) -> str:
         f"{facts.pairs:,} pairs with originals or among the new images were put up for review, "
         f"{facts.pairs_decided:,} were decided; {sum(facts.removed.values())} images were removed and replaced.",
         "",
+        *_unreviewed(facts.waiting),
         "## Fills",
         "",
         *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in drawn.fills] or ["None."]),
@@ -216,6 +230,21 @@ _CONTEXT: dict[str, Any] = {
     "column": "cr:column",
     "includes": "cr:includes",
 }
+
+
+def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
+    """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
+    if not waiting:
+        return []
+    shown = waiting[:UNREVIEWED_SHOWN]
+    return [
+        f"Nobody has reviewed {len(waiting):,} of these pairs (`unreviewed_pairs.csv`); the most similar are:",
+        "",
+        "| image | other | where | SSIM | l2 |",
+        "| --- | --- | --- | --- | --- |",
+        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.place} | {i.ssim:.3f} | {i.l2:.1f} |" for i in shown),
+        "",
+    ]
 
 
 def _bins(drawn: Sample) -> list[str]:

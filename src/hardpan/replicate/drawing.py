@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from hardpan.errors import InputError
 from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated
 from hardpan.replicate.project import Project
 from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality
-from hardpan.replicate.sampling import MIN_VOTES, Sample, sample, sample_again
+from hardpan.replicate.sampling import FEW_VOTES, MIN_VOTES, Sample, sample, sample_again
 from hardpan.replicate.steps import Step, hash_rows, read_steps, record_step
 
+_TOP_UP = "flagged workers are left out, so ask for others in their place with: hardpan replicate tasks {} --top-up"
 SOURCES = ("votes", "selection")
 
 
@@ -57,11 +59,22 @@ def draw_sample(
         "exclude": sorted(removed_so_far(project)),
         "selected": sorted(_selected(project)) if source == "selection" else [],
     }
-    drawn = replay_sample(project, settings, seed)
+    try:
+        drawn = replay_sample(project, settings, seed)
+    except InputError as error:
+        if without_flagged and source == "votes":
+            raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
+        raise
+    if without_flagged:
+        drawn = replace(drawn, notes=tuple(_with_remedy(note, project) for note in drawn.notes))
     begin_sample(project, drawn.images)
     records.save(drawn, project.root / "sample.json")
     record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(drawn))
     return drawn
+
+
+def _with_remedy(note: str, project: Project) -> str:
+    return f"{note}; {_TOP_UP.format(project.root)}" if note.endswith(FEW_VOTES) else note
 
 
 def replay_sample(project: Project, settings: Any, seed: int) -> Sample:

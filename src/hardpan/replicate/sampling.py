@@ -15,6 +15,7 @@ from hardpan.replicate.bins import BINS, ROUNDING, average_frequency, frequency_
 from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated, annotated
 
 STRATEGIES = ("matched", "threshold", "top")
+FEW_VOTES = "votes and do not count"  # how such a note ends
 MIN_VOTES = 10
 MIN_ORIGINALS = 20
 
@@ -333,7 +334,7 @@ def _instead(item: Drawn, subclass: str) -> Drawn:
 
 def _votes_notes(table: Annotated, min_votes: int, what: str) -> list[str]:
     few = int((table.votes < min_votes).sum())
-    return [f"{few} {what} have fewer than {min_votes} votes and do not count"] if few else []
+    return [f"{few} {what} have fewer than {min_votes} {FEW_VOTES}"] if few else []
 
 
 def _short_notes(missing: list[Shortfall]) -> list[str]:
