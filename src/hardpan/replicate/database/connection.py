@@ -81,7 +81,8 @@ def _engine(url: str) -> Engine:
             raise InputError(
                 f"database address must begin with sqlite or postgresql; got {address.get_backend_name()!r}"
             )
-        engine = create_engine(address, pool_size=16, max_overflow=32, pool_timeout=60, pool_pre_ping=True)
+        ping = address.get_backend_name() != "sqlite"  # a file does not go away; a server may
+        engine = create_engine(address, pool_size=16, max_overflow=32, pool_timeout=60, pool_pre_ping=ping)
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError(
             f"database address {url.partition('://')[0]!r} cannot be read; "
