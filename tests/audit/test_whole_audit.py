@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hardpan import audit, confusion, datasets, records, store
-from hardpan.audit import evidence, materials, planning
+from hardpan.audit import evidence, examples, materials, planning
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
@@ -133,8 +133,13 @@ def test_votes_join_the_floor(tmp_path):
     for row in range(50):
         votes[row] = rng.multinomial(20, 0.9 * np.eye(10)[data.labels[row]] + 0.01)
     np.savez(tmp_path / "votes.npz", votes=votes, ids=data.ids[:50])
-    made = audit.run("digits", ensemble="none", flow="none", votes=str(tmp_path / "votes.npz"))
+    made = audit.run(
+        "digits", ensemble="none", flow="none", votes=str(tmp_path / "votes.npz"), out=tmp_path / "out"
+    )
     assert made.sections[0].estimates["Corrected votes"].value == pytest.approx(0.09, abs=0.04)
+    shares = examples.read(tmp_path / "out").table["selection_frequency"].to_numpy()
+    assert shares[:50] == pytest.approx(votes[np.arange(50), data.labels[:50]] / 20)
+    assert np.isnan(shares[50:]).all()
     np.savez(tmp_path / "bad.npz", votes=votes[:, :3], ids=data.ids[:50])
     with pytest.raises(InputError, match=r"votes of shape \(n, 10\)"):
         audit.run("digits", ensemble="none", flow="none", votes=str(tmp_path / "bad.npz"))
@@ -185,3 +190,12 @@ def test_feature_vectors_get_an_audit_too():
 def test_settings_are_checked(changes, words):
     with pytest.raises(InputError, match=words):
         dataclasses.replace(audit.AuditConfig(), **changes)
+
+
+def test_predictions_of_a_model_that_was_trained_on_the_test_part_are_refused(tmp_path):
+    data = datasets.load("digits")
+    probs = 0.9 * np.eye(10)[data.labels] + 0.01
+    parts = np.where(np.arange(len(data)) % 5 == 0, "test", "train")  # another split than the audit's
+    np.savez(tmp_path / "other.npz", probs=probs, ids=data.ids, labels=data.labels, split=parts)
+    with pytest.raises(InputError, match=r"was trained on .* examples of the audit's test part"):
+        audit.run("digits", predictions=(str(tmp_path / "other.npz"),), flow="none")

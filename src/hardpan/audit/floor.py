@@ -47,6 +47,8 @@ def find(evidence: Evidence) -> Finding:
     if evidence.flow is not None:
         measures |= {"flow_floor": evidence.flow.error, "bits": evidence.flow.bits}
         columns = _columns(evidence.flow, evidence)
+    if evidence.votes is not None:
+        columns["selection_frequency"] = _share_of_votes(evidence.votes, evidence.labels)
     gaussian = [entry for entry in floor.entries if entry.name.startswith("Gaussian") and entry.role == "estimate"]
     if gaussian:
         measures["gaussian_floor"] = gaussian[0].estimate
@@ -230,3 +232,10 @@ def _columns(flow: FlowEvidence, evidence: Evidence) -> dict[str, NDArray[np.flo
         "floor_posterior": flow.posterior[rows, evidence.labels],
         "floor_difficulty": 1 - flow.posterior.max(axis=1),
     }
+
+
+def _share_of_votes(votes: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Share of each example's votes that went to its label; NaN where nobody voted."""
+    total = votes.sum(axis=1)
+    chosen = votes[np.arange(len(labels)), labels]
+    return np.where(total > 0, chosen / np.where(total > 0, total, 1.0), np.nan)

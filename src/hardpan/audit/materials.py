@@ -78,6 +78,13 @@ def read_model(path: str, evidence: Evidence) -> Model:
             f"{evidence.dataset.n_classes}; give predictions of this dataset"
         )
     rows = _rows(path, found, evidence)
+    if found.split is not None:
+        trained = int(np.isin(rows[found.split == "train"], evidence.split.test).sum())
+        if trained:
+            raise InputError(
+                f"--predictions {path}: was trained on {trained:,} examples of the audit's test part; give "
+                "the --seed of its own split, or predictions of a model that never saw them"
+            )
     return _model(Path(path.rstrip("/")).stem, found, rows, evidence)
 
 
