@@ -80,7 +80,7 @@ def test_the_recipe_of_convolutional_nets_is_the_usual_one(model, batch, rate):
     found = filled(TrainConfig(batch=batch), model, (32, 32, 3))
     assert found.rate == pytest.approx(rate)
     assert (found.optimizer, found.momentum, found.weight_decay) == ("sgd", 0.9, 5e-4)
-    assert (found.schedule, found.warmup, found.smoothing, found.clip) == ("cosine", WARMUP, 0.0, 0.0)
+    assert (found.schedule, found.warmup, found.smoothing, found.clip) == ("cosine", 0.2, 0.0, 0.0)
 
 
 def test_the_recipe_of_transformers_is_adamw():
@@ -99,3 +99,16 @@ def test_sgd_is_nesterovs_and_decay_spares_biases_and_normalisations():
     decays = {id(item): group["weight_decay"] for group in found.param_groups for item in group["params"]}
     for name, item in model.named_parameters():
         assert decays[id(item)] == (5e-4 if item.ndim > 1 else 0.0), name
+
+
+@pytest.mark.parametrize(("model", "begins"), [("resnet18", 1.0), ("resnet50", 0.2), ("regnet-y-200mf", 0.2)])
+def test_branches_of_deep_residual_nets_begin_small(model, begins):
+    from hardpan.training import classifiers
+    from hardpan.training.classifiers.residual import Residual
+
+    built = classifiers.build(model, input_shape=(3, 8, 8), n_classes=10)
+    blocks = [module for module in built.modules() if isinstance(module, Residual)]
+    assert len(blocks) >= 8
+    for block in blocks:
+        last = list(block.branch.modules())[-1].weight
+        assert (last == begins).all()

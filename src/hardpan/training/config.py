@@ -76,7 +76,7 @@ class TrainConfig:
     momentum: float = 0.9
     weight_decay: float = -1.0
     schedule: str = "cosine"
-    warmup: float = 0.05
+    warmup: float = 0.2
     clip: float = 0.0
     smoothing: float = 0.0
     average: float = 0.0

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from hardpan.training.classifiers.parts import ConvNormAct, MeanOverImage, Shape, need_image, wants_small_stem
-from hardpan.training.classifiers.residual import Residual
+from hardpan.training.classifiers.residual import BEGINS_SMALL, Residual
 
 _QUANTUM = 8
 _STEM_WIDTH = 32
@@ -90,22 +89,7 @@ def regnet_y(shape: Shape, n_classes: int, *, size: str, stem: str = "auto") -> 
     return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
 
 
-class Block(Residual):
-    """A residual block whose branch begins small.
-
-    A dozen branches of full size, scaled by the excitations, blow up at the usual rate of 0.1 before they have
-    learnt anything; beginning at a fifth they do not (He et al., 2019, begin at 0, which also holds their own
-    weights back for a while).
-    """
-
-    def draw(self, generator: torch.Generator) -> None:
-        """The last scale of the branch is a fifth."""
-        last = list(self.branch.modules())[-1]
-        assert isinstance(last, nn.BatchNorm2d)
-        nn.init.constant_(last.weight, 0.2)
-
-
-def _block(inputs: int, width: int, stride: int, group: int) -> Block:
+def _block(inputs: int, width: int, stride: int, group: int) -> Residual:
     branch = nn.Sequential(
         ConvNormAct(inputs, width, 1),
         ConvNormAct(width, width, 3, stride, groups=width // min(group, width)),
@@ -113,4 +97,5 @@ def _block(inputs: int, width: int, stride: int, group: int) -> Block:
         ConvNormAct(width, width, 1, act=False),
     )
     same = stride == 1 and inputs == width
-    return Block(branch, nn.Identity() if same else ConvNormAct(inputs, width, 1, stride, act=False))
+    shortcut = nn.Identity() if same else ConvNormAct(inputs, width, 1, stride, act=False)
+    return Residual(branch, shortcut, BEGINS_SMALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from hardpan.errors import InputError
@@ -21,20 +22,33 @@ from hardpan.training.classifiers.parts import (
 BASIC = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
 BOTTLENECK = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 THIN = (20, 32, 44, 56, 110)
+BEGINS_SMALL = 0.2
 
 
 class Residual(nn.Module):
-    """relu(branch(x) + shortcut(x))."""
+    """relu(branch(x) + shortcut(x)); the last scale of the branch's normalisations begins at ``begins``.
 
-    def __init__(self, branch: nn.Module, shortcut: nn.Module) -> None:
+    A dozen wide branches of full size blow up at the rates of large batches before they have learnt anything;
+    beginning at a fifth they do not (Goyal et al., 2017, section 5.1, begin at 0, which also holds the branch's own
+    weights back for a while). Shallow and thin nets do without, and learn faster in their first epochs.
+    """
+
+    def __init__(self, branch: nn.Module, shortcut: nn.Module, begins: float = 1.0) -> None:
         super().__init__()
         self.branch = branch
         self.shortcut = shortcut
+        self._begins = begins
 
     def forward(self, x: Tensor) -> Tensor:
         """Add what the branch found to what came in."""
         summed: Tensor = self.branch(x) + self.shortcut(x)
         return nn.functional.relu(summed)
+
+    def draw(self, generator: torch.Generator) -> None:
+        """Set the last scale of the branch."""
+        last = list(self.branch.modules())[-1]
+        assert isinstance(last, nn.BatchNorm2d)
+        nn.init.constant_(last.weight, self._begins)
 
 
 class Padding(nn.Module):
@@ -78,7 +92,8 @@ def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", wid
             outputs = widens * inner
             same = stride == 1 and inputs == outputs
             shortcut = nn.Identity() if same else ConvNormAct(inputs, outputs, 1, stride, act=False)
-            plan.append(Residual(block(inputs, inner, outputs, stride), shortcut))
+            begins = BEGINS_SMALL if layers in BOTTLENECK else 1.0
+            plan.append(Residual(block(inputs, inner, outputs, stride), shortcut, begins))
             inputs = outputs
     return nn.Sequential(*plan, MeanOverImage(), nn.Linear(inputs, n_classes))
 
