@@ -84,8 +84,9 @@ def assemble(
         unreviewed_ok: freeze the set even where possible near-duplicates wait for a reviewer; the datasheet and
             ``unreviewed_pairs.csv`` then name them.
     """
+    from hardpan.replicate.croissant_file import croissant
     from hardpan.replicate.database.decisions import duplicate_queue
-    from hardpan.replicate.datasheet import croissant, datasheet, facts_of
+    from hardpan.replicate.datasheet import datasheet, facts_of
 
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
@@ -109,7 +110,8 @@ def assemble(
     facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings, waiting)
     records.write_text(fresh / "DATASHEET.md", datasheet(facts))
     files = _hashes(fresh)
-    records.write_text(fresh / "croissant.json", records.dumps(croissant(facts, files)) + "\n")
+    sizes = {name: (fresh / name).stat().st_size for name in files}
+    records.write_text(fresh / "croissant.json", records.dumps(croissant(facts, files, sizes)) + "\n")
     steps = sorted((project.root / "steps").glob("*.json"))
     lineage = Lineage(
         project.config.name,

@@ -1,4 +1,4 @@
-"""The datasheet of an assembled set: Markdown for people, Croissant JSON-LD for machines."""
+"""The datasheet of an assembled set, in Markdown, and the facts that it states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hardpan
 from hardpan.records import Estimate
@@ -154,84 +154,6 @@ def datasheet(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def croissant(facts: Facts, files: Mapping[str, str]) -> dict[str, Any]:
-    """The set as Croissant 1.0 JSON-LD."""
-    listed = [
-        {
-            "@type": "cr:FileObject",
-            "@id": name,
-            "name": name,
-            "contentUrl": name,
-            "encodingFormat": _type(name),
-            "sha256": digest,
-        }
-        for name, digest in files.items()
-        if not name.startswith("images/")
-    ]
-    if any(name.startswith("images/") for name in files):
-        listed.append(
-            {
-                "@type": "cr:FileSet",
-                "@id": "images",
-                "name": "images",
-                "encodingFormat": "image/png",
-                "includes": "images/*/*.png",
-            }
-        )
-    fields = [("id", "sc:Text"), ("class", "sc:Text"), ("subclass", "sc:Text")]
-    fields += [("frequency", "sc:Float"), ("votes", "sc:Integer"), ("source", "sc:Text")]
-    return {
-        "@context": _CONTEXT,
-        "@type": "sc:Dataset",
-        "name": facts.name,
-        "description": (
-            f"A new test set in the manner of {facts.original}: {len(facts.sample.images)} images, strategy "
-            f"{facts.sample.strategy}, average selection frequency {facts.sample.average_frequency.value:.3f}."
-        ),
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "version": "1.0.0",
-        "datePublished": facts.date,
-        "license": facts.license or "not stated",
-        "creator": {"@type": "sc:Organization", "name": facts.author or "not stated"},
-        "distribution": listed,
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": "examples",
-                "name": "examples",
-                "field": [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"examples/{name}",
-                        "name": name,
-                        "dataType": kind,
-                        "source": {"fileObject": {"@id": "index.csv"}, "extract": {"column": name}},
-                    }
-                    for name, kind in fields
-                ],
-            }
-        ],
-    }
-
-
-_CONTEXT: dict[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "recordSet": "cr:recordSet",
-    "field": "cr:field",
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "source": "cr:source",
-    "fileObject": "cr:fileObject",
-    "extract": "cr:extract",
-    "column": "cr:column",
-    "includes": "cr:includes",
-}
-
-
 def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
     """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
     if not waiting:
@@ -268,8 +190,3 @@ def _shown(item: Estimate | None) -> str:
 def _plain(text: str) -> str:
     """Text of others inside Markdown: no markup, no new lines, no table cells."""
     return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
-
-
-def _type(name: str) -> str:
-    kinds = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown", "json": "application/json"}
-    return kinds.get(name.rpartition(".")[2], "application/octet-stream")
