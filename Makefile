@@ -6,7 +6,7 @@ STAMPS := $(VENV)/.stamps
 DATA ?= digits
 WORKERS ?= 2
 # Many small matrix products on few cores: threads inside each test process would only wait for one another.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 SOAK_LIMIT := $(if $(shell command -v timeout 2>/dev/null),timeout --kill-after=10 1200)
 
 .PHONY: help audit test check format soak bench docs clean
