@@ -166,10 +166,10 @@ def answer_questions(
     link = invite(project, role="participant", uses=max(1, len(accuracies)), label="simulated").link
     people = [enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
     for k, who in enumerate(people):
-        rng = np.random.default_rng([seed, k])
         done = 0
         while done != most and (asked := next_question(project, who)) is not None:
             origin, truth = truths[asked.question]
+            rng = np.random.default_rng([seed, k, asked.question])  # whatever the order, which differs every time
             knows = rng.random() < accuracies[k][origin == "new"]
             said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
             answer_question(project, who, asked.question, said)
