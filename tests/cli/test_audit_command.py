@@ -5,6 +5,8 @@ import pytest
 from hardpan import cli, records
 from hardpan.audit import Audit, AuditConfig
 
+BARE = ("--ensemble", "none", "--flow", "none")  # nothing is trained
+
 
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as stopped:
@@ -15,18 +17,19 @@ def run(capsys, *arguments):
 
 def test_the_summary_is_about_ten_lines_and_names_the_page(capsys, tmp_path):
     folder = tmp_path / "deep" / "digits"
-    code, out, _ = run(capsys, "digits", "--out", str(folder))
+    code, out, _ = run(capsys, "digits", "--out", str(folder), *BARE)
     assert code == 0
     lines = [line for line in out.splitlines() if line.strip()]
     assert 8 <= len(lines) <= 20
     assert "index.html" in out.replace("\n", "").replace(" ", "")
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "index.html", "report.json"]
-    assert records.load(folder / "config.json") == AuditConfig()
+    names = ["config.json", "examples.parquet", "index.html", "report.json", "thumbnails.npy", "work"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert records.load(folder / "config.json") == AuditConfig(ensemble="none", flow="none")
     assert isinstance(records.load(folder / "report.json"), Audit)
 
 
 def test_json_is_the_report_alone_and_the_seed_is_used(capsys, tmp_path):
-    code, out, _ = run(capsys, "digits", "--out", str(tmp_path), "--seed", "3", "--json")
+    code, out, _ = run(capsys, "digits", "--out", str(tmp_path), "--seed", "3", "--json", *BARE)
     assert code == 0
     found = records.from_json(json.loads(out))
     assert found.config.seed == 3

@@ -40,19 +40,13 @@ def test_from_demo_to_verified_set(tmp_path, capsys):
     code, _, said = run(capsys, "assemble", project)
     assert code == 2
     assert "not been compared" in said
-    assert run(capsys, "duplicates", project, "-k", 1)[0] == 0
-    assert run(capsys, "review", project, "--export", tmp_path / "queue.csv")[0] == 0
-    with (tmp_path / "queue.csv").open() as stream:
-        queue = list(csv.DictReader(stream))
-    for number, row in enumerate(queue):
-        row["verdict"] = "remove" if number < 2 else "keep"
-    with (tmp_path / "decided.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, queue[0].keys())
-        writer.writeheader()
-        writer.writerows(queue)
-    code, shown, _ = run(capsys, "review", project, "--decisions", tmp_path / "decided.csv")
-    assert code == 0
+    # What is drawn in the place of removed images is compared and reviewed in its turn, until nothing changes.
+    shown = review_once(capsys, project, tmp_path, remove=2)
     assert "drawn in their place" in shown
+    code, _, said = run(capsys, "assemble", project, "--formats", "npz", "--json")
+    assert code == 2
+    assert "review" in said
+    review_once(capsys, project, tmp_path, remove=0)
     code, shown, _ = run(capsys, "assemble", project, "--formats", "npz", "--json")
     assert code == 0
     lineage = records.from_json(json.loads(shown)).lineage
@@ -63,6 +57,23 @@ def test_from_demo_to_verified_set(tmp_path, capsys):
     code, shown, _ = run(capsys, "verify", project)
     assert code == 2
     assert "index.csv was changed" in shown
+
+
+def review_once(capsys, project, folder, *, remove):
+    """Compare, decide the whole queue in a spreadsheet, and hand it back."""
+    assert run(capsys, "duplicates", project, "-k", 1)[0] == 0
+    assert run(capsys, "review", project, "--export", folder / "queue.csv")[0] == 0
+    with (folder / "queue.csv").open() as stream:
+        queue = list(csv.DictReader(stream))
+    for number, row in enumerate(queue):
+        row["verdict"] = "remove" if number < remove else "keep"
+    with (folder / "decided.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, queue[0].keys())
+        writer.writeheader()
+        writer.writerows(queue)
+    code, shown, _ = run(capsys, "review", project, "--decisions", folder / "decided.csv")
+    assert code == 0
+    return shown
 
 
 def test_init_and_add(tmp_path, capsys):

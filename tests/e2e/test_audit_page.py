@@ -180,7 +180,7 @@ def test_it_prints_on_a4_with_every_chart(visit, digits_page):
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
     seen.page.emulate_media(media="print", color_scheme="dark")
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    for figure in seen.page.locator("figure").all():
+    for figure in seen.page.locator("figure[id]").all():
         assert figure.locator(".static svg").is_visible()
         assert not figure.locator(".live").is_visible()
         assert figure.evaluate("(e) => getComputedStyle(e).breakInside") == "avoid"

@@ -136,13 +136,11 @@ def summary(found: Audit, path: Path) -> Table:
         show_header=False,
         box=None,
     )
-    table.add_column(style="dim")
     table.add_column(overflow="fold")
     for line in found.findings:
-        what, _, rest = line.partition(": ")
-        table.add_row(what, numbers.unbroken(rest))
-    for sentence in found.next_steps:
-        table.add_row("Next", sentence)
-    table.add_row("Page", str(path))
-    table.add_row("Examples", f"hardpan browse {path.parent}")
+        table.add_row(numbers.unbroken(line))
+    if found.next_steps:
+        table.add_row(f"Next: {found.next_steps[0]}")
+    table.add_row(f"Page: {path}")
+    table.add_row(f"Every example: hardpan browse {path.parent}")
     return table

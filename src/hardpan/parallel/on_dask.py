@@ -43,7 +43,7 @@ def outcomes(function: Callable[[Any], Any], pieces: list[Any], workers: int | N
                 try:
                     outcome = future.result()
                 except distributed.scheduler.KilledWorker as error:
-                    raise lost(index, "Dask gave it up") from error
+                    raise lost(index, "Dask gave it up; it may be another piece that shared its worker") from error
                 future.release()
                 send()
                 yield outcome
