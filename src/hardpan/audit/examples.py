@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hardpan.datasets.galleries import LARGEST_SIDE, as_bytes
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"
-LARGEST_SIDE = 64
 MOST_THUMBNAIL_BYTES = 512 * 2**20
 
 
@@ -130,11 +130,7 @@ def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
         return None
     if small.ndim == 4 and small.shape[3] == 1:
         small = small[..., 0]
-    if small.dtype == np.uint8 and int(small.max(initial=0)) > 64:
-        return np.ascontiguousarray(small)
-    low, high = float(small.min()), float(small.max())
-    scaled = (small.astype(np.float32) - min(low, 0.0)) * (255.0 / max(high - min(low, 0.0), 1e-12))
-    return np.asarray(np.rint(scaled), dtype=np.uint8)
+    return as_bytes(small, float(small.min(initial=0)), float(small.max(initial=0)))
 
 
 def _category(values: NDArray[Any]) -> pa.Array:

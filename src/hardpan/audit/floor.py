@@ -9,9 +9,9 @@ from hardpan import bayes
 from hardpan.audit.evidence import Evidence, Finding, FlowEvidence
 from hardpan.bayes.floors import Entry, Examples, Floor, fitted, told_apart
 from hardpan.bayes.floors.from_features import MOST_CLASSES, MOST_COVARIANCE_ROWS
-from hardpan.confusion.galleries import COLUMNS, sheet, thumbnails
 from hardpan.errors import InputError
 from hardpan.experiments import floor_page
+from hardpan.experiments.flow_page import Drawn, sample_gallery
 from hardpan.records import Chart, Estimate, Tile
 from hardpan.report import numbers
 from hardpan.report.dial import dial
@@ -202,28 +202,15 @@ def _along_training(flow: FlowEvidence) -> Chart:
 
 def _samples(flow: FlowEvidence, evidence: Evidence) -> Chart:
     """What the dial means: samples at several temperatures, each with its exact Bayes error."""
-    images = np.concatenate([drawn for _, _, drawn in flow.gallery])
-    low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())
-    pictures = thumbnails(np.clip(images, low, high), np.array([low, high]))
-    tiles, place = [], 0
-    for temperature, error, drawn in flow.gallery:
-        group = f"Temperature {temperature:g}: Bayes error {numbers.percent(error.value, error.value / 20)}"
-        for _ in range(len(drawn)):
-            told = {"temperature": f"{temperature:g}", "drawn by": flow.name}
-            tiles.append({"group": group, "place": place, "score": None, "shown": "", **told})
-            place += 1
-    options = {
-        "sprite": sheet(pictures),
-        "columns": COLUMNS,
-        "count": len(tiles),
-        "aspect": pictures.shape[1] / pictures.shape[2],
-        "pick": "Turn the dial",
-        "start": min(range(len(flow.gallery)), key=lambda place: abs(flow.gallery[place][0] - 1)),
-    }
+    drawn = [
+        Drawn(temperature, error, images, {"drawn by": [flow.name] * len(images)})
+        for temperature, error, images in flow.gallery
+    ]
     words = "; ".join(
         f"{len(d)} samples at temperature {t:g}, Bayes error {e.value:.3g}" for t, e, d in flow.gallery
     )
-    return Chart("gallery", "What the flow draws as the dial is turned", tuple(tiles), words, options)
+    low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())
+    return sample_gallery(drawn, low, high, "What the flow draws as the dial is turned", words)
 
 
 def _columns(flow: FlowEvidence, evidence: Evidence) -> dict[str, NDArray[np.float64]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import confusion, datasets, stats
+from hardpan import datasets, stats
 from hardpan.audit.evidence import Evidence, Finding
-from hardpan.confusion.galleries import sheet, thumbnails
+from hardpan.datasets.galleries import gallery_chart, thumbnails
 from hardpan.records import Chart, Estimate, Section, Table
 from hardpan.report import numbers
 
@@ -159,27 +159,15 @@ def _pairs(
     if dataset.x.ndim not in (3, 4):
         return None
     rows = np.stack([queries[which], nearest[which]], axis=1).ravel()
-    pictures = thumbnails(dataset.x[rows], dataset.x)
-    tiles = []
-    for place, row in enumerate(rows.tolist()):
-        pair, side = divmod(place, 2)
-        away = float(distances[which[pair]])
-        tiles.append(
-            {
-                "group": "test example, then its nearest training example",
-                "place": place,
-                "score": None,
-                "shown": f"{'train' if side else 'test'}, {away:.3g} apart",
-                "id": str(dataset.ids[row]),
-                "label": dataset.class_names[evidence.labels[row]],
-            }
-        )
-    height, width = pictures.shape[1:3]
-    options = {
-        "sprite": sheet(pictures),
-        "columns": confusion.galleries.COLUMNS,
-        "count": len(tiles),
-        "aspect": height / width,
-    }
+    pictures = thumbnails(dataset.x[rows], float(dataset.x.min()), float(dataset.x.max()))
+    tiles = [
+        {
+            "group": "test example, then its nearest training example",
+            "shown": f"{'train' if place % 2 else 'test'}, {distances[which[place // 2]]:.3g} apart",
+            "id": str(dataset.ids[row]),
+            "label": dataset.class_names[evidence.labels[row]],
+        }
+        for place, row in enumerate(rows.tolist())
+    ]
     words = f"The {len(which)} closest pairs of a test and a training example, side by side."
-    return Chart("gallery", "The closest pairs across the split", tuple(tiles), words, options)
+    return gallery_chart("The closest pairs across the split", pictures, tiles, words)
