@@ -47,6 +47,8 @@ def run_piece(function: Callable[[Any], Any], index: int, piece: Any) -> Outcome
 def _portable(error: Exception) -> Exception:
     """The error itself where it survives a journey between processes, else its text."""
     try:
+        # Bytes made on this very line and read back at once, never those of a file or a stranger: whether an error
+        # arrives whole is known only by the trip that the back ends will take with it.
         pickle.loads(pickle.dumps(error))
     except Exception:
         stand_in = RuntimeError(f"{type(error).__name__}: {error}")
