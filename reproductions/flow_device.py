@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import bz2
+import dataclasses
 import functools
 import hashlib
 import io
@@ -41,7 +42,7 @@ from hardpan.flows.fast import PlainOps, fast_runner
 from hardpan.flows.network import build, scaling_for
 from hardpan.flows.steps import Steps, run_plain
 from hardpan.flows.task import FlowTask, Rows
-from hardpan.records import Dataset
+from hardpan.records import Dataset, Split
 
 PART = 16 * 2**20 - 4096
 COMPACT = {"steps": 12, "width": 96}  # about 1.6 MB in float16
@@ -72,6 +73,7 @@ def main() -> None:
             command.add_argument("--rate", type=float, default=0.0)
             command.add_argument("--class-weight", type=float, default=0.01)
             command.add_argument("--precision", default="bf16")
+            command.add_argument("--flips", action="store_true", help="train on mirrored images, too")
         if name == "trials":
             command.add_argument("--epochs", type=int, default=5)
             command.add_argument("--only", default="")
@@ -408,7 +410,9 @@ TRIALS: dict[str, dict[str, Any]] = {
     "clip 1e4, beta2 0.99": {"clip": 1e4, "betas": (0.9, 0.99)},
     "compact, bf16": COMPACT,
     "compact, float32": {"precision": "float32", **COMPACT},
-}
+    **{f"small, λ = {weight:g}": {"preset": "small", "batch_size": 256, "class_weight": weight}
+       for weight in flows.CLASS_WEIGHTS},
+}  # fmt: skip
 
 
 def trials(given: Any) -> None:
@@ -531,7 +535,7 @@ def train(given: Any) -> None:
         grey_levels=256 if dataset.x.max() > 127 else None, **(COMPACT if given.compact and not given.tiny else {}),
     ).filled()  # fmt: skip
     begun = time.monotonic()
-    flow, speed_seen = fit_in_time(dataset, config, 60 * given.minutes, name)
+    flow, speed_seen = fit_in_time(dataset, config, 60 * given.minutes, name, given.flips)
     summary = {"name": name, "seconds": time.monotonic() - begun, "images_per_second": speed_seen}
     summary |= described(flow, dataset)
     print("train", json.dumps(summary), flush=True)
@@ -541,9 +545,23 @@ def train(given: Any) -> None:
     bundle(given.out, name)
 
 
-def fit_in_time(dataset: Dataset, config: flows.FlowConfig, limit: float, name: str) -> tuple[flows.Flow, float]:
+def mirrored(dataset: Dataset, parts: Split) -> tuple[Dataset, Split]:
+    """The training rows a second time, left and right exchanged."""
+    assert dataset.labels is not None
+    x = np.concatenate([dataset.x, dataset.x[parts.train][:, :, ::-1]])
+    labels = np.concatenate([dataset.labels, dataset.labels[parts.train]])
+    train = np.concatenate([parts.train, np.arange(len(dataset), len(x))])
+    more = Dataset(dataset.name, x, datasets.row_ids(len(x)), labels, dataset.class_names)
+    return more, dataclasses.replace(parts, train=train)
+
+
+def fit_in_time(
+    dataset: Dataset, config: flows.FlowConfig, limit: float, name: str, flips: bool
+) -> tuple[flows.Flow, float]:
     """As flows.fit, but the learning rate follows the clock, and the run ends with it: a lease is a time."""
     parts = datasets.split(dataset)
+    if flips:
+        dataset, parts = mirrored(dataset, parts)
     task = fitting.prepare(dataset, parts, config, device())
     history, begun, rows_done, highest = engine.History(), time.monotonic(), 0, config.learning_rate or 1e-3
 
@@ -595,6 +613,7 @@ def described(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
     nll = flow.nll(dataset.x[parts.test], dataset.labels[parts.test])
     curve = flow.bayes_curve([0.2, 1.0, 1.4, 3.0])
     return {
+        "most_scale": flow.config.most_scale,
         "fitted": {key: value for key, value in flow.record.fitted.items() if key != "sweep"},
         "test_nll": nll.value,
         "test_nll_stderr": nll.stderr,

@@ -148,8 +148,13 @@ def grow(
     floor = flow.bayes_error(temperature, seed=config.seed)
     report = progress or (lambda step, fraction: None)
     report("drawing examples", 0.0)
-    train = flow.sample_with_posterior(max(config.sizes), temperature=temperature, seed=config.seed)
-    test = flow.sample_with_posterior(config.test, temperature=temperature, seed=config.seed + TEST_SEED_SHIFT)
+    train, test = (
+        drawn._replace(x=tamed(drawn.x, flow.grey_levels))
+        for drawn in (
+            flow.sample_with_posterior(max(config.sizes), temperature=temperature, seed=config.seed),
+            flow.sample_with_posterior(config.test, temperature=temperature, seed=config.seed + TEST_SEED_SHIFT),
+        )
+    )
     cells = [
         (model, n, seed) for model in config.models for n in sorted(config.sizes) for seed in range(config.seeds)
     ]
@@ -170,6 +175,23 @@ def grow(
     points = tuple(_point(model, n, runs) for (model, n), runs in found.items())
     laws = tuple(law for model in config.models if (law := fit_law(model, points)) is not None)
     return LearningCurve(config, name, temperature, floor, points, laws)
+
+
+def tamed(x: NDArray[np.float32], levels: int | None) -> NDArray[np.float32]:
+    """Press grey values far outside 0..levels together, by logarithms: strictly increasing, so the floor stays.
+
+    High temperatures draw a few values of enormous size, and no training copes with those; what a classifier may
+    know of an example is the same after any invertible map. Values from 0 to ``levels``, and vectors, stay.
+
+    Example:
+        >>> tamed(np.float32([-1e9, 0.0, 100.0, 256.0, 1e9]), 256).round().tolist()
+        [-3886.0, 0.0, 100.0, 256.0, 4142.0]
+    """
+    if levels is None:
+        return x
+    inside = np.clip(x, 0, levels)
+    beyond = x - inside
+    return np.asarray(inside + np.sign(beyond) * levels * np.log1p(np.abs(beyond) / levels), dtype=np.float32)
 
 
 def section(curve: LearningCurve) -> Section:
