@@ -57,7 +57,7 @@ class Server:
             assert line, f"the server ended: {self.said}"
             self.said += line
         self.link = found[1]
-        self.address = self.link.partition("/work/")[0]
+        self.address = self.link.partition("/annotate/")[0]
         wait_for(self.address)
 
     def cpu_seconds(self) -> float:
@@ -103,20 +103,22 @@ class Annotator:
     """One browser: joins, takes a task, submits it, tries again until the server has confirmed it."""
 
     def __init__(self, number: int, link: str, tally: Tally, patience: float) -> None:
-        self.address = link.partition("/work/")[0]
+        self.address = link.partition("/annotate/")[0]
         self.client = httpx.AsyncClient(timeout=20)
         self.link, self.number, self.tally, self.patience = link, number, tally, patience
         self.rng = random.Random(number)
 
     async def enter(self) -> None:
         await self._again(lambda: self.client.get(f"{self.link}?worker=load-{self.number}"))
-        page = await self._again(lambda: self.client.get(f"{self.address}/work/"))
+        page = await self._again(lambda: self.client.get(f"{self.address}/annotate/"))
         found = re.search(r'name="csrf" content="(\w+)"', page.text)
         assert found is not None, page.text
         self.client.headers["X-CSRF-Token"] = found[1]
 
     async def task(self) -> dict[str, Any] | None:
-        answer = await self._again(lambda: self.client.post(f"{self.address}/work/api/task", json={"besides": []}))
+        answer = await self._again(
+            lambda: self.client.post(f"{self.address}/annotate/api/task", json={"besides": []})
+        )
         task: dict[str, Any] | None = answer.json()["task"]
         return task
 
@@ -124,7 +126,7 @@ class Annotator:
         selected = sorted(self.rng.sample(range(len(task["images"])), self.rng.randrange(len(task["images"]))))
         body = {"task": task["id"], "selected": selected, "key": f"{self.rng.getrandbits(64):x}"}
         start = time.perf_counter()
-        answer = await self._again(lambda: self.client.post(f"{self.address}/work/api/submit", json=body))
+        answer = await self._again(lambda: self.client.post(f"{self.address}/annotate/api/submit", json=body))
         self.tally.seconds.append(time.perf_counter() - start)
         assert answer.json()["state"] in ("counted", "repeated")
         self.tally.acknowledged[task["id"]] = selected

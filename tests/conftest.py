@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.databases import database_server, database_url, postgres_server
+
+__all__ = ["database_server", "database_url", "postgres_server"]
 
 ROOT = Path(__file__).resolve().parent.parent
 # How long an example takes says how busy the machine is, not whether the code is right.

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests, started once a session, with an empty database for every test that asks."""
+"""SQLite and a real PostgreSQL for the tests: one server a session, a database of its own for every test."""
 
 from __future__ import annotations
 
@@ -41,22 +41,43 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def new_database(folder: str) -> str:
-    """The address of an empty database on the server with this socket."""
-    import psycopg
-
+def new_database(folder: str, like: str = "template1") -> str:
+    """The address of a new database on the server with this socket: empty, or a copy of the one named."""
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
-    with psycopg.connect(host=folder, user="hardpan", dbname="postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+    _execute(folder, f"CREATE DATABASE {name} TEMPLATE {like}")
     return f"postgresql://hardpan@/{name}?host={folder}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest) -> str:
-    """The two databases, one after another: "" is SQLite in the project's folder."""
-    if request.param == "sqlite":
-        return ""
-    return new_database(request.getfixturevalue("postgres_server"))
+def name_of(url: str) -> str:
+    """The name of a database that :func:`new_database` made."""
+    return url.partition("@/")[2].partition("?")[0]
+
+
+def drop_database(url: str) -> None:
+    """Remove a database of a test; SQLite's, whose address is "", lies in the test's own folder."""
+    if url:
+        _execute(url.partition("?host=")[2], f"DROP DATABASE {name_of(url)} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def database_server(request: pytest.FixtureRequest) -> str:
+    """The two kinds, one after another: "" is SQLite in the project's folder, else a server's socket."""
+    return "" if request.param == "sqlite" else request.getfixturevalue("postgres_server")
+
+
+@pytest.fixture
+def database_url(database_server: str) -> Iterator[str]:
+    """An empty database of either kind: "" is SQLite in the project's folder."""
+    url = new_database(database_server) if database_server else ""
+    yield url
+    drop_database(url)
+
+
+def _execute(folder: str, command: str) -> None:
+    import psycopg
+
+    with psycopg.connect(host=folder, user="hardpan", dbname="postgres", autocommit=True) as connection:
+        connection.execute(command)
 
 
 def _account() -> pwd.struct_passwd | None:

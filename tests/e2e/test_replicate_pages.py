@@ -48,13 +48,13 @@ NAMELESS = """
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    project, token = small.copy(tmp_path_factory.mktemp("site") / "project")
+def served(tmp_path_factory, database_server):
+    project, token = small.copy(tmp_path_factory.mktemp("site") / "project", database_server)
     small.prepare_reviews(project)
     site = Served(project, token)
     yield site
     site.stop()
-    project.close()
+    small.remove(project)
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
 
 
 PAGES = {
-    "annotator": {"/work/": "#start"},
+    "annotator": {"/annotate/": "#start"},
     "selector": {"/select/": "table", "/select/keyword?class=1&keyword=plain": ".choosing .cell"},
     "reviewer": {"/review/": "table", "/review/second": ".cell", "/review/duplicates": "#understood"},
     "participant": {"/people/": "#start"},

@@ -11,12 +11,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 @pytest.fixture
-def served(tmp_path):
-    project, token = small.copy(tmp_path / "project")
+def served(tmp_path, database_server):
+    project, token = small.copy(tmp_path / "project", database_server)
     site = Served(project, token)
     yield site
     site.stop()
-    project.close()
+    small.remove(project)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_two_tabs_show_the_same_task_and_count_it_once(window, served):
     seen = window()
     first = seen.start()
     second = seen.tab()
-    second.goto(served.address + "/work/")
+    second.goto(served.address + "/annotate/")
     seen.grid(second)
     token = token_of(first)
     assert token_of(second) == token
@@ -240,7 +240,7 @@ def test_an_answer_that_was_lost_on_its_way_back_is_sent_again_and_counted_once(
         else:
             route.continue_()
 
-    page.route("**/work/api/submit", lose_first)
+    page.route("**/annotate/api/submit", lose_first)
     page.locator(".cell").nth(0).click()
     page.click("#done")
     page.wait_for_function(
@@ -255,14 +255,14 @@ def test_answers_kept_through_a_closed_tab(window, served):
     seen = window()
     page = seen.start()
     page.wait_for_load_state("networkidle")
-    page.route("**/work/api/submit", lambda route: route.abort())
+    page.route("**/annotate/api/submit", lambda route: route.abort())
     page.locator(".cell").nth(0).click()
     page.click("#done")
     page.wait_for_timeout(200)
     page.close()
     assert served.votes() == []
     again = seen.tab()
-    again.goto(served.address + "/work/")
+    again.goto(served.address + "/annotate/")
     seen.grid(again)
     wait_for_votes(served, again, 12)
 

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.databases import database_url, postgres_server
 
 from hardpan.records import Dataset
 from hardpan.replicate import Project, create_project, make_tasks, set_clock
 from hardpan.replicate.simulate import add_arrays
-
-__all__ = ["database_url", "postgres_server"]
 
 
 class Clock:

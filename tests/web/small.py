@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.databases import drop_database, name_of, new_database
 
 from hardpan import replicate
 from hardpan.datasets.ids import content_ids
@@ -67,18 +68,27 @@ def make(path: Path, *, database_url: str = "", candidates: int = 24, tasks: boo
 
 
 @cache
-def _template() -> Path:
+def _template(server: str) -> tuple[Path, str]:
     folder = Path(tempfile.mkdtemp(prefix="hardpan-shapes-"))
-    project, _ = make(folder / "project")
+    url = new_database(server) if server else ""
+    project, _ = make(folder / "project", database_url=url)
     project.close()
-    return folder / "project"
+    return folder / "project", url
 
 
-def copy(path: Path):
-    """A fresh copy of the project in SQLite, and a new owner's token."""
-    shutil.copytree(_template(), path)
+def copy(path: Path, server: str = ""):
+    """A fresh copy of the project, in SQLite or on a PostgreSQL server, and a new owner's token."""
+    folder, url = _template(server)
+    shutil.copytree(folder, path)
     project = replicate.open_project(path)
+    project.local["database_url"] = new_database(server, like=name_of(url)) if server else ""
     return project, replicate.renew_owner_token(project)
+
+
+def remove(project: Any) -> None:
+    """Close a project; a database on a server goes, too."""
+    project.close()
+    drop_database(project.local["database_url"])
 
 
 def prepare_reviews(project: Any, *, each: int = 6) -> None:

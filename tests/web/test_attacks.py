@@ -4,13 +4,13 @@ from html.parser import HTMLParser
 
 import pytest
 from tests.web import small
-from tests.web.visitor import ROLES, Town
+from tests.web.visitor import ROLES
 
 from hardpan import replicate
 from hardpan.web.security import Limits
 from hardpan.web.security.signing import sign
 
-PROTECTED = ["/work/", "/select/", "/select/keyword", "/review/", "/review/second", "/review/final"]
+PROTECTED = ["/annotate/", "/select/", "/select/keyword", "/review/", "/review/second", "/review/final"]
 PROTECTED += ["/review/duplicates", "/people/", "/owner/", "/owner/live", "/owner/export/votes.csv"]
 
 
@@ -47,7 +47,7 @@ def test_a_forged_link_lets_nobody_in(town):
 def test_a_link_opens_only_its_own_part(town):
     good = town.invited("annotator")
     for role in ("select", "review", "people", "owner"):
-        answer = town.stranger().get(good.replace("/work/", f"/{role}/"))
+        answer = town.stranger().get(good.replace("/annotate/", f"/{role}/"))
         assert answer.status_code in (403, 404, 405)
         assert "set-cookie" not in answer.headers
 
@@ -65,9 +65,9 @@ def test_a_session_of_one_role_is_worth_nothing_for_another(town, role):
 def test_a_forged_cookie_is_no_session(town):
     worker = replicate.enter(town.project, town.invited().rpartition("/")[2])
     forged = [
-        sign(b"x" * 32, "session-work", {"p": worker.id, "e": 4e9, "m": ""}),
+        sign(b"x" * 32, "session-annotate", {"p": worker.id, "e": 4e9, "m": ""}),
         sign(town.project.secret, "session-select", {"p": worker.id, "e": 4e9, "m": ""}),
-        sign(town.project.secret, "session-work", {"p": worker.id, "e": 1, "m": ""}),
+        sign(town.project.secret, "session-annotate", {"p": worker.id, "e": 1, "m": ""}),
         "x",
         "",
         "a.b.c",
@@ -75,8 +75,8 @@ def test_a_forged_cookie_is_no_session(town):
     ]
     for value in forged:
         stranger = town.stranger()
-        stranger.client.cookies.set("hardpan-work", value, path="/work")
-        assert stranger.get("/work/").status_code == 401, value
+        stranger.client.cookies.set("hardpan-annotate", value, path="/annotate")
+        assert stranger.get("/annotate/").status_code == 401, value
 
 
 def test_cookies_are_out_of_reach_of_scripts_and_other_sites(town):
@@ -84,7 +84,7 @@ def test_cookies_are_out_of_reach_of_scripts_and_other_sites(town):
     header = stranger.get(town.invited()).headers["set-cookie"].lower()
     assert "httponly" in header
     assert "samesite=lax" in header
-    assert "path=/work" in header
+    assert "path=/annotate" in header
     assert "secure" not in header  # this server speaks http here
     town_behind_tls = town.stranger()
     town_behind_tls.client.base_url = "https://testserver"
@@ -108,7 +108,7 @@ def test_a_post_from_another_site_does_nothing(town, headers):
     worker = town.person()
     task = worker.task()
     body = {"task": task["id"], "selected": [], "key": "k"}
-    assert worker.post("/work/api/submit", body, **headers).status_code == 403
+    assert worker.post("/annotate/api/submit", body, **headers).status_code == 403
     assert replicate.all_votes(town.project) == []
 
 
@@ -117,7 +117,7 @@ def test_a_form_of_another_site_cannot_speak_json(town):
     body = '{"task": "x", "selected": [], "key": "k"}'
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         answer = worker.client.post(
-            "/work/api/submit", content=body, headers={"Content-Type": kind, "X-CSRF-Token": worker.csrf}
+            "/annotate/api/submit", content=body, headers={"Content-Type": kind, "X-CSRF-Token": worker.csrf}
         )
         assert answer.status_code == 400
 
@@ -125,7 +125,7 @@ def test_a_form_of_another_site_cannot_speak_json(town):
 def test_another_persons_token_is_refused(town):
     one, two = town.person(), town.person()
     one.csrf = two.csrf
-    assert one.post("/work/api/task", {"besides": []}).status_code == 403
+    assert one.post("/annotate/api/task", {"besides": []}).status_code == 403
 
 
 def test_another_workers_task_and_pictures_stay_closed(town):
@@ -134,7 +134,7 @@ def test_another_workers_task_and_pictures_stay_closed(town):
     for source in task["images"]:
         assert two.get(source).status_code == 404
     assert two.submit(task, [0]).status_code == 410
-    assert two.post("/work/api/renew", {"task": task["id"]}).status_code == 410
+    assert two.post("/annotate/api/renew", {"task": task["id"]}).status_code == 410
     assert replicate.all_votes(town.project) == []
     assert one.submit(task, []).json()["state"] == "counted"
 
@@ -187,24 +187,24 @@ def test_a_body_over_the_limit_is_413_however_it_comes(town):
     worker = town.person()
     headers = {"X-CSRF-Token": worker.csrf, "Content-Type": "application/json"}
     large = b'{"besides": ["' + b"x" * 100_000 + b'"]}'
-    assert worker.client.post("/work/api/task", content=large, headers=headers).status_code == 413
+    assert worker.client.post("/annotate/api/task", content=large, headers=headers).status_code == 413
 
     def pieces():
         for _ in range(100):
             yield b"x" * 1000
 
-    assert worker.client.post("/work/api/task", content=pieces(), headers=headers).status_code == 413
+    assert worker.client.post("/annotate/api/task", content=pieces(), headers=headers).status_code == 413
     wrong = headers | {"Content-Length": "-1"}
-    assert worker.client.post("/work/api/task", content=b"{}", headers=wrong).status_code in (400, 413)
+    assert worker.client.post("/annotate/api/task", content=b"{}", headers=wrong).status_code in (400, 413)
 
 
 def test_deep_json_is_refused_not_a_crash(town):
     worker = town.person()
     headers = {"X-CSRF-Token": worker.csrf, "Content-Type": "application/json"}
     deep = b"[" * 30_000 + b"]" * 30_000
-    assert worker.client.post("/work/api/task", content=deep, headers=headers).status_code == 400
+    assert worker.client.post("/annotate/api/task", content=deep, headers=headers).status_code == 400
     for text in (b'{"besides": NaN}', b"{", b"\xff", b"", b'{"besides": 1e999}'):
-        assert worker.client.post("/work/api/task", content=text, headers=headers).status_code == 400
+        assert worker.client.post("/annotate/api/task", content=text, headers=headers).status_code == 400
 
 
 def test_a_script_in_a_class_name_is_text_on_every_page(town):
@@ -238,33 +238,29 @@ def test_a_new_owners_token_ends_the_old_sessions(town):
     assert owner.get("/owner/").status_code == 401
 
 
-def test_guessing_links_and_tokens_is_slowed_down(tmp_path):
-    project, token = small.copy(tmp_path / "project")
-    town = Town(project, token, Limits(entries_per_minute=10))
+def test_guessing_links_and_tokens_is_slowed_down(open_town):
+    town = open_town(Limits(entries_per_minute=10))
     stranger = town.stranger("owner")
     answers = [
         stranger.client.post("/owner/api/enter", json={"token": f"guess-{k}"}).status_code for k in range(15)
     ]
     assert answers[:10] == [403] * 10
     assert answers[11:] == [429] * 4
-    assert stranger.get("/work/join/a.b").status_code == 429
-    project.close()
+    assert stranger.get("/annotate/join/a.b").status_code == 429
 
 
-def test_one_address_and_one_person_are_limited(tmp_path):
-    project, token = small.copy(tmp_path / "project")
-    town = Town(project, token, Limits(requests_per_second=1, requests_burst=50, posts_per_second=0.5))
+def test_one_address_and_one_person_are_limited(open_town):
+    town = open_town(Limits(requests_per_second=1, requests_burst=50, posts_per_second=0.5))
     worker = town.person()
-    posts = [worker.post("/work/api/task", {"besides": []}).status_code for _ in range(8)]
+    posts = [worker.post("/annotate/api/task", {"besides": []}).status_code for _ in range(8)]
     assert posts[:5] == [200] * 5
     assert 429 in posts
     answers = [worker.get("/static/base.css").status_code for _ in range(60)]
     assert answers[0] == 200
     assert answers[-1] == 429
-    project.close()
 
 
-@pytest.mark.parametrize("path", ["/", "/static/base.css", "/work/", "/nowhere", "/owner/enter", "/static/"])
+@pytest.mark.parametrize("path", ["/", "/static/base.css", "/annotate/", "/nowhere", "/owner/enter", "/static/"])
 def test_every_answer_carries_the_guards(town, path):
     headers = town.stranger().get(path).headers
     policy = headers["content-security-policy"]
@@ -278,7 +274,7 @@ def test_every_answer_carries_the_guards(town, path):
 
 def test_pages_have_no_inline_script_or_style_and_nothing_from_elsewhere(town):
     pages = {
-        "work": town.person(),
+        "annotate": town.person(),
         "select": town.person("selector"),
         "review": town.person("reviewer"),
         "people": town.person("participant"),

@@ -5,14 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.databases import database_url, postgres_server
 from tests.web import small
 from tests.web.served import Served
 from tests.web.visitor import Town
 
 from hardpan import replicate
-
-__all__ = ["database_url", "postgres_server"]
 
 
 @pytest.fixture
@@ -36,7 +33,7 @@ def work(town):
     worker, mine = town.person(), 0
     while task := worker.task():
         body = {"task": task["id"], "selected": [0, 5], "key": "k"}
-        states = [answer.json()["state"] for answer in at_once(3, worker.post, "/work/api/submit", body)]
+        states = [answer.json()["state"] for answer in at_once(3, worker.post, "/annotate/api/submit", body)]
         assert sorted(states) == ["counted", "repeated", "repeated"]
         mine += 1
     return mine

@@ -32,8 +32,8 @@ METHODS = st.sampled_from(["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "P
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory):
-    project, token = small.copy(tmp_path_factory.mktemp("fuzz") / "project")
+def crowd(tmp_path_factory, database_server):
+    project, token = small.copy(tmp_path_factory.mktemp("fuzz") / "project", database_server)
     small.prepare_reviews(project)
     town = Town(project, token)
     people = {ROLES[role]: town.person(role) for role in ROLES} | {"owner": town.owner()}
@@ -41,7 +41,8 @@ def crowd(tmp_path_factory):
     task = victim.task()
     victim_id = replicate.workers(project)[-1].id
     yield town, people, (victim_id, task["id"])
-    project.close()
+    town.close()
+    small.remove(project)
 
 
 def paths(town):
@@ -88,9 +89,9 @@ def test_any_request_by_anyone_gets_an_answer_and_nobodys_secrets(crowd, data):
 @settings(FEW, max_examples=60)
 def test_any_bytes_as_a_body_are_refused_or_done(crowd, content, kind):
     _, people, _ = crowd
-    worker = people["work"]
+    worker = people["annotate"]
     headers = {"X-CSRF-Token": worker.csrf, "Content-Type": kind}
-    assert worker.client.post("/work/api/submit", content=content, headers=headers).status_code in (400, 410)
+    assert worker.client.post("/annotate/api/submit", content=content, headers=headers).status_code in (400, 410)
 
 
 @given(cookie=st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters=';,"\\'), max_size=80))
@@ -98,4 +99,4 @@ def test_any_bytes_as_a_body_are_refused_or_done(crowd, content, kind):
 def test_any_text_as_a_cookie_is_no_session(crowd, cookie):
     town, _, _ = crowd
     stranger = town.stranger()
-    assert stranger.client.get("/work/", headers={"Cookie": f"hardpan-work={cookie}"}).status_code == 401
+    assert stranger.client.get("/annotate/", headers={"Cookie": f"hardpan-annotate={cookie}"}).status_code == 401

@@ -11,14 +11,12 @@ import time
 
 import httpx
 import pytest
-from tests.databases import new_database, postgres_server
+from tests.databases import new_database
 from tests.web import small
 
 from bench import _load
 from hardpan import replicate
 from hardpan.cli import main
-
-__all__ = ["postgres_server"]
 
 
 def refused(capsys, folder, *options):
@@ -127,7 +125,9 @@ def test_every_confirmed_vote_is_there_after_twenty_kills(tmp_path):
     tally = _load.Tally()
 
     async def annotate(stop):
-        crew = [_load.Annotator(k, f"http://127.0.0.1:{port}/work/join/{link}", tally, 60) for k in range(workers)]
+        crew = [
+            _load.Annotator(k, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, 60) for k in range(workers)
+        ]
 
         async def work(one):
             await one.enter()

@@ -14,7 +14,7 @@ from hardpan.web.annotation import create_app, links
 from hardpan.web.security import Limits
 
 GENEROUS = Limits(requests_per_second=1e6, requests_burst=1e6, posts_per_second=1e5, entries_per_minute=1e6)
-ROLES = {"annotator": "work", "selector": "select", "reviewer": "review", "participant": "people"}
+ROLES = {"annotator": "annotate", "selector": "select", "reviewer": "review", "participant": "people"}
 
 
 class Visitor:
@@ -47,21 +47,21 @@ class Visitor:
         return self.client.post(path, content=json.dumps(body), headers=sent)
 
     def task(self, *besides: str) -> Any:
-        return self.post("/work/api/task", {"besides": list(besides)}).json()["task"]
+        return self.post("/annotate/api/task", {"besides": list(besides)}).json()["task"]
 
     def submit(self, task: Any, selected: list[int], key: str = "k") -> Any:
-        return self.post("/work/api/submit", {"task": task["id"], "selected": selected, "key": key})
+        return self.post("/annotate/api/submit", {"task": task["id"], "selected": selected, "key": key})
 
 
 class Town:
-    """A served project and the people who come to it."""
+    """A served project and the people who come to it; ``shift`` moves its clock forward, in seconds."""
 
     def __init__(self, project: Any, token: str, limits: Limits = GENEROUS, address: str = "") -> None:
-        self.project, self.token = project, token
+        self.project, self.token, self.shift = project, token, 0.0
         self.app = address or create_app(project, limits)
         self._visitors: list[Visitor] = []
 
-    def stranger(self, role: str = "work") -> Visitor:
+    def stranger(self, role: str = "annotate") -> Visitor:
         self._visitors.append(Visitor(self.app, role))
         return self._visitors[-1]
 

@@ -7,13 +7,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from hardpan.replicate import LeaseLost, Project
-from hardpan.web.annotation import doors, links, owner, people, review, select, work
+from hardpan.web.annotation import annotate, doors, links, owner, people, review, select
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect
 
 __all__ = ["create_app", "links"]
 
-PAGES = (doors, work, select, review, people, owner)
+PAGES = (doors, annotate, select, review, people, owner)
 
 
 def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:

@@ -27,13 +27,7 @@ def write(project: Project, name: str) -> tuple[str, str]:
     """One of ``EXPORTS`` as text, with its media type."""
     if name == "events.jsonl":
         return "".join(json.dumps(event) + "\n" for event in events_after(project)), "application/x-ndjson"
-    tables = {
-        "votes.csv": _votes,
-        "frequencies.csv": _frequencies,
-        "workers.csv": _workers,
-        "answers.csv": _answers,
-    }
-    header, rows = tables[name](project)
+    header, rows = _TABLES[name](project)
     stream = io.StringIO()
     writer = csv.writer(stream)
     writer.writerow(header)

@@ -15,7 +15,7 @@ def path_of(invited: Invited) -> str:
 
     Example:
         >>> path_of(Invited("a", "a.signature", "annotator", "", 1, 0, None, False))
-        '/work/join/a.signature'
+        '/annotate/join/a.signature'
     """
     return f"/{ROLE_NAMES[invited.role].value}/join/{invited.link}"
 

@@ -19,7 +19,7 @@ from hardpan.web.shell import Shell, read_json
 
 # What the database calls the people of each part of the site.
 ROLE_NAMES = {
-    "annotator": Role.WORKER,
+    "annotator": Role.ANNOTATOR,
     "selector": Role.SELECTOR,
     "reviewer": Role.REVIEWER,
     "participant": Role.PARTICIPANT,

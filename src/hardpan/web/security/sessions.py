@@ -22,7 +22,7 @@ SESSION_SECONDS = 30 * 86_400
 class Role(StrEnum):
     """A part of the site and the people who may enter it; its value is the first part of the path."""
 
-    WORKER = "work"
+    ANNOTATOR = "annotate"
     SELECTOR = "select"
     REVIEWER = "review"
     PARTICIPANT = "people"

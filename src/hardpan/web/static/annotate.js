@@ -30,7 +30,7 @@ const outbox = new Outbox({
 });
 
 async function take(besides) {
-  const answer = await persist("/work/api/task", { besides }, () => {
+  const answer = await persist("/annotate/api/task", { besides }, () => {
     if (!current) { $("why").textContent = "No connection. This goes on by itself when it is back."; show("waiting"); }
   });
   progress(answer);
@@ -132,7 +132,7 @@ function submit() {
   sent.add(task.id);
   if (sent.size > 20) sent = new Set([...sent].slice(-8));
   storage.set("finished tasks", (storage.get("finished tasks") ?? 0) + 1);
-  outbox.add("/work/api/submit", { task: task.id, selected: grid.selection, key: newKey() });
+  outbox.add("/annotate/api/submit", { task: task.id, selected: grid.selection, key: newKey() });
   next();
 }
 
@@ -157,7 +157,7 @@ function thanks(answer, nothingLeft) {
 
 async function stop() {
   await drained();
-  const { code, done: count } = await persist("/work/api/code", {});
+  const { code, done: count } = await persist("/annotate/api/code", {});
   progress({ done: count });
   thanks({ code }, false);
 }
@@ -171,7 +171,7 @@ setInterval(async () => {
   if (left > 500 * task.seconds || Date.now() - busy > 500 * task.seconds || task.renewing) return;
   task.renewing = true;
   try {
-    const { seconds } = await persist("/work/api/renew", { task: task.id });
+    const { seconds } = await persist("/annotate/api/renew", { task: task.id });
     Object.assign(task, { seconds, until: Date.now() + 1000 * seconds });
   } catch (error) {
     if (current === task) { toast("This task took too long and was finished by others. Here is the next one."); next(); }

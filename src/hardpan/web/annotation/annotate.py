@@ -19,21 +19,21 @@ MOST_AHEAD = 8
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    """Everything under /work."""
-    role = Role.WORKER
+    """Everything under /annotate."""
+    role = Role.ANNOTATOR
     return [
-        view(site, "/work/", role, page),
-        action(site, "/work/api/task", role, take),
-        action(site, "/work/api/renew", role, renew),
-        action(site, "/work/api/submit", role, submit),
-        action(site, "/work/api/code", role, code, writes=False),
-        picture(site, "/work/image/{token}/{place:int}", role, image),
+        view(site, "/annotate/", role, page),
+        action(site, "/annotate/api/task", role, take),
+        action(site, "/annotate/api/renew", role, renew),
+        action(site, "/annotate/api/submit", role, submit),
+        action(site, "/annotate/api/code", role, code, writes=False),
+        picture(site, "/annotate/image/{token}/{place:int}", role, image),
     ]
 
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """The page; tasks come to it by script."""
-    return site.shell.page("work.html", session=session)
+    return site.shell.page("annotate.html", session=session)
 
 
 def take(site: Site, session: Session, body: Body) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _shown(site: Site, lease: replicate.Lease) -> dict[str, Any]:
         "name": target.name,
         "definition": target.definition,
         "link": target.link if target.link.startswith(("https://", "http://")) else "",
-        "images": [f"/work/image/{lease.token}/{place}" for place in range(lease.places)],
+        "images": [f"/annotate/image/{lease.token}/{place}" for place in range(lease.places)],
         "seconds": _seconds(site, lease),
     }
 

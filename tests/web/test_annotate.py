@@ -4,7 +4,6 @@ import io
 
 import pytest
 from PIL import Image
-from tests.web.visitor import Town
 
 from hardpan import replicate
 
@@ -35,7 +34,7 @@ def test_names_types_and_headers_do_not_tell_controls_from_candidates(town):
     shapes = {tuple(sorted(k for k in answer.headers if k != "content-length")) for answer in answers}
     assert len(shapes) == 1
     assert len({answer.content[:33] for answer in answers}) == 1  # the PNG's header: size, depth, colour type
-    assert all(source == f"/work/image/{task['id']}/{place}" for place, source in enumerate(task["images"]))
+    assert all(source == f"/annotate/image/{task['id']}/{place}" for place, source in enumerate(task["images"]))
 
 
 def test_the_next_task_can_be_fetched_ahead_and_a_reload_gives_the_same_one(town):
@@ -62,12 +61,12 @@ def test_all_is_done_in_the_end_and_there_is_a_code(town):
     workers = [town.person() for _ in range(8)]  # nobody sees an image twice, so two workers are too few
     for worker in workers:
         do_all(worker)
-    last = workers[0].post("/work/api/task", {"besides": []}).json()
+    last = workers[0].post("/annotate/api/task", {"besides": []}).json()
     assert last["task"] is None
     assert last["project"]["done"] == last["project"]["wanted"]
     person = replicate.workers(town.project)[0]
     assert last["code"] == replicate.completion_code(town.project, person.id)
-    assert workers[0].post("/work/api/code", {}).json()["code"] == last["code"]
+    assert workers[0].post("/annotate/api/code", {}).json()["code"] == last["code"]
     votes = [(vote.worker_id, vote.image_id, vote.class_index) for vote in replicate.all_votes(town.project)]
     assert len(votes) == len(set(votes))
 
@@ -92,7 +91,7 @@ def test_all_is_done_in_the_end_and_there_is_a_code(town):
     ],
 )
 def test_a_submission_that_cannot_be_read_is_400(town, body):
-    answer = town.person().post("/work/api/submit", body)
+    answer = town.person().post("/annotate/api/submit", body)
     assert answer.status_code == 400
     assert answer.json()["error"]
 
@@ -105,31 +104,25 @@ def test_a_place_outside_the_grid_is_400_and_leaves_the_task_open(town):
     assert worker.submit(task, [11]).json()["state"] == "counted"
 
 
-def test_an_expired_lease_goes_to_others_and_the_late_answer_is_refused(town, tmp_path):
-    shift = [0.0]
-    clock = town.project.clock
-    later = Town(replicate.set_clock(town.project, lambda: clock() + shift[0]), town.token)
-    slow = later.person()
+def test_an_expired_lease_goes_to_others_and_the_late_answer_is_refused(town):
+    slow = town.person()
     task = slow.task()
-    shift[0] = 4000.0
+    town.shift = 4000.0
     for _ in range(8):  # others do all there is, this task too
-        do_all(later.person())
+        do_all(town.person())
     before = len(replicate.all_votes(town.project))
     answer = slow.submit(task, [0])
     assert answer.status_code == 410
     assert "others" in answer.json()["error"]
-    assert slow.post("/work/api/renew", {"task": task["id"]}).status_code == 410
+    assert slow.post("/annotate/api/renew", {"task": task["id"]}).status_code == 410
     assert len(replicate.all_votes(town.project)) == before
 
 
 def test_an_expired_lease_that_nobody_took_still_counts(town):
-    shift = [0.0]
-    clock = town.project.clock
-    later = Town(replicate.set_clock(town.project, lambda: clock() + shift[0]), town.token)
-    slow = later.person()
+    slow = town.person()
     task = slow.task()
-    shift[0] = 4000.0
-    assert slow.post("/work/api/renew", {"task": task["id"]}).json()["seconds"] == pytest.approx(1800, abs=5)
+    town.shift = 4000.0
+    assert slow.post("/annotate/api/renew", {"task": task["id"]}).json()["seconds"] == pytest.approx(1800, abs=5)
     assert slow.submit(task, [0]).json()["state"] == "counted"
 
 
