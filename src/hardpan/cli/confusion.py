@@ -13,14 +13,10 @@ from hardpan import confusion
 from hardpan.cli import confusion_inputs as inputs
 from hardpan.cli import confusion_models as models
 from hardpan.cli import confusion_views as views
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
-from hardpan.cli.confusion_inputs import Where
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.confusion_options import (
-    Address,
-    Backend,
     Base,
     ByRow,
-    Confidence,
     Correct,
     Data,
     Epochs,
@@ -29,9 +25,9 @@ from hardpan.cli.confusion_options import (
     Part,
     Predictions,
     Seeds,
-    Workers,
 )
 from hardpan.cli.confusion_pages import check_out, write_page
+from hardpan.cli.groups import HERE, Where, spread
 from hardpan.confusion import pictures, reports
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows, subset_sentence
@@ -45,6 +41,7 @@ app = typer.Typer(
 
 
 @app.command()
+@spread
 def score(
     predictions: Predictions,
     data: Data = None,
@@ -55,9 +52,7 @@ def score(
     subset: Manifest = None,
     by_row: ByRow = False,
     confidence: Confidence = 0.95,
-    backend: Backend = "threads",
-    workers: Workers = None,
-    address: Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -76,7 +71,7 @@ def score(
         data=data or "",
         subset=str(subset or ""),
     )
-    dataset, where = inputs.load_data(data), Where(backend, workers, address)
+    dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
         scores, source = inputs.load_scores(predictions, config, where, progress, data=dataset, by_row=by_row)
         found = None if source is None else inputs.signalled(source, where, progress)
@@ -92,6 +87,7 @@ def score(
 
 
 @app.command()
+@spread
 def bands(
     predictions: Predictions,
     data: Data = None,
@@ -103,9 +99,7 @@ def bands(
     subset: Manifest = None,
     by_row: ByRow = False,
     confidence: Confidence = 0.95,
-    backend: Backend = "threads",
-    workers: Workers = None,
-    address: Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
@@ -126,7 +120,7 @@ def bands(
         data=data or "",
         subset=str(subset or ""),
     )
-    dataset, where = inputs.load_data(data), Where(backend, workers, address)
+    dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
         scores, source = inputs.load_scores(
             predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
@@ -160,6 +154,7 @@ def bands(
 
 
 @app.command()
+@spread
 def subset(
     predictions: Annotated[
         str, typer.Argument(metavar="PREDICTIONS", help="Predictions as for score, or scores.json that it wrote.")
@@ -180,9 +175,7 @@ def subset(
     seeds: Seeds = None,
     base: Base = 2.0,
     by_row: ByRow = False,
-    backend: Backend = "threads",
-    workers: Workers = None,
-    address: Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -194,7 +187,7 @@ def subset(
     config = ConfusionConfig(
         epochs=inputs.epochs_of(epochs), seeds=inputs.whole("--seeds", seeds), base=base, part=part, data=data or ""
     )
-    dataset, where = inputs.load_data(data), Where(backend, workers, address)
+    dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
         scores, _ = inputs.load_scores(
             predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
@@ -221,4 +214,4 @@ def subset(
 
 
 for command in (models.transfer, models.ablate, models.compare):
-    app.command()(command)
+    app.command()(spread(command))

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,12 @@ from numpy.typing import NDArray
 
 from hardpan import confusion, datasets
 from hardpan.cli.common import ProgressCallback
+from hardpan.cli.groups import Where
 from hardpan.confusion.galleries import dataset_rows
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.sources import Source, read
 from hardpan.errors import InputError
 from hardpan.records import Dataset
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where blocks are computed."""
-
-    backend: str = "threads"
-    workers: int | None = None
-    address: str = ""
 
 
 def epochs_of(text: str) -> str | int | tuple[int, ...]:

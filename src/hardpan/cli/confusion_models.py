@@ -12,13 +12,9 @@ import typer
 from hardpan import confusion
 from hardpan.cli import confusion_inputs as inputs
 from hardpan.cli import confusion_views as views
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
-from hardpan.cli.confusion_inputs import Where
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.confusion_options import (
-    Address,
-    Backend,
     ByRow,
-    Confidence,
     Data,
     Epochs,
     Manifest,
@@ -27,9 +23,9 @@ from hardpan.cli.confusion_options import (
     Of,
     Part,
     Predictions,
-    Workers,
 )
 from hardpan.cli.confusion_pages import check_out, write_page
+from hardpan.cli.groups import HERE, Where
 from hardpan.confusion import reports
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.shown import part_rows
@@ -46,9 +42,7 @@ def transfer(
     epochs: Epochs = "all",
     subset: Manifest = None,
     confidence: Confidence = 0.95,
-    backend: Backend = "threads",
-    workers: Workers = None,
-    address: Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
@@ -64,7 +58,7 @@ def transfer(
     config = ConfusionConfig(
         epochs=inputs.epochs_of(epochs), part=part, of=of, confidence=confidence, seed=seed, data=data or ""
     )
-    dataset, where = inputs.load_data(data), Where(backend, workers, address)
+    dataset = inputs.load_data(data)
     scores, answers = {}, {}
     with progress_on_stderr() as progress:
         for name, path in zip(called, predictions, strict=True):
@@ -112,9 +106,7 @@ def ablate(
     part: Part = "all",
     of: Of = "seeds",
     by_row: ByRow = False,
-    backend: Backend = "threads",
-    workers: Workers = None,
-    address: Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -124,7 +116,7 @@ def ablate(
     """
     check_out(out)
     config = ConfusionConfig(part=part, of=of, data=data or "")
-    dataset, where = inputs.load_data(data), Where(backend, workers, address)
+    dataset = inputs.load_data(data)
     source = inputs.load_source(predictions, config, dataset, by_row)
     aimed = source if target is None else inputs.load_source(target, config, dataset, by_row)
     counts = inputs.whole("--seed-counts", numbers) or None
@@ -148,9 +140,9 @@ def ablate(
             rows=rows,
             correct=None if right is None else right[..., rows],
             target=Path(target or predictions).name,
-            backend=backend,
-            workers=workers,
-            address=address,
+            backend=where.backend,
+            workers=where.workers,
+            address=where.address,
             progress=lambda step, share: progress(f"ablating, {step}", share),
         )
     report = reports.AblationReport(predictions, found)
@@ -172,9 +164,7 @@ def compare(
     epochs: Epochs = "all",
     by_row: ByRow = False,
     confidence: Confidence = 0.95,
-    backend: Backend = "threads",
-    workers: Workers = None,
-    address: Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
@@ -190,7 +180,7 @@ def compare(
     config = ConfusionConfig(
         epochs=inputs.epochs_of(epochs), part=part, of=of, confidence=confidence, seed=seed, data=data or ""
     )
-    dataset, where = inputs.load_data(data), Where(backend, workers, address)
+    dataset = inputs.load_data(data)
     told = {}
     with progress_on_stderr() as progress:
         for name, path in zip(called, predictions, strict=True):

@@ -42,9 +42,3 @@ Manifest = Annotated[
 Names = Annotated[
     str | None, typer.Option("--names", help="Names of the models, with commas (default: from the paths).")
 ]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
-Backend = Annotated[str, typer.Option("--backend", help="Where blocks run: threads, processes, dask or ray.")]
-Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Blocks at a time (default: as many as cores).")
-]
-Address = Annotated[str, typer.Option("--address", help="Address of a Dask or Ray cluster.")]

@@ -19,7 +19,8 @@ from rich.text import Text
 import hardpan
 from hardpan import records
 from hardpan.cli import train as flags
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.groups import HERE, Where, spread
 from hardpan.errors import InputError
 from hardpan.experiments import crossval as crossval_study
 from hardpan.experiments import partial as partial_study
@@ -39,9 +40,7 @@ New = Annotated[
     str | None,
     typer.Option("--new", metavar="DATA", help="The new test set; without it half of the test set stands in."),
 ]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
 Model = Annotated[str, typer.Option("--model", help="Architecture, or module:factory.")]
-Backend = Annotated[str, typer.Option("--backend", help="threads (one run after another), processes, dask or ray.")]
 Folds = Annotated[int, typer.Option("--folds", min=2, help="Parts of the training set.")]
 Splits = Annotated[int, typer.Option("--splits", min=1, help="Random halves of the new set that are tried.")]
 Control = Annotated[
@@ -61,6 +60,7 @@ Extensions = Annotated[int, typer.Option("--extensions", min=0, help="How often 
 
 
 @app.command()
+@spread
 def retune(
     data: flags.Data,
     new: New = None,
@@ -69,18 +69,8 @@ def retune(
     start: Start = None,
     choose: Choose = "new",
     extensions: Extensions = 3,
-    epochs: flags.Epochs = DEFAULT.epochs,
-    batch: flags.Batch = DEFAULT.batch,
-    optimizer: flags.Optimizer = "",
-    schedule: flags.Schedule = DEFAULT.schedule,
-    augment: flags.Augment = DEFAULT.augment,
-    option: flags.Options = None,
-    precision: flags.Precision = DEFAULT.precision,
-    device: flags.Device = DEFAULT.device,
-    threads: flags.Threads = DEFAULT.threads,
-    backend: Backend = "threads",
-    workers: flags.Workers = None,
-    address: flags.Address = "",
+    recipe: flags.Recipe = flags.RECIPE,
+    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     confidence: Confidence = 0.95,
@@ -91,7 +81,7 @@ def retune(
     Example: [bold]hardpan experiments retune cifar10 --new cifar10.1 --out retuned[/bold]
     """
     config = retune_study.RetuneConfig(
-        train=_training(model, epochs, batch, optimizer, schedule, augment, option, precision, device, threads),
+        train=recipe.config(model=model, seeds=1),
         grid={name: floats("--grid", text) for name, text in _named("--grid", grid, "rate=0.05,0.1,0.2")},
         start={name: floats("--start", text)[0] for name, text in _named("--start", start, "rate=0.1")},
         choose=choose,
@@ -100,7 +90,7 @@ def retune(
         confidence=confidence,
     )
     with progress_on_stderr() as progress:
-        place = _place(out, backend, workers, address, progress)
+        place = _place(out, where, progress)
         study = retune_study.search_settings(data, new, config, place=place)
     method = (
         "Every combination of the grid is trained once on the training set. Where the most accurate one has a "
@@ -114,26 +104,17 @@ def retune(
 
 
 @app.command()
+@spread
 def partial(
     data: flags.Data,
     new: New = None,
     model: flags.Model = "vgg16",
     splits: Splits = 2,
     control: Control = True,
-    epochs: flags.Epochs = DEFAULT.epochs,
-    batch: flags.Batch = DEFAULT.batch,
-    optimizer: flags.Optimizer = "",
+    recipe: flags.Recipe = flags.RECIPE,
     rate: flags.Rate = DEFAULT.rate,
     weight_decay: flags.Decay = DEFAULT.weight_decay,
-    schedule: flags.Schedule = DEFAULT.schedule,
-    augment: flags.Augment = DEFAULT.augment,
-    option: flags.Options = None,
-    precision: flags.Precision = DEFAULT.precision,
-    device: flags.Device = DEFAULT.device,
-    threads: flags.Threads = DEFAULT.threads,
-    backend: Backend = "threads",
-    workers: flags.Workers = None,
-    address: flags.Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     confidence: Confidence = 0.95,
@@ -143,12 +124,10 @@ def partial(
 
     Example: [bold]hardpan experiments partial cifar10 --new cifar10.1 --model vgg16 --out part[/bold]
     """
-    training = _training(
-        model, epochs, batch, optimizer, schedule, augment, option, precision, device, threads, rate, weight_decay
-    )
+    training = recipe.config(model=model, seeds=1, rate=rate, weight_decay=weight_decay)
     config = partial_study.PartialConfig(training, splits, control, seed, confidence)
     with progress_on_stderr() as progress:
-        place = _place(out, backend, workers, address, progress)
+        place = _place(out, where, progress)
         study = partial_study.train_on_part(data, new, config, place=place)
     method = (
         "A random, class-balanced half of the new test set is added to the training set; the model trained on that "
@@ -159,25 +138,16 @@ def partial(
 
 
 @app.command()
+@spread
 def crossval(
     data: flags.Data,
     new: New = None,
     model: flags.Model = "vgg16",
     folds: Folds = 5,
-    epochs: flags.Epochs = DEFAULT.epochs,
-    batch: flags.Batch = DEFAULT.batch,
-    optimizer: flags.Optimizer = "",
+    recipe: flags.Recipe = flags.RECIPE,
     rate: flags.Rate = DEFAULT.rate,
     weight_decay: flags.Decay = DEFAULT.weight_decay,
-    schedule: flags.Schedule = DEFAULT.schedule,
-    augment: flags.Augment = DEFAULT.augment,
-    option: flags.Options = None,
-    precision: flags.Precision = DEFAULT.precision,
-    device: flags.Device = DEFAULT.device,
-    threads: flags.Threads = DEFAULT.threads,
-    backend: Backend = "threads",
-    workers: flags.Workers = None,
-    address: flags.Address = "",
+    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     confidence: Confidence = 0.95,
@@ -187,12 +157,10 @@ def crossval(
 
     Example: [bold]hardpan experiments crossval cifar10 --new cifar10.1 --model vgg16,resnet18 --out folds[/bold]
     """
-    training = _training(
-        model, epochs, batch, optimizer, schedule, augment, option, precision, device, threads, rate, weight_decay
-    )
+    training = recipe.config(model=model, seeds=1, rate=rate, weight_decay=weight_decay)
     config = crossval_study.CrossvalConfig(training, folds, seed, confidence)
     with progress_on_stderr() as progress:
-        place = _place(out, backend, workers, address, progress)
+        place = _place(out, where, progress)
         study = crossval_study.cross_validate(data, new, config, place=place)
     method = (
         "The training set is cut at random into class-balanced folds. For each fold a model is trained on the "
@@ -200,37 +168,6 @@ def crossval(
         "set and tested on the original and the new test set. Clopper–Pearson intervals.",
     )
     _finish(study, crossval_study.section(study), config, method, out, as_json)
-
-
-def _training(
-    model: str,
-    epochs: int,
-    batch: int,
-    optimizer: str,
-    schedule: str,
-    augment: str,
-    option: Sequence[str] | None,
-    precision: str,
-    device: str,
-    threads: int,
-    rate: float = DEFAULT.rate,
-    weight_decay: float = DEFAULT.weight_decay,
-) -> TrainConfig:
-    return TrainConfig(
-        model=model,
-        seeds=1,
-        epochs=epochs,
-        batch=batch,
-        optimizer=optimizer,
-        rate=rate,
-        weight_decay=weight_decay,
-        schedule=schedule,
-        augment=augment,
-        model_options=flags.named_values("--option", option),
-        precision=precision,
-        device=device,
-        threads=threads,
-    )
 
 
 def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
@@ -243,12 +180,12 @@ def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[s
     return found
 
 
-def _place(out: Path | None, backend: str, workers: int | None, address: str, progress: Any) -> Place:
+def _place(out: Path | None, where: Where, progress: Any) -> Place:
     if out is not None:
         from hardpan.report.files import check_writable
 
         check_writable(out)
-    return Place(out, backend, workers, address, progress)
+    return Place(out, where.backend, where.workers, where.address, progress)
 
 
 def _finish(

@@ -13,7 +13,7 @@ import typer
 from hardpan import records, testbed
 from hardpan.cli import testbed_items
 from hardpan.cli import testbed_views as views
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
 
 app = typer.Typer(
@@ -46,7 +46,6 @@ Interval = Annotated[str, typer.Option("--interval", help="percentile (as the pa
 Resample = Annotated[
     str, typer.Option("--resample", help="What is redrawn: models (as the paper), examples, both.")
 ]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
 
 
 @app.command()

@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from hardpan import datasets, records
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
 from hardpan.records import Estimate, Section, Table
 from hardpan.report.files import check_writable, write_together
@@ -32,7 +32,6 @@ MatrixFile = Annotated[
     ),
 ]
 Which = Annotated[str | None, typer.Option("--set", help="The test set, where the file holds several.")]
-Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
 Examples = Annotated[
     Path, typer.Option("--examples", help="Table with one row an example, in order or with id: CSV, Parquet.")
 ]

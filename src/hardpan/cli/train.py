@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.console import Group
 from rich.table import Table
 
 from hardpan.cli.common import JsonFlag, ProgressCallback, emit, progress_on_stderr
+from hardpan.cli.groups import Address, Backend, Workers, spread
 from hardpan.errors import InputError
 from hardpan.training.config import TrainConfig
 from hardpan.training.results import Trained
@@ -74,40 +76,54 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N
 Threads = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of a run.")]
 Capture = Annotated[bool, typer.Option("--capture/--no-capture", help="On a GPU: replay steps as a CUDA graph.")]
 Compile = Annotated[bool, typer.Option("--compile", help="Compile models with torch.compile.")]
-Backend = Annotated[str, typer.Option("--backend", help="processes, threads, dask or ray.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Runs at once.")]
-Address = Annotated[str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a model is trained, as far as every command that trains lets people say it."""
+
+    epochs: Epochs = DEFAULT.epochs
+    batch: Batch = DEFAULT.batch
+    optimizer: Optimizer = DEFAULT.optimizer
+    schedule: Schedule = DEFAULT.schedule
+    augment: Augment = DEFAULT.augment
+    option: Options = None
+    precision: Precision = DEFAULT.precision
+    device: Device = DEFAULT.device
+    threads: Threads = DEFAULT.threads
+
+    def config(self, **settings: Any) -> TrainConfig:
+        """The settings of a run, with those that not every command has."""
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        options = named_values("--option", given.pop("option"))
+        return TrainConfig(**given, model_options=options, **settings)
+
+
+RECIPE = Recipe()
 
 
 @app.command()
+@spread
 def train(
     data: Data,
     out: Out,
     weights: Weights = None,
     model: Model = DEFAULT.model,
     seeds: Seeds = DEFAULT.seeds,
-    epochs: Epochs = DEFAULT.epochs,
-    batch: Batch = DEFAULT.batch,
-    optimizer: Optimizer = DEFAULT.optimizer,
+    recipe: Recipe = RECIPE,
     rate: Rate = DEFAULT.rate,
     momentum: Momentum = DEFAULT.momentum,
     weight_decay: Decay = DEFAULT.weight_decay,
-    schedule: Schedule = DEFAULT.schedule,
     warmup: Warmup = DEFAULT.warmup,
     clip: Clip = DEFAULT.clip,
     smoothing: Smoothing = DEFAULT.smoothing,
     average: Average = DEFAULT.average,
-    augment: Augment = DEFAULT.augment,
     objective: Objective = DEFAULT.objective,
     groups: GroupsFile = None,
-    option: Options = None,
     objective_option: ObjectiveOptions = None,
     record: RecordEvery = DEFAULT.record_every,
     patience: Patience = DEFAULT.patience,
     scalars_only: ScalarsOnly = False,
-    precision: Precision = DEFAULT.precision,
-    device: Device = DEFAULT.device,
-    threads: Threads = DEFAULT.threads,
     capture: Capture = DEFAULT.capture,
     compile_models: Compile = DEFAULT.compile,
     backend: Backend = "",
@@ -121,29 +137,20 @@ def train(
 
     Example: [bold]hardpan train digits --model mlp --seeds 3 --epochs 20 --out runs/digits[/bold]
     """
-    config = TrainConfig(
+    config = recipe.config(
         model=model,
         seeds=seeds,
-        epochs=epochs,
-        batch=batch,
-        optimizer=optimizer,
         rate=rate,
         momentum=momentum,
         weight_decay=weight_decay,
-        schedule=schedule,
         warmup=warmup,
         clip=clip,
         smoothing=smoothing,
         average=average,
-        augment=augment,
         objective=objective,
         objective_options=named_values("--objective-option", objective_option),
-        model_options=named_values("--option", option),
         record_every=record,
         patience=patience,
-        precision=precision,
-        device=device,
-        threads=threads,
         capture=capture,
         compile=compile_models,
     )
