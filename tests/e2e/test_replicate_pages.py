@@ -220,6 +220,8 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
     assert seen.complaints == []
 
 
+# How a page looks and sounds does not depend on where its votes are kept.
+ONE_DATABASE = pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
 PAGES = {
     "annotator": {"/annotate/": "#start"},
     "selector": {"/select/": "table", "/select/keyword?class=1&keyword=plain": ".choosing .cell"},
@@ -229,6 +231,7 @@ PAGES = {
 }
 
 
+@ONE_DATABASE
 @pytest.mark.parametrize("role", PAGES)
 def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, role):
     if role == "reviewer":
@@ -265,6 +268,7 @@ def looks_right(page, path):
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
+@ONE_DATABASE
 def test_the_grid_is_a_group_of_checkboxes_to_a_screen_reader(window, served):
     seen = window()
     page = seen.start()
