@@ -11,7 +11,9 @@ from sqlalchemy.exc import DatabaseError
 
 from hardpan import replicate
 from hardpan.errors import InputError
+from hardpan.replicate.database.connection import Database
 from hardpan.replicate.database.leases import ids_shown
+from hardpan.replicate.database.migrations import upgrade
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
 
 
@@ -33,6 +35,19 @@ def test_tables_are_those_of_the_models(make_project):
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
     project.database.migrate()  # again changes nothing
+
+
+def test_a_database_of_the_first_version_is_brought_to_this_one_with_what_it_holds(database_url, tmp_path):
+    database = Database(database_url or f"sqlite:///{tmp_path / 'old.sqlite'}")
+    with database.write() as connection:
+        upgrade(connection, "0001")
+        worker = "INSERT INTO workers (id, external_id, role, created_at) VALUES ('w', '', 'annotator', 0)"
+        connection.execute(text(worker))
+    database.migrate()
+    with database.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert connection.scalar(text("SELECT id FROM workers")) == "w"
+    database.dispose()
 
 
 def test_every_image_gets_its_workers_and_none_of_them_twice(make_project):

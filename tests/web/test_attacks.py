@@ -249,6 +249,12 @@ def test_guessing_links_and_tokens_is_slowed_down(open_town):
     assert stranger.get("/annotate/join/a.b").status_code == 429
 
 
+def test_a_whole_class_may_enter_from_one_address(open_town):
+    town = open_town(Limits(entries_per_minute=5))
+    link = town.invited(uses=40)
+    assert [town.stranger().get(link).status_code for _ in range(40)] == [303] * 40
+
+
 def test_one_address_and_one_person_are_limited(open_town):
     town = open_town(Limits(requests_per_second=1, requests_burst=50, posts_per_second=0.5))
     worker = town.person()

@@ -84,7 +84,7 @@ class Assignment(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     token: Mapped[str] = mapped_column(String(64), unique=True)
     task_id: Mapped[int] = mapped_column(ForeignKey("tasks.id"))
-    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"), index=True)
+    worker_id: Mapped[str] = mapped_column(ForeignKey("workers.id"))
     state: Mapped[str] = mapped_column(String(16))
     leased_at: Mapped[float]
     expires_at: Mapped[float]
@@ -94,6 +94,7 @@ class Assignment(Base):
     __table_args__ = (
         UniqueConstraint("task_id", "worker_id"),
         Index("ix_assignments_state", "state", "expires_at"),
+        Index("ix_assignments_worker", "worker_id", "state", "expires_at", "task_id"),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import anyio.to_thread
 from starlette.exceptions import HTTPException
@@ -41,7 +42,7 @@ def _welcome(site: Site) -> Endpoint:
 
 
 def _join(site: Site, role: Role) -> Endpoint:
-    def let_in(request: Request) -> Response:
+    def person_behind(request: Request) -> replicate.Person:
         link = request.path_params["link"]
         session = site.gate.session(request, role)
         person = replicate.worker(site.project, session.person) if session else None
@@ -52,6 +53,11 @@ def _join(site: Site, role: Role) -> Endpoint:
             person = replicate.enter(site.project, link, external_id=given)
         if ROLE_NAMES[person.role] is not role:
             raise HTTPException(404, "There is no such page.")
+        return person
+
+    def let_in(request: Request) -> Response:
+        with _counting_refusals(site, request):
+            person = person_behind(request)
         answer = RedirectResponse(f"/{role.value}/", 303)
         site.gate.open(answer, request, role, person.id)
         return answer
@@ -59,7 +65,6 @@ def _join(site: Site, role: Role) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
             raise HTTPException(503, "Open the link itself.")  # a look ahead must not use an invitation up
-        _check_entries(site, request)
         try:
             return await anyio.to_thread.run_sync(let_in, request, limiter=site.writers)
         except InputError as error:
@@ -85,10 +90,10 @@ def _owner_door(site: Site) -> Endpoint:
 def _owner_enters(site: Site) -> Endpoint:
     async def enter(request: Request) -> Response:
         check_origin(request)
-        _check_entries(site, request)
         body = await read_json(request)
-        if not links.is_owner(site.project, text_of(body, "token")):
-            raise HTTPException(403, "This is not the owner's token.")
+        with _counting_refusals(site, request):
+            if not links.is_owner(site.project, text_of(body, "token")):
+                raise HTTPException(403, "This is not the owner's token.")
         answer = JSONResponse({"next": "/owner/"})
         site.gate.open(answer, request, Role.OWNER, "owner")
         return answer
@@ -96,6 +101,14 @@ def _owner_enters(site: Site) -> Endpoint:
     return enter
 
 
-def _check_entries(site: Site, request: Request) -> None:
-    if not site.entries.allow(request.client.host if request.client else ""):
+@contextmanager
+def _counting_refusals(site: Site, request: Request) -> Iterator[None]:
+    """Answer 429 to an address that was refused too often; people who may enter are not counted, however many."""
+    address = request.client.host if request.client else ""
+    if not site.entries.allow(address, cost=0):
         raise HTTPException(429, "Too many tries to enter. Wait a minute.", headers={"Retry-After": "60"})
+    try:
+        yield
+    except (InputError, HTTPException):
+        site.entries.allow(address)
+        raise

@@ -39,6 +39,8 @@ class RateLimiter:
         >>> limiter = RateLimiter(rate=1, burst=2, clock=lambda: 0.0)
         >>> [limiter.allow("a"), limiter.allow("a"), limiter.allow("a"), limiter.allow("b")]
         [True, True, False, True]
+        >>> limiter.allow("b", cost=0), limiter.allow("b"), limiter.allow("b", cost=0)
+        (True, True, False)
     """
 
     def __init__(
@@ -49,12 +51,12 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def allow(self, key: str, cost: float = 1.0) -> bool:
-        """Take ``cost`` from the key's bucket; False when it holds less."""
+        """Whether the key's bucket holds one more; if so, take ``cost`` from it (0: only look)."""
         with self._lock:
             now = self._clock()
             level, then = self._buckets.pop(key, (self._burst, now))
             level = min(self._burst, level + (now - then) * self._rate)
-            allowed = level >= cost
+            allowed = level >= 1.0
             self._buckets[key] = (level - cost if allowed else level, now)
             if len(self._buckets) > self._most:
                 self._buckets.popitem(last=False)

@@ -17,6 +17,7 @@ def upgrade() -> None:
     _images()
     _people()
     _tasks()
+    _votes()
     _sample()
     _log()
 
@@ -164,6 +165,10 @@ def _tasks() -> None:
     )
     op.create_index("ix_assignments_state", "assignments", ["state", "expires_at"], unique=False)
     op.create_index(op.f("ix_assignments_worker_id"), "assignments", ["worker_id"], unique=False)
+
+
+def _votes() -> None:
+    """Answers, one for each worker, image and class."""
     op.create_table(
         "votes",
         sa.Column("id", sa.Integer(), nullable=False),
