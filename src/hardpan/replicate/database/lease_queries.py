@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, Table, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import BindParameter, Table, and_, bindparam, exists, func, insert, or_, select, update
 
 from hardpan.replicate.database.models import Assignment, Task, TaskImage, Vote, Worker
 
@@ -34,15 +34,19 @@ OPEN_TASKS = (
     .where(_taken < _t.wanted, _t.id.not_in(_mine))
     .order_by(_taken.desc(), _t.id)
 )
+# Asked image by image: each answer is a step into an index, however much the worker has done.
+_elsewhere = _places.alias()
+_held_or_done = exists().where(
+    _a.task_id == _elsewhere.c.task_id,
+    _a.worker_id == _worker,
+    or_(_a.state == "submitted", _a.expires_at > _now),
+)
+_before = exists().where(_elsewhere.c.image_id == _p.image_id, _held_or_done.correlate(_elsewhere))
+_answered = exists().where(_v.worker_id == _worker, _v.image_id == _p.image_id)
 BLOCKED = (
     select(_p.task_id)
     .where(_p.task_id.in_(bindparam("tasks", expanding=True)))
-    .where(
-        or_(
-            _p.image_id.in_(select(_p.image_id).where(_p.task_id.in_(_mine)).correlate(None)),
-            _p.image_id.in_(select(_v.image_id).where(_v.worker_id == _worker)),
-        )
-    )
+    .where(or_(_before.correlate(_places), _answered.correlate(_places)))
     .distinct()
 )
 TASK_LOCKED = select(_t.wanted, _t.submitted).where(_t.id == _task).with_for_update()

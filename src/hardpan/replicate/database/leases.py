@@ -17,7 +17,7 @@ from hardpan.replicate.database.models import Assignment, Image
 from hardpan.replicate.project import Project
 
 MOST_HELD = 3
-_LOOK_AT_ONCE = 16
+_LOOK_AT_ONCE = 4
 _MOST_KEY = 200
 
 
