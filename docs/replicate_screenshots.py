@@ -29,6 +29,7 @@ STEPS = (
     ("subclasses", "--per-class", "12"),
     ("sample", "--strategy", "matched", "--per-class", "5"),
     ("duplicates", "-k", "2"),
+    ("what-if", "--per-class", "5", "--out", "what-if"),
 )
 LARGEST = 80_000
 DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 320, "height": 640}
@@ -38,7 +39,10 @@ def prepare(folder: Path) -> Any:
     """The demo, sampled, with pairs to review and an experiment of a few images."""
     for name, *options in STEPS:
         subprocess.run(
-            [sys.executable, "-m", "hardpan", "replicate", name, str(folder), *options], check=True, stdout=-3
+            [sys.executable, "-m", "hardpan", "replicate", name, str(folder), *options],
+            check=True,
+            stdout=-3,
+            cwd=folder.parent,
         )
     project = replicate.open_project(folder)
     originals = [row.id for row in stored_images(project, "original")][:20]
@@ -97,13 +101,29 @@ def shoot(camera: Camera) -> None:
         for place in (0, 3, 4, 6):
             page.locator(".cell").nth(place).click()
         camera.take(page, name)
+    page = camera.window("annotator", DESKTOP)
+    page.click("#start")
+    page.wait_for_selector("#task:not([hidden]) .cell")
+    page.click("#none")
+    page.wait_for_timeout(500)
+    page.click("#stop")
+    page.wait_for_selector("#thanks:not([hidden])")
+    camera.take(page, "thanks")
     page = camera.window("selector", DESKTOP)
+    page.wait_for_selector("tbody a")
+    camera.take(page, "keywords")
     page.click("tbody a >> nth=0")
     page.wait_for_selector(".choosing .cell")
-    for place in (1, 2):
+    for place in (1, 2, 4):
         page.locator(".choosing .cell").nth(place).click()
     camera.take(page, "select")
     page = camera.window("reviewer", DESKTOP)
+    page.wait_for_selector("table")
+    camera.take(page, "reviews")
+    page.goto(f"{camera.base}/review/second")
+    page.wait_for_selector(".cell")
+    page.locator(".cell").nth(0).click()
+    camera.take(page, "second")
     page.goto(f"{camera.base}/review/duplicates")
     page.click("#understood")
     page.wait_for_selector("#task:not([hidden])")
@@ -119,6 +139,12 @@ def shoot(camera: Camera) -> None:
     page = camera.window("owner", DESKTOP)
     page.wait_for_selector(".tiles")
     camera.take(page, "owner")
+    page.goto(f"{camera.base}/owner/enter")
+    camera.take(page, "owner-enter")
+    page.goto((camera.project.root.parent / "what-if" / "index.html").as_uri())
+    page.locator("figure").first.scroll_into_view_if_needed()
+    page.evaluate("scrollBy(0, 400)")
+    camera.take(page, "what-if")
 
 
 def main(target: Path) -> None:
