@@ -142,8 +142,7 @@ def shoot(camera: Camera) -> None:
     page.goto(f"{camera.base}/owner/enter")
     camera.take(page, "owner-enter")
     page.goto((camera.project.root.parent / "what-if" / "index.html").as_uri())
-    page.locator("figure").first.scroll_into_view_if_needed()
-    page.evaluate("scrollBy(0, 400)")
+    page.evaluate("document.querySelector('figure').scrollIntoView()")
     camera.take(page, "what-if")
 
 
