@@ -45,6 +45,19 @@ def done(tmp_path_factory):
     project.close()
 
 
+def test_the_same_seed_gives_the_same_votes(tmp_path):
+    told = []
+    for name in ("one", "two"):
+        project, _ = simulate.demo_project(tmp_path / name, workers_per_image=2)
+        simulate.annotate_demo(project, 3)
+        names = {person.id: person.external_id for person in replicate.workers(project)}
+        told.append(
+            {(names[v.worker_id], v.image_id, v.class_index, v.selected) for v in replicate.all_votes(project)}
+        )
+        project.close()
+    assert told[0] == told[1]
+
+
 def test_guessing_workers_are_flagged_and_nobody_else(done):
     project, _, _, people, _ = done
     quality = replicate.annotation_quality(project)

@@ -121,8 +121,10 @@ def annotate(
             if lease is None:
                 working.remove(worker_id)
                 continue
-            chances = np.array([probability(name, lease.class_index) for name in ids_shown(project, lease.token)])
-            chosen = np.flatnonzero(people[worker_id].answers(chances, rngs[worker_id])).tolist()
+            names = ids_shown(project, lease.token)
+            order = np.argsort(names)  # of the places, which differs every time; that of the ids does not
+            chances = np.array([probability(names[place], lease.class_index) for place in order])
+            chosen = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()
             submit(project, worker_id, lease.token, chosen, f"simulated-{lease.token}")
             done[worker_id] += 1
     return people
