@@ -164,3 +164,21 @@ def test_writing_is_all_or_nothing(tmp_path):
         records.save(records.Chart("bars", "t", ({"x": object()},), "d"), path)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+EVERY_KIND = """
+import re
+from pathlib import Path
+from hardpan.records import registry
+
+texts = [path.read_text() for path in Path(registry.__file__).parent.parent.rglob("*.py")]
+pattern = re.compile(r"^@(?:records\\.)?record\\n@[^\\n]*\\nclass (\\w+)", re.M)
+kinds = {name for text in texts for name in pattern.findall(text)}
+assert len(kinds) > 100
+assert not [kind for kind in sorted(kinds) if not registry.known(kind)]
+"""
+
+
+def test_every_record_that_is_written_is_known_to_a_fresh_process():
+    done = subprocess.run([sys.executable, "-c", EVERY_KIND], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
