@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,9 +12,10 @@ import time
 import numpy as np
 import pytest
 
-from hardpan import replicate
+from hardpan import records, replicate
 from hardpan.replicate import simulate
 
+KILLS = 8
 WORK = """
 import sys
 from hardpan import replicate
@@ -28,6 +31,7 @@ STEPS = """
 import sys
 from hardpan import replicate
 project = replicate.open_project(sys.argv[1])
+print("begun", flush=True)
 replicate.draw_sample(project, strategy="top", per_class=4, min_votes=3)
 replicate.find_duplicates(project, k=1)
 for item in replicate.duplicate_queue(project)[:2]:
@@ -38,15 +42,16 @@ print("end", flush=True)
 """
 
 
-def killed(script, root, seconds):
-    """Run a script, kill it with no warning after a while; give what it had said."""
+def killed_after(script, root, lines, seconds=0.0):
+    """Run a script and kill it with no warning so long after so many lines; give what it had said."""
     process = subprocess.Popen([sys.executable, "-c", script, str(root)], stdout=subprocess.PIPE, text=True)
-    try:
-        said, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        said, _ = process.communicate()
-    return said.splitlines()
+    said = list(itertools.islice(process.stdout, lines))
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    said += process.stdout
+    process.wait()
+    process.stdout.close()
+    return [line.strip() for line in said]
 
 
 @pytest.mark.soak
@@ -58,20 +63,18 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path):
     project.close()
     rng = np.random.default_rng(0)
     acknowledged: dict[str, int] = {}
-    for _ in range(12):
-        said = killed(WORK, project.root, 2.0 + 2.0 * rng.random())
+    for _ in range(KILLS):
+        said = killed_after(WORK, project.root, int(rng.integers(1, 4)), 0.02 * rng.random())
+        assert said[-1:] != ["end"]
         for line in said:
             token, _, places = line.partition(" ")
-            if places:
-                acknowledged[token] = int(places)
-        if said[-1:] == ["end"]:
-            break
+            acknowledged[token] = int(places)
         time.sleep(1.1)  # leases of the killed process run out
     project = replicate.open_project(project.root)
     votes = replicate.all_votes(project)
     submitted = [event for event in replicate.events(project, most=10**6) if event["what"] == "submitted"]
-    assert acknowledged
-    assert len(submitted) >= len(acknowledged)
+    assert len(acknowledged) >= KILLS
+    assert len(acknowledged) <= len(submitted) <= len(acknowledged) + KILLS
     assert len(votes) >= sum(acknowledged.values())
     assert len(votes) == len({(v.worker_id, v.image_id) for v in votes})
     assert sum(row.submitted for row in replicate.coverage(project)) == len(submitted)
@@ -83,11 +86,20 @@ def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path):
     project, _ = simulate.demo_project(tmp_path / "project", workers_per_image=3)
     simulate.annotate_demo(project, 5)
     project.close()
-    for seconds in (2.5, 3.5, 4.5, 6.0, 8.0, 60.0):
-        if killed(STEPS, project.root, seconds)[-1:] == ["end"] or (project.root / "set/lineage.json").exists():
-            break
+    shutil.copytree(project.root, tmp_path / "undisturbed")
+    begun = []
+    with subprocess.Popen(
+        [sys.executable, "-c", STEPS, str(tmp_path / "undisturbed")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        begun = [time.monotonic() for _ in process.stdout]
+    whole = begun[-1] - begun[0]
+    rng = np.random.default_rng(0)
+    for _ in range(KILLS):
+        killed_after(STEPS, project.root, 1, whole * rng.uniform(0, 0.9))
+    assert killed_after(STEPS, project.root, 2)[-1] == "end"
+    lineages = [records.load(root / "set/lineage.json") for root in (project.root, tmp_path / "undisturbed")]
+    assert lineages[0].files == lineages[1].files
     project = replicate.open_project(project.root)
-    replicate.assemble(project, unreviewed_ok=True)
     found = replicate.verify(project)
     assert found.problems == ()
     project.close()
