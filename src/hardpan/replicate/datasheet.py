@@ -91,25 +91,8 @@ def facts_of(
 def datasheet(facts: Facts) -> str:
     """The datasheet as Markdown."""
     drawn = facts.sample
-    size = "×".join(str(n) for n in facts.shape)
     lines = [
-        f"# {_plain(facts.name)}",
-        "",
-        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, made "
-        f"in the manner of the test set of {_plain(facts.original)}, on {facts.date}"
-        + (f", by {_plain(facts.author)}" if facts.author else "")
-        + (f". Licence: {_plain(facts.license)}" if facts.license else "")
-        + ".",
-        "",
-        "## How the images were chosen",
-        "",
-        f"- Strategy: {drawn.strategy}"
-        + (f", threshold {drawn.threshold:g}" if drawn.strategy == "threshold" else ""),
-        f"- Average selection frequency: {_shown(drawn.average_frequency)}",
-        f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
-        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes an image",
-        f"- Agreement of workers on candidates (Krippendorff's α): {_shown(facts.alpha)}",
-        "",
+        *_opening(facts),
         "## The annotators on control images",
         "",
         "Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.",
@@ -152,6 +135,30 @@ def datasheet(facts: Facts) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _opening(facts: Facts) -> list[str]:
+    """What the set is, and how its images were chosen."""
+    drawn = facts.sample
+    size = "×".join(str(n) for n in facts.shape)
+    author = f", by {_plain(facts.author)}" if facts.author else ""
+    licence = f". Licence: {_plain(facts.license)}" if facts.license else ""
+    threshold = f", threshold {drawn.threshold:g}" if drawn.strategy == "threshold" else ""
+    return [
+        f"# {_plain(facts.name)}",
+        "",
+        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, made "
+        f"in the manner of the test set of {_plain(facts.original)}, on {facts.date}{author}{licence}.",
+        "",
+        "## How the images were chosen",
+        "",
+        f"- Strategy: {drawn.strategy}{threshold}",
+        f"- Average selection frequency: {_shown(drawn.average_frequency)}",
+        f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
+        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes an image",
+        f"- Agreement of workers on candidates (Krippendorff's α): {_shown(facts.alpha)}",
+        "",
+    ]
 
 
 def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
