@@ -40,25 +40,36 @@ def server(tmp_path, monkeypatch):
         thread.join()
 
 
+def summed(file, content):
+    """The file with the sums and the length of another content."""
+    inside = gzip.decompress(content) if file.unpacked else content
+    md5 = hashlib.md5(inside, usedforsecurity=False).hexdigest() if file.md5 else ""
+    return replace(file, sha256=hashlib.sha256(inside).hexdigest(), md5=md5, size=len(inside))
+
+
 def publish(monkeypatch, root, name):
     """Serve a small sample as the named dataset, with the sums of the sample in the place of the published ones."""
-    (root / name).mkdir(exist_ok=True)
-    if name.startswith("cifar"):
+    source = downloads.SOURCES[name]
+    folder = root / (source.folder or name)
+    folder.mkdir(exist_ok=True)
+    first = source.files[0].name
+    if source.layout == "cifar":
         classes = int(name.removeprefix("cifar"))
-        content = gzip.compress(samples.tar_bytes(samples.cifar_files(classes)), mtime=0)
-        files, truth = {downloads.SOURCES[name].files[0].name: content}, samples.cifar_truth(classes)
-        summed = files
+        files = {first: gzip.compress(samples.tar_bytes(samples.cifar_files(classes)), mtime=0)}
+        truth = samples.cifar_truth(classes)
+    elif source.layout == "emnist":
+        files, truth = (
+            {first: samples.zip_bytes(samples.emnist_files(source.part))},
+            samples.emnist_truth(source.part),
+        )
+    elif source.layout == "svhn":
+        files, truth = samples.svhn_files(), samples.svhn_truth()
     else:
         truth = samples.grey_truth()
-        summed = {f"{file}.gz": content for file, content in samples.idx_files(truth).items()}
-        files = {file: gzip.compress(content) for file, content in summed.items()}
+        files = {f"{file}.gz": gzip.compress(content) for file, content in samples.idx_files(truth).items()}
     for file, content in files.items():
-        (root / name / file).write_bytes(content)
-    source = downloads.SOURCES[name]
-    known = tuple(
-        replace(file, sha256=hashlib.sha256(summed[file.name]).hexdigest(), size=len(summed[file.name]))
-        for file in source.files
-    )
+        (folder / file).write_bytes(content)
+    known = tuple(summed(file, files[file.name]) for file in source.files)
     monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, name: replace(source, files=known)})
     return truth
 
@@ -81,7 +92,7 @@ def test_a_name_is_fetched_once_and_kept(server, monkeypatch, tmp_path, name, ca
     again = datasets.load(name, mirror=address, cache=cache)
     assert again.ids.tolist() == dataset.ids.tolist()
     assert len(asked) == n
-    kept = {file.name for file in (cache / name).iterdir()}
+    kept = {file.name for file in (cache / (downloads.SOURCES[name].folder or name)).iterdir()}
     assert kept == {file.name for file in downloads.SOURCES[name].files}
 
 
@@ -179,6 +190,64 @@ def test_names_and_sources_are_the_same_and_sums_are_sums():
         assert source.address.startswith("http")
         for file in source.files:
             assert len(bytes.fromhex(file.sha256)) == 32
+            assert len(bytes.fromhex(file.md5)) in (0, 16)
+            assert file.size > 1000
+    cited = [name for name, source in downloads.SOURCES.items() if all(file.md5 for file in source.files)]
+    assert {"kmnist", "emnist-letters", "svhn", "cifar10"} <= set(cited)
+
+
+@pytest.mark.parametrize("name", ["kmnist", "emnist-letters", "svhn"])
+def test_a_packed_file_with_another_content_is_refused_and_not_kept(server, monkeypatch, tmp_path, name):
+    root, address, _ = server
+    publish(monkeypatch, root, name)
+    source = downloads.SOURCES[name]
+    served = root / (source.folder or name) / source.files[0].name
+    content = bytearray(served.read_bytes())
+    content[len(content) // 2] ^= 1
+    served.write_bytes(bytes(content))
+    with pytest.raises(InputError, match=r"has sha256 [0-9a-f]{64} instead of"):
+        datasets.load(name, mirror=address, cache=tmp_path / "cache")
+    assert list((tmp_path / "cache" / (source.folder or name)).iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["kmnist", "emnist-digits", "svhn"])
+def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path, name):
+    root, address, _ = server
+    publish(monkeypatch, root, name)
+    source = downloads.SOURCES[name]
+    files = (replace(source.files[0], md5="0" * 32), *source.files[1:])
+    monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, name: replace(source, files=files)})
+    with pytest.raises(InputError, match=rf"has md5 [0-9a-f]{{32}} instead of {'0' * 32}"):
+        datasets.load(name, mirror=address, cache=tmp_path / "cache")
+
+
+def test_the_sets_of_emnist_share_one_archive(server, monkeypatch, tmp_path):
+    root, address, asked = server
+    files = {}
+    for part in ("digits", "letters"):
+        files |= samples.emnist_files(part)
+    content = samples.zip_bytes(files)
+    (root / "emnist").mkdir()
+    (root / "emnist" / "gzip.zip").write_bytes(content)
+    known = {name: downloads.SOURCES[name] for name in ("emnist-digits", "emnist-letters")}
+    changed = {name: replace(item, files=(summed(item.files[0], content),)) for name, item in known.items()}
+    monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, **changed})
+    for name in known:
+        dataset = datasets.load(name, mirror=address, cache=tmp_path / "cache")
+        truth = samples.emnist_truth(name.removeprefix("emnist-"))
+        assert dataset.x.tobytes() == truth.x.tobytes()
+        assert dataset.class_names == truth.class_names
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("name", ["kmnist", "emnist-balanced", "svhn"])
+def test_offline_the_new_names_say_which_files_to_put_where(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with pytest.raises(InputError, match="no connection") as caught:
+        datasets.load(name, mirror="http://127.0.0.1:9", cache=tmp_path)
+    source = downloads.SOURCES[name]
+    assert all(file.name in str(caught.value) for file in source.files)
+    assert str(tmp_path / (source.folder or name)) in str(caught.value)
 
 
 def test_a_person_sees_how_far_it_is(monkeypatch, capsys):

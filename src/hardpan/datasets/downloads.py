@@ -1,17 +1,19 @@
-"""Published datasets that are fetched by name, checked by sha256 and kept.
+"""Published datasets that are fetched by name, checked by their sums and kept.
 
 | name | published by | at |
 |---|---|---|
 | mnist | LeCun, Cortes and Burges (1998) | http://yann.lecun.com/exdb/mnist/ |
 | fashion-mnist | Xiao, Rasul and Vollgraf (2017) | https://github.com/zalandoresearch/fashion-mnist |
 | cifar10, cifar100 (binary version) | Krizhevsky (2009) | https://www.cs.toronto.edu/~kriz/cifar.html |
+| kmnist | Clanuwat et al. (2018) | http://codh.rois.ac.jp/kmnist/ |
+| emnist-* | Cohen et al. (2017) | https://www.nist.gov/itl/products-and-services/emnist-dataset |
+| svhn (cropped digits, train and test) | Netzer et al. (2011) | http://ufldl.stanford.edu/housenumbers/ |
 
-The sums of IDX files are those of their unpacked content, so that a copy gzipped by someone else passes and
-another content never does. Those of the CIFAR archives belong to the files whose md5 sums Krizhevsky's page states
-(c32a1d4ab5d03f1284b67883e8d87530 and 03b5dce01913d631647c71ecec9e9cb8).
+Which sums are compared, and where they are stated: :mod:`hardpan.datasets.sources`.
 
 Settings: ``HARDPAN_MIRROR`` replaces the publishers' addresses (``MIRROR/NAME/FILE``), ``HARDPAN_CACHE`` the folder
-where files are kept (``CACHE/NAME/FILE``). Files put there by hand are used without any network.
+where files are kept (``CACHE/NAME/FILE``; NAME is ``emnist`` for all sets of EMNIST, which share one archive).
+Files put there by hand are used without any network.
 """
 
 from __future__ import annotations
@@ -22,113 +24,21 @@ import logging
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hardpan.datasets import cifar, idx
+from hardpan.datasets import cifar, emnist, idx, svhn
+from hardpan.datasets.sources import SOURCES, File, Source
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
 MIRROR_VARIABLE = "HARDPAN_MIRROR"
 CACHE_VARIABLE = "HARDPAN_CACHE"
 _PIECE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One published file: its name, the sha256 of its content, and how long that is.
-
-    ``unpacked`` says that the sum is over what gzip unpacks to; ``size`` is the length of what is summed.
-    """
-
-    name: str
-    sha256: str
-    size: int
-    unpacked: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A published dataset: the address of its files, the files, and what its classes are called."""
-
-    address: str
-    files: tuple[File, ...]
-    citation: str
-    class_names: tuple[str, ...] = ()
-
-
-def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
-    """The four files of MNIST and of what was made in its image: 60,000 and 10,000 of 28 × 28."""
-    return (
-        File("train-images-idx3-ubyte.gz", train_images, 16 + 60_000 * 784),
-        File("train-labels-idx1-ubyte.gz", train_labels, 8 + 60_000),
-        File("t10k-images-idx3-ubyte.gz", test_images, 16 + 10_000 * 784),
-        File("t10k-labels-idx1-ubyte.gz", test_labels, 8 + 10_000),
-    )
-
-
-SOURCES: Mapping[str, Source] = {
-    "mnist": Source(
-        "https://ossci-datasets.s3.amazonaws.com/mnist",
-        _idx_files(
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-        "MNIST: LeCun, Cortes and Burges 1998",
-    ),
-    "fashion-mnist": Source(
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-        _idx_files(
-            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-        ),
-        "Fashion-MNIST: Xiao, Rasul and Vollgraf 2017",
-        (
-            "T-shirt/top",
-            "Trouser",
-            "Pullover",
-            "Dress",
-            "Coat",
-            "Sandal",
-            "Shirt",
-            "Sneaker",
-            "Bag",
-            "Ankle boot",
-        ),
-    ),
-    "cifar10": Source(
-        "https://www.cs.toronto.edu/~kriz",
-        (
-            File(
-                "cifar-10-binary.tar.gz",
-                "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-                170_052_171,
-                unpacked=False,
-            ),
-        ),
-        "CIFAR-10: Krizhevsky 2009",
-    ),
-    "cifar100": Source(
-        "https://www.cs.toronto.edu/~kriz",
-        (
-            File(
-                "cifar-100-binary.tar.gz",
-                "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
-                168_513_733,
-                unpacked=False,
-            ),
-        ),
-        "CIFAR-100: Krizhevsky 2009",
-    ),
-}
 
 
 def read(name: str, mirror: str | None = None, cache: str | os.PathLike[str] | None = None) -> Dataset:
@@ -140,19 +50,26 @@ def read(name: str, mirror: str | None = None, cache: str | os.PathLike[str] | N
         cache: the folder that keeps ``NAME/FILE``; else ``HARDPAN_CACHE``, else the user's cache folder.
     """
     source = SOURCES[name]
-    folder = cache_folder(cache) / name
+    folder = cache_folder(cache) / (source.folder or name)
     address = _address(name, mirror)
     absent = [file for file in source.files if not _kept(folder / file.name, file)]
     for file in absent:
         _fetch(name, f"{address}/{file.name}", folder, file)
-    dataset = _read_kept(folder, [file.name for file in source.files])
+    dataset = _read_kept(folder, source)
     class_names = source.class_names or dataset.class_names
     return replace(dataset, name=name, class_names=class_names, source=source.citation)
 
 
-def _read_kept(folder: Path, names: list[str]) -> Dataset:
+def _read_kept(folder: Path, source: Source) -> Dataset:
     """Read the files whose sums were compared, and no others that may lie beside them."""
-    return idx.read_files(folder, names) if len(names) > 1 else cifar.read(folder / names[0])
+    names = [file.name for file in source.files]
+    if source.layout == "cifar":
+        return cifar.read(folder / names[0])
+    if source.layout == "emnist":
+        return emnist.read_part(folder / names[0], source.part, source.class_names)
+    if source.layout == "svhn":
+        return svhn.read_pair(folder / names[0], folder / names[1])
+    return idx.read_files(folder, names)
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
@@ -169,9 +86,10 @@ def _address(name: str, mirror: str | None) -> str:
     given = mirror if mirror is not None else os.environ.get(MIRROR_VARIABLE, "")
     if not given:
         return SOURCES[name].address
+    folder = SOURCES[name].folder or name
     if urlsplit(given).scheme not in ("http", "https"):
-        raise InputError(f"mirror must be an http or https address with {name}/ under it; got {given!r}")
-    return f"{given.rstrip('/')}/{name}"
+        raise InputError(f"mirror must be an http or https address with {folder}/ under it; got {given!r}")
+    return f"{given.rstrip('/')}/{folder}"
 
 
 def _kept(path: Path, file: File) -> bool:
@@ -179,30 +97,36 @@ def _kept(path: Path, file: File) -> bool:
     try:
         if not path.exists():
             return False
-        got = _sum(path, file)
+        wrong = _difference(path, file)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error}); check the cache folder") from error
-    if got != file.sha256:
-        raise InputError(f"{path}: has sha256 {got} instead of {file.sha256}; remove it to fetch it again")
+    if wrong:
+        raise InputError(f"{path}: {wrong}; remove it to fetch it again")
     return True
 
 
-def _sum(path: Path, file: File) -> str:
-    """Sha256 of a file, or of what it unpacks to; no more than its known length is unpacked."""
+def _difference(path: Path, file: File) -> str:
+    """What is wrong with a file, or with what it unpacks to; no more than its known length is unpacked."""
+    known = {"sha256": file.sha256} | ({"md5": file.md5} if file.md5 else {})
+    digests = {kind: hashlib.new(kind, usedforsecurity=kind == "sha256") for kind in known}
     with path.open("rb") as raw:
         packed = file.unpacked and raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        digest, left = hashlib.sha256(), file.size
+        left = file.size
         try:
             while left > 0 and (piece := stream.read(min(_PIECE, left))):
-                digest.update(piece)
+                for digest in digests.values():
+                    digest.update(piece)
                 left -= len(piece)
             if stream.read(1):
-                return "of a longer file"
+                return f"has sha256 of a longer file instead of {file.sha256}"
         except (OSError, EOFError, zlib.error):
-            return "of a damaged file"
-    return digest.hexdigest()
+            return f"has sha256 of a damaged file instead of {file.sha256}"
+    got = {kind: digest.hexdigest() for kind, digest in digests.items()}
+    return next(
+        (f"has {kind} {got[kind]} instead of {known[kind]}" for kind in known if got[kind] != known[kind]), ""
+    )
 
 
 def _fetch(name: str, url: str, folder: Path, file: File) -> None:
@@ -212,9 +136,9 @@ def _fetch(name: str, url: str, folder: Path, file: File) -> None:
 
     def downloader(url: str, output: str, _: Any) -> None:
         pooch.HTTPDownloader(progressbar=_Progress(file), timeout=30)(url, output, None)
-        got = _sum(Path(output), file)
-        if got != file.sha256:
-            raise InputError(f"{url}: has sha256 {got} instead of {file.sha256}; try another mirror")
+        wrong = _difference(Path(output), file)
+        if wrong:
+            raise InputError(f"{url}: {wrong}; try another mirror")
 
     try:
         with _quiet(pooch.get_logger()):
@@ -224,7 +148,7 @@ def _fetch(name: str, url: str, folder: Path, file: File) -> None:
         files = ", ".join(item.name for item in SOURCES[name].files)
         raise InputError(
             f"{name}: {url} cannot be fetched ({reason}); put {files} into {folder}, or set {MIRROR_VARIABLE} to "
-            f"an address that has {name}/{file.name}"
+            f"an address that has {folder.name}/{file.name}"
         ) from error
 
 

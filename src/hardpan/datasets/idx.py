@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,24 +135,13 @@ def _pair(folder: Path, found: dict[tuple[str, str], _File], part: str) -> tuple
 def _claimed(file: _File) -> tuple[tuple[int, ...], int]:
     """Give shape and bytes from the header alone; refuse a header that cannot be true."""
     path = file.path
-    code, dtype = TYPES[file.type]
     try:
         with _opened(path) as stream:
-            head = stream.read(4)
-            lengths = stream.read(4 * file.axes)
+            shape, claimed = _header(path, stream, file.axes, file.type)
         held = path.stat().st_size
         gzipped = _is_gzip(path)
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(path, error) from error
-    if head != bytes([0, 0, code, file.axes]) or len(lengths) < 4 * file.axes:
-        raise InputError(
-            f"{path}: the name says idx{file.axes}-{file.type}, a header that starts {_hex(bytes([0, 0, code]))} "
-            f"{file.axes:02x}; got {_hex(head) or 'nothing'}: the file is damaged or misnamed"
-        )
-    shape = tuple(int(side) for side in np.frombuffer(lengths, dtype=">u4"))
-    claimed = np.dtype(dtype).itemsize
-    for side in shape:  # Python integers: a product that overflows 64 bits is exactly what has to be caught
-        claimed *= side
     header = 4 + 4 * file.axes
     if (claimed > GROWTH_OF_GZIP * held) if gzipped else (claimed != held - header):
         room = f"can hold {GROWTH_OF_GZIP * held:,} at most" if gzipped else f"holds {held - header:,}"
@@ -163,24 +152,53 @@ def _claimed(file: _File) -> tuple[tuple[int, ...], int]:
     return shape, claimed
 
 
+def _header(path: Path, stream: _Stream, axes: int, kind: str) -> tuple[tuple[int, ...], int]:
+    """Read shape and bytes from a stream's header; refuse one that is not of the kind that is meant."""
+    code, dtype = TYPES[kind]
+    head, lengths = stream.read(4), stream.read(4 * axes)
+    if head != bytes([0, 0, code, axes]) or len(lengths) < 4 * axes:
+        raise InputError(
+            f"{path}: the name says idx{axes}-{kind}, a header that starts {_hex(bytes([0, 0, code]))} "
+            f"{axes:02x}; got {_hex(head) or 'nothing'}: the file is damaged or misnamed"
+        )
+    shape = tuple(int(side) for side in np.frombuffer(lengths, dtype=">u4"))
+    claimed = np.dtype(dtype).itemsize
+    for side in shape:  # Python integers: a product that overflows 64 bits is exactly what has to be caught
+        claimed *= side
+    return shape, claimed
+
+
 def _array(file: _File) -> NDArray[Any]:
-    path = file.path
-    shape, claimed = _claimed(file)
-    content = np.empty(claimed, dtype=np.uint8)
+    _claimed(file)
     try:
-        with _opened(path) as stream:
-            stream.read(4 + 4 * file.axes)
-            got = _fill(stream, content)
-            more = stream.read(1)  # reading to the end also compares gzip's checksum
+        with _opened(file.path) as stream:
+            return read_stream(file.path, stream, file.axes, file.type)
     except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(path, error) from error
+        raise _damaged(file.path, error) from error
+
+
+def read_stream(
+    path: Path, stream: _Stream, axes: int, kind: str, check: Callable[[int], None] | None = None
+) -> NDArray[Any]:
+    """Read one IDX array from a stream that begins with its header; ``path`` is what to call it.
+
+    Args:
+        axes: how many axes it has to have.
+        kind: the type that it has to hold, one of ``TYPES``.
+        check: called with the bytes that the header claims, to refuse them before memory is taken.
+    """
+    shape, claimed = _header(path, stream, axes, kind)
+    if check is not None:
+        check(claimed)
+    content = np.empty(claimed, dtype=np.uint8)
+    got = _fill(stream, content)
+    more = stream.read(1)  # reading to the end also compares gzip's checksum
     if got < claimed or more:
         held = f"only {got:,}" if got < claimed else "more"
         raise InputError(
-            f"{path}: claims {claimed:,} bytes of {file.type}, but holds {held}; "
-            "the file is damaged: fetch it again"
+            f"{path}: claims {claimed:,} bytes of {kind}, but holds {held}; the file is damaged: fetch it again"
         )
-    return content.view(TYPES[file.type][1]).reshape(shape)
+    return content.view(TYPES[kind][1]).reshape(shape)
 
 
 def _fill(stream: _Stream, content: NDArray[np.uint8]) -> int:

@@ -3,7 +3,7 @@
 To add a bundled dataset, write a module with ``read() -> Dataset`` and add its line to ``NAMED``. To add a file
 format, write a module with ``matches(path) -> bool`` (cheap: a name, a few bytes) and ``read(path) -> Dataset``,
 and add its line to ``FORMATS`` (the first that matches reads) and to the list in tests/datasets/test_contract.py.
-To add a published dataset, add its line to ``DOWNLOADED`` and its files with their sums to ``downloads.SOURCES``.
+To add a published dataset, add its files with their sums to ``sources.SOURCES``.
 A module is imported only when its dataset is asked for.
 """
 
@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hardpan.datasets.sources import SOURCES
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
@@ -21,7 +22,7 @@ NAMED = {
     "digits": "hardpan.datasets.digits",
 }
 
-DOWNLOADED = ("mnist", "fashion-mnist", "cifar10", "cifar100")
+DOWNLOADED = tuple(SOURCES)
 
 FORMATS = {
     "npz": "hardpan.datasets.npz",
