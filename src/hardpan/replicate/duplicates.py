@@ -15,7 +15,7 @@ from hardpan.replicate.drawing import check_open, current_sample, draw_again, re
 from hardpan.replicate.near import near_duplicates
 from hardpan.replicate.pictures import resized
 from hardpan.replicate.project import Project
-from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.replicate.steps import hash_rows, read_steps, record_step
 from hardpan.stats.intervals import clopper_pearson
 
 CRITERIA = (
@@ -118,7 +118,7 @@ def find_duplicates(
         "duplicates",
         parameters={"k": k, "metrics": list(metrics), "recall": None if recall is None else recall.value},
         seed=seed,
-        outputs={"images": hash_rows(ids), "new_pairs": new},
+        outputs={"images": hash_rows(ids), "pairs": hash_rows([(ids[a], names[b]) for a, b in sorted(pairs)])},
     )
     return Found(len(ids), len(y) - len(ids), new, recall, close_recall)
 
@@ -160,7 +160,8 @@ def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) ->
 def resolve_duplicates(project: Project) -> Resolved:
     """Remove what people decided to remove, draw again from the same sub-classes, and queue the new images' pairs.
 
-    Call it, review, and call it again until it says ``stable``: nothing removed, nothing undecided that is new.
+    As many pairs an image as the last search asked for. Call it, review, and call it again until it says
+    ``stable``: nothing removed, nothing undecided that is new.
     """
     from hardpan.replicate.database.decisions import duplicate_queue
 
@@ -171,7 +172,11 @@ def resolve_duplicates(project: Project) -> Resolved:
         waiting = len(duplicate_queue(project, most=10**9))
         return Resolved((), (), waiting, waiting == 0)
     after = draw_again(project, dict.fromkeys(gone, "removed by a person"))
-    find_duplicates(project)
+    searches = [step for step in read_steps(project) if step.name == "duplicates"]
+    if searches:
+        find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
+    else:  # removed for another reason before anything was compared
+        find_duplicates(project)
     fresh = tuple(sorted(set(after.ids) - set(before.ids)))
     return Resolved(tuple(sorted(gone)), fresh, len(duplicate_queue(project, most=10**9)), False)
 

@@ -1,0 +1,148 @@
+"""A test set from files, by commands alone, each given twice: the second time changes nothing."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.web.small import draw
+
+from hardpan import cli, datasets, replicate
+
+NAMES = ("circle", "square", "triangle")
+WORDS = ("plain", "striped")
+TAKEN = {"plain": "2012-05-01", "striped": "2013-01-31"}
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments, code=0):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main(["replicate", *map(str, arguments)])
+        told = capsys.readouterr()
+        assert int(stopped.value.code or 0) == code, told.err
+        return told.out
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Originals, the labelled source that they once came from, new candidates with dates, and the classes."""
+    originals = {kind: draw(kind, 20, seed=0) for kind in range(3)}
+    x = np.concatenate(list(originals.values()))
+    np.savez(tmp_path / "shapes.npz", x=x, y=np.repeat(range(3), 20), class_names=np.array(NAMES))
+    rows = []
+    for kind, name in enumerate(NAMES):
+        fresh = draw(kind, 24, seed=1)
+        for number in range(24):
+            word = WORDS[number % 3 == 0]  # of originals and candidates alike, a third are striped
+            if number < 20:
+                place = tmp_path / "source" / name / word / f"{number}.png"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(originals[kind][number]).save(place)
+            path = f"pictures/{name}-{number}.png"
+            (tmp_path / "candidates" / "pictures").mkdir(parents=True, exist_ok=True)
+            Image.fromarray(fresh[number]).save(tmp_path / "candidates" / path)
+            rows.append({"path": path, "class": name, "keyword": word, "date": TAKEN[word], "source": "an archive"})
+    rows[0]["date"] = "2019-01-01"  # too new to have been there
+    rows += [rows[5] | {"source": "another"}, {"path": "../shapes.npz"}, {"path": "pictures/none.png"}]
+    write(tmp_path / "candidates" / "list.csv", rows)
+    classes = [{"class": name, "definition": f"a {name}", "nearby": ""} for name in NAMES]
+    write(tmp_path / "classes.csv", classes)
+    return tmp_path
+
+
+def write(path, rows):
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read(path):
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_from_files_to_a_verified_set(run, files, database_url):
+    place = files / "project"
+
+    def twice(name, *options, **settings):
+        first = run(name, place, *options, **settings)
+        before = state(run, place)
+        run(name, place, *options, **settings)
+        assert state(run, place) == before, name
+        return first
+
+    begin = ("--original", files / "shapes.npz", "--classes", files / "classes.csv", "--grid", 12)
+    sizes = ("--workers", 4, "--originals", 6)
+    twice("init", *begin, *sizes, "--database-url", database_url)
+    assert "75 read, 72 added" in twice("add", files / "candidates" / "list.csv")
+    window = ("--from", "2012-01-01", "--to", "2013-12-31")
+    quotas = json.loads(twice("subclasses", "--per-class", 6, "--source", files / "source", *window, "--json"))
+    assert {(item["keyword"], item["originals"], item["quota"]) for item in quotas["keywords"]} == {
+        ("plain", 13, 4),
+        ("striped", 7, 2),
+    }
+    assert quotas["outside"] == 1
+    twice("tasks")
+    twice("votes", "--import", votes_of_everybody(place, files), "--platform", "elsewhere")
+    twice("frequencies", "--out", files / "frequencies.csv")
+    assert {row["frequency"] for row in read(files / "frequencies.csv") if row["role"] == "candidate"} == {"1.0"}
+    twice("sample", "--per-class", 6, "--min-votes", 4)
+    twice("duplicates", "-k", 1)
+    run("assemble", place, code=2)  # nobody has looked at the pairs yet
+    twice("review", "--export", files / "queue.csv")
+    write(files / "decided.csv", [row | {"verdict": "keep"} for row in read(files / "queue.csv")])
+    twice("review", "--decisions", files / "decided.csv")
+    twice("assemble", "--author", "The Institute", "--license", "CC0-1.0")
+    assert twice("verify").splitlines()[-1] == "verified"
+    made = datasets.load(place / "set" / "data.npz")
+    assert np.bincount(made.labels).tolist() == [6, 6, 6]
+    words = [row["subclass"] for row in read(place / "set" / "index.csv")]
+    assert (words.count("plain"), words.count("striped")) == (12, 6)
+    steps = [json.loads(path.read_text()) for path in sorted((place / "steps").glob("*.json"))]
+    assert all(step["version"] and "seed" in step and "inputs" in step for step in steps)
+    # A copy of the folder whose original was touched is found out.
+    shutil.copytree(place, files / "copy")
+    x = np.load(files / "copy/original/x.npy")
+    x[7, 3, 3] ^= 1
+    np.save(files / "copy/original/x.npy", x)
+    assert "original data" in run("verify", files / "copy", code=2)
+
+
+def state(run, place):
+    """Everything that a step may change: status, the log of steps, and the files of the set."""
+    names = sorted(
+        str(path.relative_to(place)) for path in place.rglob("*") if path.suffix != "" and path.is_file()
+    )
+    steady = [name for name in names if "sqlite" not in name]
+    content = {name: (place / name).read_bytes() for name in steady}
+    return json.loads(run("status", place, "--json")), content
+
+
+def votes_of_everybody(place, folder):
+    """Four people of another platform who know every shape: they select what shows the class, and only that."""
+    project = replicate.open_project(place)
+    from sqlalchemy import select
+
+    from hardpan.replicate.database.models import Image as Stored
+    from hardpan.replicate.database.models import Task, TaskImage
+
+    with project.database.read() as connection:
+        asked = connection.execute(
+            select(Task.class_index, TaskImage.image_id, Stored.class_index)
+            .join(TaskImage, TaskImage.task_id == Task.id)
+            .join(Stored, Stored.id == TaskImage.image_id)
+        ).all()
+    project.close()
+    rows = [
+        {"image_id": image, "class": NAMES[target], "worker": who, "selected": int(own == target)}
+        for target, image, own in sorted({tuple(row) for row in asked})
+        for who in ("p1", "p2", "p3", "p4")
+    ]
+    write(folder / "votes.csv", rows)
+    return folder / "votes.csv"
