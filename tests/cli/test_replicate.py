@@ -17,7 +17,7 @@ def run(capsys, *arguments):
     return int(stopped.value.code or 0), shown.out, shown.err
 
 
-def test_from_demo_to_verified_set(tmp_path, capsys):
+def test_from_demo_to_verified_set(tmp_path, capsys, browser):
     project = tmp_path / "new-digits"
     assert run(capsys, "demo", project, "--annotators", 24)[0] == 0
     code, shown, _ = run(capsys, "status", project, "--json")
@@ -33,10 +33,7 @@ def test_from_demo_to_verified_set(tmp_path, capsys):
     assert code == 0
     assert len(json.loads(shown)["images"]) == 40
     assert run(capsys, "what-if", project, "--per-class", 4, "--out", tmp_path / "what-if")[0] == 0
-    assert (
-        "slider" in (tmp_path / "what-if/index.html").read_text()
-        or "setting" in (tmp_path / "what-if/index.html").read_text()
-    )
+    move_the_slider(browser, tmp_path / "what-if/index.html")
     code, _, said = run(capsys, "assemble", project)
     assert code == 2
     assert "not been compared" in said
@@ -57,6 +54,27 @@ def test_from_demo_to_verified_set(tmp_path, capsys):
     code, shown, _ = run(capsys, "verify", project)
     assert code == 2
     assert "index.csv was changed" in shown
+
+
+def move_the_slider(browser, path):
+    """What if only images above the threshold were taken? The values under the slider follow it."""
+    page = browser.new_page(viewport={"width": 320, "height": 800})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    slider = page.locator(".vega-bind input").first
+    slider.wait_for()
+    seen = []
+    for end in ("min", "max"):
+        slider.evaluate(f"item => {{ item.value = item.{end}; item.dispatchEvent(new Event('input')); }}")
+        page.wait_for_timeout(200)
+        seen.append(set(page.locator("figure svg text").all_text_contents()))
+    assert seen[0] != seen[1]
+    assert any(text.endswith("%") for text in seen[0] - seen[1])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert "closed until the set is assembled" in page.inner_text("main")
+    assert errors == []
+    page.close()
 
 
 def review_once(capsys, project, folder, *, remove):
