@@ -73,6 +73,7 @@ def main() -> None:
             command.add_argument("--rate", type=float, default=0.0)
             command.add_argument("--class-weight", type=float, default=0.01)
             command.add_argument("--precision", default="bf16")
+            command.add_argument("--most-scale", type=float, default=3.0)
             command.add_argument("--flips", action="store_true", help="train on mirrored images, too")
         if name == "trials":
             command.add_argument("--epochs", type=int, default=5)
@@ -531,7 +532,7 @@ def train(given: Any) -> None:
     name = given.name or dataset.name
     config = flows.FlowConfig(
         preset="tiny" if given.tiny else "paper", batch_size=given.batch, precision=given.precision,
-        class_weight=given.class_weight, learning_rate=given.rate or None, ema=0.998,
+        class_weight=given.class_weight, learning_rate=given.rate or None, ema=0.998, most_scale=given.most_scale,
         grey_levels=256 if dataset.x.max() > 127 else None, **(COMPACT if given.compact and not given.tiny else {}),
     ).filled()  # fmt: skip
     begun = time.monotonic()
