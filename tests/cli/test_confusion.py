@@ -95,6 +95,17 @@ def test_a_subset_from_scores_is_taken_by_the_other_commands(runs, tmp_path, cap
     assert json.loads(shown)["examples"] == 100
     code, shown, _ = run(capsys, "bands", runs / "small", "--subset", manifest, "--json")
     assert sum(part["examples"] for part in json.loads(shown)["parts"].values()) == 100
+    chosen = ("--subset", manifest, "--json")
+    code, shown, _ = run(capsys, "transfer", runs / "small", runs / "large", *chosen)
+    assert json.loads(shown)["pairs"][0]["tau"]["n"] == 100
+    code, shown, _ = run(capsys, "ablate", runs / "small", *chosen)
+    assert json.loads(shown)["ablation"]["variants"][-1]["bands"]["examples"] == 100
+    code, shown, _ = run(capsys, "compare", runs / "small", *chosen)
+    assert json.loads(shown)["predictors"]["examples"] == 100
+    code, shown, _ = run(capsys, "subset", tmp_path / "scored", "--count", 7, *chosen)
+    harder = records.from_json(json.loads(shown))
+    assert (harder.examples, len(harder)) == (100, 7)
+    assert set(harder.ids) <= set(confusion.load_subset(manifest).ids)
 
 
 def test_transfer_between_models(runs, tmp_path, capsys):

@@ -1,9 +1,11 @@
 """Stores of recorded predictions where the testbed takes predictions."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from hardpan import store, testbed
+from hardpan import confusion, store, testbed
 from hardpan.errors import InputError
 from hardpan.testbed import items
 from hardpan.testbed.read_predictions import read_sets
@@ -44,6 +46,10 @@ def test_items_reads_the_last_epoch_of_a_store(tmp_path):
     assert np.array_equal(found.right, right[:, 50:])
     with pytest.raises(InputError, match="say which set with --set; it has train, test"):
         items.read_matrix(tmp_path / "run")
+    confusion.chosen_by_hand(["image-60", "image-52"], examples=N).save(tmp_path / "hard.json")
+    part = items.read_matrix(Path(f"{tmp_path}/run@{tmp_path}/hard.json"), "test")
+    assert part.ids == ("image-52", "image-60")
+    assert np.array_equal(part.right, right[:, [52, 60]])
 
 
 def test_guesses_are_the_best_classes_in_order(tmp_path):

@@ -170,6 +170,7 @@ def subset(
     easiest: Annotated[bool, typer.Option("--easiest", help="The least confusing instead.")] = False,
     part: Part = "all",
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Where to write the manifest.")] = None,
+    within: Manifest = None,
     data: Data = None,
     epochs: Epochs = "all",
     seeds: Seeds = None,
@@ -192,7 +193,7 @@ def subset(
         scores, _ = inputs.load_scores(
             predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
         )
-    scores = scores.part(part)
+    scores = inputs.restricted(scores, None, within)[0].part(part)
     cut = confusion.subset(
         scores, threshold=threshold, quantile=quantile, count=count, balanced=balanced, easiest=easiest
     )

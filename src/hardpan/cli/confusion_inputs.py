@@ -148,6 +148,21 @@ def load_correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArra
     return found
 
 
+def wanted_rows(source: Source, path: str, part: str, manifest: Path | None) -> NDArray[np.int64]:
+    """Row numbers of one part of the split, and of a manifest's examples alone where one is given."""
+    rows = np.arange(len(source))
+    if part != "all":
+        if source.split is None or part not in source.split:
+            raise InputError(f"--part {part}: {path} has no such part of a split")
+        rows = np.flatnonzero(source.split == part)
+    if manifest is None:
+        return rows
+    kept: NDArray[np.int64] = np.intersect1d(rows, confusion.load_subset(manifest).rows(source.ids))
+    if not len(kept):
+        raise InputError(f"--subset {manifest}: names no example of part {part}; give --part all")
+    return kept
+
+
 def restricted(
     scores: confusion.Scores, signals: confusion.Signals | None, path: Path | None
 ) -> tuple[confusion.Scores, confusion.Signals | None]:

@@ -56,7 +56,13 @@ def transfer(
         raise InputError(f"transfer needs predictions of at least two models; got {len(predictions)}")
     called = inputs.model_names(predictions, names)
     config = ConfusionConfig(
-        epochs=inputs.epochs_of(epochs), part=part, of=of, confidence=confidence, seed=seed, data=data or ""
+        epochs=inputs.epochs_of(epochs),
+        part=part,
+        of=of,
+        confidence=confidence,
+        seed=seed,
+        data=data or "",
+        subset=str(subset or ""),
     )
     dataset = inputs.load_data(data)
     scores, answers = {}, {}
@@ -105,6 +111,7 @@ def ablate(
     data: Data = None,
     part: Part = "all",
     of: Of = "seeds",
+    subset: Manifest = None,
     by_row: ByRow = False,
     where: Where = HERE,
     out: OutFolder = None,
@@ -115,7 +122,7 @@ def ablate(
     Example: [bold]hardpan confusion ablate runs/resnet18 --target runs/resnet50 --part test --out ablated[/bold]
     """
     check_out(out)
-    config = ConfusionConfig(part=part, of=of, data=data or "")
+    config = ConfusionConfig(part=part, of=of, data=data or "", subset=str(subset or ""))
     dataset = inputs.load_data(data)
     source = inputs.load_source(predictions, config, dataset, by_row)
     aimed = source if target is None else inputs.load_source(target, config, dataset, by_row)
@@ -128,11 +135,7 @@ def ablate(
             if len(a) != len(source):
                 raise InputError(f"--target: lacks {len(source) - len(a):,} of the {len(source):,} examples")
             right = answered.correct(of)[..., b[np.argsort(a)]]
-        rows = np.arange(len(source))
-        if part != "all":
-            if source.split is None or part not in source.split:
-                raise InputError(f"--part {part}: the predictions have no such part of a split")
-            rows = np.flatnonzero(source.split == part)
+        rows = inputs.wanted_rows(source, predictions, part, subset)
         found = confusion.ablate(
             source,
             fractions=floats("--fractions", fractions),
@@ -162,6 +165,7 @@ def compare(
     part: Part = "all",
     of: Of = "ensemble",
     epochs: Epochs = "all",
+    subset: Manifest = None,
     by_row: ByRow = False,
     confidence: Confidence = 0.95,
     where: Where = HERE,
@@ -178,7 +182,13 @@ def compare(
     check_out(out)
     called = inputs.model_names(predictions, names)
     config = ConfusionConfig(
-        epochs=inputs.epochs_of(epochs), part=part, of=of, confidence=confidence, seed=seed, data=data or ""
+        epochs=inputs.epochs_of(epochs),
+        part=part,
+        of=of,
+        confidence=confidence,
+        seed=seed,
+        data=data or "",
+        subset=str(subset or ""),
     )
     dataset = inputs.load_data(data)
     told = {}
@@ -186,11 +196,7 @@ def compare(
         for name, path in zip(called, predictions, strict=True):
             source = inputs.load_source(path, config, dataset, by_row)
             found = inputs.signalled(source, where, progress)
-            if part != "all":
-                if source.split is None or part not in source.split:
-                    raise InputError(f"--part {part}: {path} has no such part of a split")
-                found = found.rows(np.flatnonzero(source.split == part))
-            told[name] = found
+            told[name] = found.rows(inputs.wanted_rows(source, path, part, subset))
         progress("resampling", 0.9)
         first = told[called[0]]
         right = first.correct("ensemble") if of == "ensemble" else first.correct("seeds")[0]

@@ -25,7 +25,8 @@ VERSION = 1
 @record
 @dataclass(frozen=True, slots=True, eq=False)
 class Subset:
-    """The ids of some examples, and how they were chosen: the manifest that commands take as ``--subset``.
+    """The ids of some examples, and how they were chosen: the manifest that commands take as ``--subset`` or
+    behind the data, as ``DATA@FILE.json``.
 
     Attributes:
         ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
@@ -79,6 +80,18 @@ class Subset:
     def load(path: str | os.PathLike[str]) -> Subset:
         """Read a manifest; same as :func:`load_subset`."""
         return load_subset(path)
+
+    def check_whole(self, path: str | os.PathLike[str]) -> None:
+        """Refuse a manifest of another version, or one whose ids were changed; ``path`` is named."""
+        if self.version != VERSION:
+            raise InputError(
+                f"{path}: is version {self.version} of a subset's manifest; this hardpan reads {VERSION}"
+            )
+        # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
+        if not isinstance(self.ids, np.ndarray) or _ids_hash(self.ids) != self.ids_sha256:
+            raise InputError(
+                f"{path}: the ids are not those that were chosen; the manifest was changed: cut it again"
+            )
 
     def check(self, scores: Scores) -> None:
         """Refuse scores that are not those that the subset was cut from."""
@@ -213,11 +226,7 @@ def load_subset(path: str | os.PathLike[str]) -> Subset:
     found: Any = records.load(path)
     if not isinstance(found, Subset):
         raise InputError(f"{path}: is a {type(found).__name__}, not a Subset; give what `confusion subset` wrote")
-    if found.version != VERSION:
-        raise InputError(f"{path}: is version {found.version} of a subset's manifest; this hardpan reads {VERSION}")
-    # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
-    if not isinstance(found.ids, np.ndarray) or _ids_hash(found.ids) != found.ids_sha256:
-        raise InputError(f"{path}: the ids are not those that were chosen; the manifest was changed: cut it again")
+    found.check_whole(path)
     return found
 
 

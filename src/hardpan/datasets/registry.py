@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hardpan.datasets.chosen import asked_for, choose
 from hardpan.datasets.sources import SOURCES
 from hardpan.errors import InputError
 from hardpan.records import Dataset
@@ -51,7 +52,8 @@ def load(
 ) -> Dataset:
     """Load a dataset by name, or from a file or folder.
 
-    A name wins over a file of the same name in the working folder; write ``./digits`` for the file.
+    A name wins over a file of the same name in the working folder; write ``./digits`` for the file. After either,
+    ``@hard.json`` takes only the examples that a subset's manifest names.
 
     Args:
         name_or_path: one of :func:`names`, or the path of a file or folder in one of :func:`formats`.
@@ -72,6 +74,9 @@ def load(
         hardpan.errors.InputError: dataset 'digit' is neither a name (digits, ...) nor a file that exists (npz, ...)
     """
     given = os.fspath(name_or_path)
+    data, manifest = asked_for(given)
+    if manifest and not _exists(Path(given)):
+        return choose(load(data, mirror=mirror, cache=cache), manifest)
     if given in NAMED:
         dataset: Dataset = _module(NAMED[given]).read()
         return dataset

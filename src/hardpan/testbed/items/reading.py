@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.datasets.chosen import asked_for, chosen_rows
 from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, numbers, read_columns
 from hardpan.testbed.items.fit import check_matrix
@@ -40,9 +41,14 @@ def read_matrix(path: Path, which: str | None = None) -> Matrix:
     predictions with labels, as the other testbed commands read them, in a file or in a store.
 
     Args:
-        path: the file.
+        path: the file; ``FILE@hard.json`` takes only the examples that a subset's manifest names.
         which: the test set, where a file of predictions holds several.
     """
+    data, manifest = asked_for(str(path))
+    if manifest and not path.exists():
+        whole = read_matrix(Path(data), which)
+        rows = chosen_rows(manifest, whole.ids)
+        return Matrix(whole.models, tuple(whole.ids[row] for row in rows), whole.right[:, rows])
     matrix: Matrix | None = None
     if not is_store(path):
         if not path.is_file():
