@@ -129,6 +129,23 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
     return Outcome(proposal.log_union, result, bounds=proposal.bounds)
 
 
+def log_error_at(problem: SharedProblem, uniforms: Float, normals: Float) -> float:
+    """Logarithm of the error from given points: like problems on the same points compare with little noise.
+
+    Args:
+        uniforms: (n, 2).
+        normals: (n, at least the rank of the means).
+    """
+    proposal = PairProposal(problem)
+    if proposal.log_union == -np.inf:
+        return -math.inf
+    weight, control = _weights(proposal, uniforms, normals[:, : proposal.n_normal])
+    variance = float(np.var(control))
+    if proposal.class_share > 0 and variance > 0:
+        weight = weight - np.mean((weight - weight.mean()) * control) / variance * (control - 1.0)
+    return proposal.log_union + math.log(float(weight.mean()))
+
+
 def control_slope(proposal: PairProposal, seed: int) -> float:
     """Regression of weight on control, from draws of their own so that it biases nothing."""
     if proposal.class_share == 0:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hardpan.bayes.floors import calibrated_plug_in, henze_penrose, neighbours, overlap, plug_in, vote_floor
 from hardpan.bayes.floors.fitted import fit_shared
-from hardpan.bayes.methods import gaussian
+from hardpan.bayes.floors.from_features import gaussian_floor
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 
@@ -114,10 +114,9 @@ def _tree(x_train: Array, y_train: Array, *, n_classes: int, confidence: float, 
 
 
 @floor_estimator("gaussian")
-def _gaussian(x_train: Array, y_train: Array, *, seed: int) -> Estimate:
-    """The exact Bayes error of fitted Gaussians with one covariance."""
-    model = fit_shared(x_train, y_train)
-    return gaussian(model.means, model.cov, model.priors, seed=seed)
+def _gaussian(x_train: Array, y_train: Array, *, confidence: float, seed: int) -> Estimate:
+    """The Bayes error of Gaussians with one covariance, corrected for the error of the fit."""
+    return gaussian_floor(fit_shared(x_train, y_train), confidence=confidence, seed=seed)[0]
 
 
 @floor_estimator("bhattacharyya", lower="lower", upper="upper")

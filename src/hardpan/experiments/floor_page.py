@@ -20,7 +20,9 @@ METHOD = (
     "No lower bound is free of assumptions: that neighbours share a posterior (the nearest-neighbour bound "
     "(K−1)/K · (1 − √(1 − K/(K−1) · e)), and the spanning tree's, with e its share of edges between classes), that "
     "the classes are Gaussian, that a flow is the data, that labels are drawn as votes are. A model whose own "
-    "decisions err more or less often than it promises is not the data; its number is marked as unfounded.",
+    "decisions err more or less often than it promises is not the data; its number is marked as unfounded. The "
+    "Gaussian model is allowed the error of its own fit, which refits to data of such a model measure; limits and "
+    "tests together speak falsely at most as often as the stated level allows.",
 )
 CITATIONS = (
     "Cover and Hart, “Nearest neighbor pattern classification”, 1967.",
@@ -39,12 +41,15 @@ PLUG_IN_OF = " plug-in of "
 _ROLES = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling", "classifier": "classifier"}
 
 
-def floor_section(floor: Floor, charts: tuple[Chart, ...] = (), title: str = "The floor") -> Section:
+def floor_section(
+    floor: Floor, charts: tuple[Chart, ...] = (), title: str = "The floor", warnings: tuple[str, ...] = ()
+) -> Section:
     """Give a floor as a section: the verdict, the chart, a table with every reason, and warnings.
 
     Args:
         floor: what :func:`hardpan.bayes.floor` found.
         charts: further charts beside it.
+        warnings: what else limits the claims.
     """
     hidden = _crowding(floor)
     rows = [
@@ -61,14 +66,13 @@ def floor_section(floor: Floor, charts: tuple[Chart, ...] = (), title: str = "Th
         if entry.name not in hidden
     ]
     chart = floor_chart(rows, high=floor.high, sentence=floor.sentence)
-    warnings = [*floor.notes, *(f"Left out: {reason}" for reason in floor.left_out)]
     return Section(
         title,
         _sentences(floor),
         estimates={entry.name: entry.estimate for entry in floor.entries},
         charts=(chart, *charts),
         tables=(_table(floor),),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *floor.notes, *(f"Left out: {reason}" for reason in floor.left_out)),
     )
 
 

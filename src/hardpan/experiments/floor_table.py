@@ -29,8 +29,8 @@ An estimator claims one of three things. An **estimate** holds if the floor lies
 the floor lies above its lower limit; a **ceiling** if the floor lies below its upper limit. *Holds* is the share of
 sets on which the claim is true, over all floors, {runs} draws each. *Error* is the root mean square of
 value / floor − 1, in percent, the median over the floors: a bound is not meant to be near the floor, but the nearer
-it is the more it says. The interval of *gaussian* is that of its integral alone, without the error of the fit, so
-it seldom holds even where the model is right.
+it is the more it says. *gaussian* corrects itself for the error of its fit, and its interval holds only where the
+classes are Gaussian with one covariance.
 """
 _HOW_TO_ADD = """
 ## Add yours

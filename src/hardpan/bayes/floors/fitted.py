@@ -101,12 +101,12 @@ def fit_shared(x: NDArray[Any], labels: NDArray[np.int64]) -> SharedGaussian:
     size = float(np.trace(cov)) / d
     if not size > 0.0:
         raise InputError("features must vary inside the classes; all examples of each class are the same")
-    shrinkage = max(MINIMAL_SHRINKAGE, _ledoit_wolf(cov, quartic * (n / free) ** 2, n, d))
+    shrinkage = max(MINIMAL_SHRINKAGE, ledoit_wolf_weight(cov, quartic * (n / free) ** 2, n, d))
     cov = (1 - shrinkage) * cov + shrinkage * size * np.eye(len(cov))
     return SharedGaussian(means, cov, counts / n, classes, centre, basis, shrinkage, n)
 
 
-def _ledoit_wolf(cov: NDArray[np.float64], quartic: float, n: int, d: int) -> float:
+def ledoit_wolf_weight(cov: NDArray[np.float64], quartic: float, n: int, d: int) -> float:
     """Give Ledoit and Wolf's weight from the covariance and Σᵢ |rᵢ|⁴, without anything larger than ``cov``."""
     size, squares = float(np.trace(cov)) / d, float(np.sum(cov**2))
     noise = (quartic / n - squares) / (d * n)

@@ -17,7 +17,7 @@ from hardpan.bayes.floors.means import held_out_error
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
-ASSUMPTION = "each class is Gaussian, with a covariance of its own"
+ASSUMPTION = "each class is the Gaussian that was fitted to it"
 MOST_WORK = 2e11  # pairs of classes × features³: about half a minute
 MOST_PAIRS = 500_000  # ten seconds of pairs, however few the features
 _ROWS_AT_ONCE = 2048

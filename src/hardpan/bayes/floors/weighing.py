@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy.special import betainc
 
 from hardpan.bayes.floors.candidates import Candidate, Check, Entry, Floor
 from hardpan.bayes.floors.gap import Difference
+from hardpan.bayes.floors.refits import binomial_tails, normal_mixture
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 from hardpan.stats import clopper_pearson
@@ -53,8 +53,9 @@ def weigh(
     With M classifiers on one test set each limit is the upper Clopper–Pearson limit at level
     1 − (1 − confidence)/M, so that all of them hold together at ``confidence``. An estimate or a lower end is
     refuted when its value exceeds the smallest limit (guessing errs in (K−1)/K, so no limit is higher). It is
-    unfounded when a test of its assumption fails, at level (1 − confidence) shared among the tests. Upper ends and
-    calibrated plug-ins are ceilings: a high one is not refuted, and being only as good as their assumption they
+    unfounded when a test of its assumption fails, at level (1 − confidence)/2 shared among the tests. So where all
+    assumptions are true, the chance that any limit or any test speaks falsely is at most 1 − confidence. Upper ends
+    and calibrated plug-ins are ceilings: a high one is not refuted, and being only as good as their assumption they
     refute nothing.
 
     The surviving bracket runs to the smallest limit, from the lowest of the lower ends that stand; of those that
@@ -87,7 +88,8 @@ def weigh(
     limits[GUESSING] = (n_classes - 1) / n_classes
     best = min(limits, key=lambda name: limits[name])
     tests = sum(item.check is not None for item in candidates)
-    level = (1 - confidence) / max(tests, 1)
+    # The limits are one-sided and use half of the allowance; the tests share the other half.
+    level = (1 - confidence) / 2 / max(tests, 1)
     entries = tuple(_weighed(item, best, limits[best], level) for item in candidates)
     lowest = _lowest(entries)
     low = min(lowest.estimate.low, limits[best]) if lowest else 0.0
@@ -113,6 +115,10 @@ def own_decisions_check(promised: Estimate, made: Estimate) -> Check:
 
     If the model were the data, the errors made on n test examples would be binomial with the promised share.
 
+    Binomial tails are averaged over what the promise may be, by its standard error. This tests the very model that
+    is given: to doubt a family of models, of which one was fitted, the error of the fit has to be known besides
+    (:func:`hardpan.bayes.floors.refits.fit_error`).
+
     Args:
         promised: the model's Bayes error.
         made: held-out error of its decisions.
@@ -122,11 +128,10 @@ def own_decisions_check(promised: Estimate, made: Estimate) -> Check:
         >>> own_decisions_check(exact, Estimate(0.109, 0.0, 0.1, 0.12, n=10_000)).p_value < 1e-9
         True
     """
-    share = min(max(promised.value, 0.0), 1.0)
     wrong, n = round(made.value * made.n), made.n
-    as_many = float(betainc(wrong, n - wrong + 1, share)) if wrong else 1.0
-    as_few = 1.0 - float(betainc(wrong + 1, n - wrong, share)) if wrong < n else 1.0
-    p_value = min(1.0, 2 * min(as_many, as_few))
+    shares = normal_mixture(promised.value, promised.stderr)
+    as_few, as_many = np.mean([binomial_tails(wrong, n, float(share)) for share in shares], axis=0)
+    p_value = min(1.0, 2 * float(min(as_many, as_few)))
     promise = f"it promises {percent(promised.value)} of errors"
     return Check(p_value, f"{promise}, and its own decisions make {percent(made.value)}")
 
