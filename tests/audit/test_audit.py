@@ -110,7 +110,45 @@ def test_a_model_that_is_wrong_is_refuted():
     roles = {row["name"]: row["role"] for row in found.sections[0].charts[0].rows}
     assert roles["Gaussian model"] == "refuted"
     assert roles["Nearest-neighbour bound"] == "floor"
-    assert "refuted by that limit: Gaussian model" in found.lede[0]
+    assert "refuted by that limit: Gaussian model" in found.sections[0].sentences[0]
+    assert found.verdicts["gaussian_floor"].status == "refuted"
+    assert found.verdicts["gaussian_floor"].against == found.measures["bracket"].method.removeprefix(
+        "upper limit of "
+    )
+
+
+def test_the_lede_counts_the_estimates_and_leaves_the_long_sentence_to_its_section(digits):
+    claims = [row for row in digits.sections[0].tables[0].rows if row[1] in ("estimate", "lower end")]
+    standing = [row[0] for row in claims if row[3] == "stands"]
+    assert digits.lede[0].startswith(
+        f"Of {len(claims)} estimates of the floor {len(standing)} stand: {standing[0]}"
+    )
+    assert digits.sections[0].sentences[0] not in digits.to_html().partition("<main")[0]
+    assert len(digits.lede[0]) < 250
+
+
+def test_a_set_without_near_duplicates_is_told_so():
+    grid = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), axis=-1).reshape(-1, 2)
+    labels = (grid[:, 0] > 9).astype(int)
+    quality = audit.run(made(grid, labels), **BARE).sections[2].sentences
+    assert any(
+        sentence.startswith("No test example has a near-duplicate in the training part") for sentence in quality
+    )
+    close, again = np.vstack([grid, grid[::10] + 1e-3]), np.concatenate([labels, labels[::10]])
+    found = audit.run(made(close, again), **BARE).sections[2].sentences
+    assert any(sentence.endswith("a model may know the answer by heart.") for sentence in found)
+
+
+def test_the_table_of_classes_has_bars_and_numbers_to_sort_by(digits):
+    table = digits.sections[-1].tables[0]
+    assert table.bars == ("examples",)
+    html = digits.to_html()
+    assert html.count('class="bar"') == 10
+    largest = max(row[1] for row in table.rows)
+    for row in table.rows:
+        assert (
+            f'data-value="{row[1]}">{row[1]}<i class="bar" style="--length: {100 * row[1] / largest:.1f}%"' in html
+        )
 
 
 def test_features_of_any_scale_and_offset_give_the_same_audit():

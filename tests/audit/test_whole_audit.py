@@ -44,7 +44,12 @@ def test_every_question_has_its_part(whole):
     )
     # A flow of one epoch is not the data: its floor must not be believed.
     verdicts = {row[0]: row[3] for row in made.sections[0].tables[0].rows}
-    assert verdicts["Exact error of small flow"] in ("refuted", "unfounded")
+    verdict = made.verdicts["flow_floor"]
+    assert verdicts["Exact error of small flow"] == verdict.status
+    assert verdict.status in ("refuted", "unfounded")
+    (line,) = (line for line in made.findings if line.startswith("Floor by the flow"))
+    assert line.endswith(verdict.reason)
+    assert any(verdict.reason in sentence for sentence in made.sections[0].sentences)
     assert len(made.findings) >= 6
     assert made.next_steps
 
@@ -115,6 +120,10 @@ def test_given_predictions_are_used_and_nothing_is_trained(whole, tmp_path):
         audit.run("digits", predictions=(str(tmp_path / "net.npy"),), flow="none")
     ordered = audit.run("digits", predictions=(str(tmp_path / "net.npy"),), by_order=True, flow="none")
     assert ordered.sections[0].estimates["net"].value == ours.value
+    in_memory = audit.run("digits", predictions={"net": probs}, flow="none")
+    assert in_memory.measures == ordered.measures
+    assert in_memory.provenance.command == ""
+    assert audit.run("digits", predictions=held, flow="none").measures == given.measures
 
 
 def test_predictions_of_something_else_are_refused(tmp_path):
@@ -124,6 +133,28 @@ def test_predictions_of_something_else_are_refused(tmp_path):
     np.savez(tmp_path / "few.npz", probs=np.full((3, 4), 0.25), ids=np.array(["a", "b", "c"]))
     with pytest.raises(InputError, match="holds 4 classes, and digits has 10"):
         audit.run("digits", predictions=(str(tmp_path / "few.npz"),), flow="none")
+
+
+@pytest.mark.parametrize("errors", [0, 2, 9, 40])
+def test_a_share_of_few_errors_is_not_told(tmp_path, errors):
+    data = datasets.load("digits")
+    test = datasets.split(data).test
+    said = data.labels.copy()
+    said[test[:errors]] = (said[test[:errors]] + 1) % 10
+    probs = np.full((len(data), 10), 0.01)
+    probs[np.arange(len(data)), said] = 0.91
+    probs[test[:errors]] = 0.6 * np.eye(10)[said[test[:errors]]] + 0.04
+    np.savez(tmp_path / "net.npz", probs=probs, ids=data.ids)
+    made = audit.run("digits", predictions=(str(tmp_path / "net.npz"),), flow="none")
+    tile = next(tile for tile in made.tiles if tile.title == "Errors in the confusing tenth")
+    told = " ".join((*made.lede, *made.findings, *made.sections[1].sentences))
+    if errors < 10:
+        assert tile.value == "too few errors to say"
+        assert f"Net makes {errors or 'no'} errors on the test part: too few to say" in told
+        assert "100 %" not in told
+    else:
+        assert tile.value == "90 %"  # the 36 most confusing of 359 are all errors: 36 of 40
+        assert "90 % (76–97 %) of the errors of net sit in the most confusing tenth" in told
 
 
 def test_votes_join_the_floor(tmp_path):

@@ -151,19 +151,6 @@ def test_the_axis_can_be_switched_and_the_chart_stays(visit, digits_page):
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize(
-    ("tool", "start"), [("[data-svg]", b"<svg"), ("[data-png]", b"\x89PNG"), ("a[download]", b"name,")]
-)
-def test_downloads(visit, digits_page, tool, start):
-    seen = visit(digits_page)
-    seen.drawn()
-    with seen.page.expect_download() as waiting:
-        seen.page.locator(tool).first.click()
-    content = waiting.value.path().read_bytes()
-    assert content.startswith(start)
-    assert b"var(--" not in content
-
-
 def test_tables_sort_by_number(visit, digits_page):
     seen = visit(digits_page)
     seen.page.get_by_role("button", name="examples", exact=True).click()

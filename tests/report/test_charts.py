@@ -124,13 +124,12 @@ def test_numbers_that_a_log_axis_cannot_show_are_moved_to_its_edge_but_kept_in_t
     assert drawn.rows[1][drawn.columns.index("low")] == 0.0
 
 
-def test_a_refuted_estimate_is_struck_and_says_why():
+def test_a_refuted_estimate_says_why():
     spec = charts.spec(INTERVALS)
-    rows = [row for data in spec["datasets"].values() for row in data] if "datasets" in spec else json.dumps(spec)
-    assert "too high" in json.dumps(rows)
-    struck = [layer for layer in spec["layer"] if "strike" in json.dumps(layer.get("encoding", {}))]
+    struck = [layer for layer in spec["layer"] if layer.get("name") == charts.STRUCK]
     assert len(struck) == 1
     assert "refuted" in json.dumps(struck[0]["transform"])
+    assert "too high" in json.dumps(spec)
 
 
 def test_bars_start_at_zero_and_same_names_stay_apart():
@@ -178,3 +177,53 @@ def test_a_log_axis_has_a_handful_of_ticks(low, ratio):
     assert len(ticks) >= 2 or ratio < 1.2
     assert ticks == sorted(ticks)
     assert all(0.9 * low <= tick <= 1.1 * low * ratio for tick in ticks)
+
+
+def translations(svg, words):
+    """Where texts stand in a picture, by their words: (x, y) in the coordinates of their group."""
+    found = re.findall(r'<text ([^>]*)transform="translate\(([-\d.]+),([-\d.]+)\)"[^>]*>([^<]+)</text>', svg)
+    return {text: (float(x), float(y)) for _, x, y, text in found if text in words}
+
+
+@pytest.mark.parametrize("ends", [(0.1, 0.1), (0.1, 0.101), (0.2, 0.1)])
+def test_names_of_two_lines_stay_apart_however_near_they_end(ends):
+    rows = tuple({"series": name, "x": x, "y": y} for name, y in zip("ab", ends, strict=True) for x in (1, 2))
+    svg = draw(Chart("lines", "Two", rows, "d"), "c").svg
+    places = translations(svg, "ab")
+    assert abs(places["a"][1] - places["b"][1]) >= 12
+    assert (places["a"][1] < places["b"][1]) or ends[0] == ends[1] or ends[0] < ends[1]
+    assert "role-legend" not in svg
+
+
+def test_more_than_two_lines_get_a_legend_in_place_of_names_at_their_ends():
+    svg = draw(LINES, "c").svg
+    assert "role-legend" in svg
+    assert all(svg.count(f">{name}<") == 1 for name in ("net", "floor", "other"))
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_name_of_the_fitted_line_covers_no_model(log):
+    def about(x, half=0.01):
+        sides = {"x": x, "x_low": x - half, "x_high": x + half}
+        return sides | {"y": x - 0.1, "y_low": x - 0.12, "y_high": x - 0.08, "role": "in the fit", "name": str(x)}
+
+    line = [
+        {"x": x / 100, "y": x / 100 - 0.1, "low": x / 100 - 0.12, "high": x / 100 - 0.08} for x in range(55, 96)
+    ]
+    # Crosses all along the first half of the line: only its second half has room.
+    rows = tuple(about(x) for x in (0.56, 0.6, 0.64, 0.68, 0.72, 0.94))
+    scale = "probit" if log else "linear"
+    chart = Chart("scatter", "s", rows, "d", {"scale": scale, "lines": {"linear": line, "probit": line}})
+    drawn = charts.spec(chart)
+    words = [row for layer in drawn["layer"] for row in layer.get("data", {}).get("values", ())]
+    words += [row for rows in drawn.get("datasets", {}).values() for row in rows]
+    (label,) = (row for row in words if row.get("label") == "fitted line")
+    marks = [row for row in words if "x_low" in row]
+    assert all(not row["x_low"] <= label["x"] <= row["x_high"] for row in marks)
+    assert label["x"] > [row["x"] for row in marks][4]
+
+
+def test_a_struck_name_is_struck_in_the_picture_itself():
+    svg = draw(INTERVALS, "c").svg
+    struck = re.findall(r'<text text-decoration="line-through"[^>]*>([^<]+)</text>', svg)
+    assert [text.partition(" · ")[0] for text in struck] == ["model"]

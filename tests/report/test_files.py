@@ -1,4 +1,7 @@
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +50,64 @@ def test_a_folder_without_permission_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="may not be written"):
         files.check_writable(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+# Writes over an older result once for each step of the writing, killed in front of that step as kill -9 does it,
+# and says what lies in the folder then.
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from hardpan.report.files import write_together
+
+def files(state):
+    return {"page": state, "table": lambda path: path.write_text(state), "gone": None, "report": state}
+
+def dying(action, left):
+    def act(*arguments, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return action(*arguments, **options)
+    return act
+
+folder = Path(sys.argv[1])
+for number in range(50):
+    write_together(folder, files("old") | {"gone": "old"} if sys.argv[2] == "over" else {"kept": "old"})
+    if not os.fork():
+        left = [number]
+        for name in ("replace", "unlink", "fsync"):
+            setattr(os, name, dying(getattr(os, name), left))
+        write_together(folder, files("new"))
+        os._exit(0)
+    _, status = os.wait()
+    found = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+    print(json.dumps([status, found]), flush=True)
+    if status == 0:
+        break
+"""
+
+
+@pytest.mark.parametrize("over", ["over", "nothing"])
+def test_a_kill_between_the_files_leaves_no_report_of_another_state(tmp_path, over):
+    folder = tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder), over], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    states = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(states) > 6
+    for _, found in states:
+        if "report" in found:
+            whole = {"page", "table", "report"} | ({"gone"} if found["report"] == "old" else set())
+            assert {found[name] for name in whole} == {found["report"]}
+            assert ("gone" in found) == (found["report"] == "old")
+    assert states[-1][0] == 0
+    assert states[-1][1]["report"] == "new"
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_a_kill_left_aside_is_swept(tmp_path):
+    (tmp_path / ".writing.abc").mkdir()
+    (tmp_path / ".writing.abc" / "x").write_text("half")
+    files.write_together(tmp_path, {"x": "1"})
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 pytestmark = pytest.mark.soak
@@ -17,32 +18,36 @@ FILES = ("index.html", "config.json", "report.json")
 KILLS = 20
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-# Ends the process, as kill -9 does, in front of the n-th file that is put into its place.
+# Ends the process, as kill -9 does, in front of the n-th file that is put into its place or removed.
 KILLED_AT_REPLACE = """
 import os, signal, sys
 left = int(sys.argv.pop(1))
-replace = os.replace
-def replace_or_die(*arguments, **options):
-    global left
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
-    return replace(*arguments, **options)
-os.replace = replace_or_die
+def or_die(action):
+    def act(*arguments, **options):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return action(*arguments, **options)
+    return act
+os.replace, os.unlink = or_die(os.replace), or_die(os.unlink)
 from hardpan.cli import main
 main(sys.argv[1:])
 """
 
 
-def arguments(folder: Path, data: str = "digits") -> list[str]:
+def arguments(folder: Path, data: str = "digits", seed: int = 0) -> list[str]:
     """Nothing is trained: that a killed training goes on is tested with the trainings."""
-    return ["audit", data, "--out", str(folder), "--ensemble", "none", "--flow", "none"]
+    return ["audit", data, "--out", str(folder), "--ensemble", "none", "--flow", "none", "--seed", str(seed)]
 
 
-def audit(folder: Path, data: str = "digits") -> float:
+def audit(folder: Path, data: str = "digits", seed: int = 0) -> float:
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "hardpan", *arguments(folder, data)], env=ENVIRONMENT, capture_output=True, text=True
+        [sys.executable, "-m", "hardpan", *arguments(folder, data, seed)],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return time.monotonic() - start
@@ -53,7 +58,7 @@ def visible(folder: Path) -> set[str]:
 
 
 def check_whole(folder: Path) -> None:
-    """Every file that is there can be read to its end; report.json comes last, so where it is, all are."""
+    """Every file that is there can be read to its end; where report.json is, all are there and of its state."""
     names = visible(folder)
     for name in names & {"config.json", "report.json"}:
         json.loads((folder / name).read_text(encoding="utf-8"))
@@ -61,6 +66,15 @@ def check_whole(folder: Path) -> None:
         assert (folder / "index.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
     if "report.json" in names:
         assert set(FILES) <= names
+        report, config = (json.loads((folder / name).read_text()) for name in ("report.json", "config.json"))
+        assert report["config"] == config
+        page = (folder / "index.html").read_text(encoding="utf-8")
+        assert f"<dt>Seed</dt><dd>{config['seed']}</dd>" in page
+        table = pq.read_table(folder / "examples.parquet")
+        test = next(row for row in report["sections"][-1]["tables"][0]["rows"])[-1]
+        name = report["sections"][-1]["tables"][0]["rows"][0][0]
+        shown = zip(table["part"].to_pylist(), table["label"].to_pylist(), strict=True)
+        assert sum(pair == ("test", name) for pair in shown) == test
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +90,7 @@ def test_killed_at_a_random_moment(tmp_path, finished, over):
     folder = tmp_path / "digits"
     rng = np.random.default_rng(0 if over == "nothing" else 1)
     if over != "nothing":
-        audit(folder)
+        audit(folder, seed=1)
     killed = 0
     for _ in range(KILLS // 2):
         # Files are written at the end, so moments near it are the ones to look at.
@@ -91,8 +105,6 @@ def test_killed_at_a_random_moment(tmp_path, finished, over):
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         check_whole(folder)
-        if over != "nothing":
-            assert set(FILES) <= visible(folder)
     assert killed > 0
     audit(folder)
     assert set(FILES) <= visible(folder)
@@ -105,9 +117,9 @@ def test_killed_in_front_of_each_file(tmp_path, over):
     data = str(tmp_path / "small.npz")
     y = np.arange(90) % 3
     np.savez(data, x=np.random.default_rng(0).normal(size=(90, 2)) + 2.0 * np.eye(3, 2)[y], y=y)
-    if over != "nothing":
-        audit(folder, data)
-    for number in range(20):
+    for number in range(30):
+        if over != "nothing":
+            audit(folder, data, seed=1)
         done = subprocess.run(
             [sys.executable, "-c", KILLED_AT_REPLACE, str(number), *arguments(folder, data)],
             env=ENVIRONMENT,
@@ -118,7 +130,7 @@ def test_killed_in_front_of_each_file(tmp_path, over):
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
     else:
-        pytest.fail("the audit puts more than 20 files into place")
+        pytest.fail("the audit puts more than 30 files into place")
     assert number > 0
     assert set(FILES) <= visible(folder)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import hardpan
 from hardpan.audit.comparing import AuditComparison, OrderStability
 from hardpan.audit.finished import Audit
-from hardpan.audit.measures import MEASURES, PLAIN
+from hardpan.audit.measures import MEASURES, PLAIN, in_words
 from hardpan.records import Chart, Estimate, Provenance, Section, Table
 from hardpan.report import numbers, page
 
@@ -24,6 +24,8 @@ CITATIONS = (
     "Zou and Donner, “Construction of confidence limits about effect measures: a general approach”, 2008.",
 )
 
+_ROLES = {"flow_floor": "floor", "best_error": "ceiling"}
+
 
 def headline(found: AuditComparison) -> str:
     """The one sentence to take away."""
@@ -39,7 +41,7 @@ def headline(found: AuditComparison) -> str:
 def section(found: AuditComparison) -> tuple[Section, ...]:
     """The comparison in parts: measures, rankings, and how far an order hangs on the temperature."""
     parts = [_measures(found)]
-    if len(found.names) > 2 or found.left_out:
+    if found.rankings:
         parts.append(_rankings(found))
     if found.stability:
         parts.append(_stability(found.stability))
@@ -74,9 +76,9 @@ def _hashes(item: Audit) -> list[tuple[str, str]]:
 
 def _measures(found: AuditComparison) -> Section:
     rows = []
-    for measure, values in found.values.items():
-        shown = [_shown(measure, values.get(name)) for name in found.names]
-        change = _shown(measure, found.differences.get(measure), signed=True)
+    for measure in found.values:
+        shown = [_shown(found, measure, name) for name in found.names]
+        change = _change(measure, found.differences.get(measure))
         rows.append((MEASURES[measure], *shown, *([change] if found.differences else [])))
     columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
     missing = [
@@ -84,14 +86,14 @@ def _measures(found: AuditComparison) -> Section:
         for name in found.names
         if (lacking := [m for m, values in found.values.items() if name not in values])
     ]
-    charts = [_chart(m, found) for m in ("flow_floor", "best_error") if len(found.values.get(m, {})) >= 2]
+    charts = [_chart(m, found) for m in _ROLES if len(found.values.get(m, {})) >= 2]
     sentences = tuple(_changes(found)) or ("Every number is that of the audit's own page.",)
     return Section(
         "Side by side",
         sentences,
         charts=tuple(charts),
         tables=(Table("Measures", columns, tuple(rows)),),
-        warnings=tuple(missing),
+        warnings=(*_doubts(found), *missing),
     )
 
 
@@ -102,7 +104,7 @@ def _changes(found: AuditComparison) -> list[str]:
         if change.low <= 0 <= change.high:
             continue
         way = "higher" if change.value > 0 else "lower"
-        size = _shown(measure, change, signed=True)
+        size = _change(measure, change)
         said.append(f"{MEASURES[measure]} is {way} on {found.names[1]} than on {found.names[0]}: {size}.")
     if found.differences and not said:
         said.append("No measure tells the two apart at the level of their intervals.")
@@ -112,16 +114,46 @@ def _changes(found: AuditComparison) -> list[str]:
 def _chart(measure: str, found: AuditComparison) -> Chart:
     values = found.values[measure]
     ordered = sorted(values, key=lambda name: -values[name].value)
-    rows = tuple(
-        {"name": name, "value": e.value, "low": e.low, "high": e.high, "role": "floor", "reason": e.method}
-        for name in ordered
-        for e in (values[name],)
-    )
+    rows = []
+    for name in ordered:
+        item, verdict = values[name], found.verdicts.get(measure, {}).get(name)
+        role = "refuted" if verdict is not None and verdict.status != "stands" else _ROLES[measure]
+        reason = item.method if verdict is None else verdict.reason
+        rows.append(
+            {"name": name, "value": item.value, "low": item.low, "high": item.high, "role": role, "reason": reason}
+        )
     told = "; ".join(f"{name} {numbers.estimate(values[name])}" for name in ordered)
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
     options = {"x_title": MEASURES[measure].lower(), "log": wide}
-    return Chart("intervals", MEASURES[measure], rows, f"{MEASURES[measure]}: {told}.", options)
+    return Chart("intervals", MEASURES[measure], tuple(rows), f"{MEASURES[measure]}: {told}.", options)
+
+
+def _doubts(found: AuditComparison) -> list[str]:
+    """Numbers that their own audit does not believe."""
+    return [
+        f"{MEASURES[measure]} of {name}: {verdict.reason}"
+        for measure, verdicts in found.verdicts.items()
+        for name, verdict in verdicts.items()
+        if verdict.status != "stands"
+    ]
+
+
+def _table_1(found: AuditComparison) -> Table:
+    """The datasets from hard to easy with what says so, as in Table 1 of the paper."""
+    columns = ("flow_floor", "gaussian_floor", "bracket", "bits", "best_error", "mean_confusion")
+    known = [measure for measure in columns if measure in found.values]
+    order = found.rankings[0].names
+    rows = tuple(
+        (
+            order.index(name) + 1 if name in order else None,
+            name,
+            *(_shown(found, measure, name) for measure in known),
+        )
+        for name in (*order, *(name for name in found.names if name not in order))
+    )
+    title = f"From hard to easy by the {MEASURES[found.rankings[0].measure].lower()}"
+    return Table(title, ("rank", "dataset", *(MEASURES[measure].lower() for measure in known)), rows)
 
 
 def _rankings(found: AuditComparison) -> Section:
@@ -130,7 +162,7 @@ def _rankings(found: AuditComparison) -> Section:
         (" and ".join(MEASURES[m].lower() for m in pair.split(", ")), round(tau.value, 3), tau.n)
         for pair, tau in found.agreement.items()
     )
-    tables = [Table("From hard to easy", ("by", "order", "datasets"), rows)]
+    tables = [_table_1(found), Table("The order by each measure", ("by", "from hard to easy", "datasets"), rows)]
     if agreement:
         tables.append(Table("Agreement of the orders", ("orders", "Kendall's τ", "datasets"), agreement))
     left_out = tuple(f"{name} is left out of the rankings: {why}." for name, why in found.left_out.items())
@@ -164,14 +196,20 @@ def _stability(items: Sequence[OrderStability]) -> Section:
     return Section("Temperature", told, charts=(chart,))
 
 
-def _shown(measure: str, item: Estimate | None, *, signed: bool = False) -> str | None:
+def _shown(found: AuditComparison, measure: str, name: str) -> str | None:
+    item, verdict = found.values[measure].get(name), found.verdicts.get(measure, {}).get(name)
+    if item is None:
+        return None
+    doubt = f", {verdict.status}" if verdict is not None and verdict.status != "stands" else ""
+    return f"{in_words(measure, item)}{doubt}"
+
+
+def _change(measure: str, item: Estimate | None) -> str | None:
     if item is None:
         return None
     if measure in PLAIN:
-        return f"{item.value:+.3g} ({item.low:+.3g} to {item.high:+.3g})" if signed else f"{item.value:.3g}"
-    if signed:
-        return f"{100 * item.value:+.3g} points ({100 * item.low:+.2g} to {100 * item.high:+.2g})"
-    return numbers.estimate(item)
+        return f"{item.value:+.3g} ({item.low:+.3g} to {item.high:+.3g})"
+    return f"{100 * item.value:+.3g} points ({100 * item.low:+.2g} to {100 * item.high:+.2g})"
 
 
 def _pair(values: Sequence[float], measure: str) -> str:

@@ -6,14 +6,15 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from hardpan import records, stats
 from hardpan.audit.finished import Audit
-from hardpan.audit.measures import HARDNESS, MEASURES
+from hardpan.audit.measures import HARDNESS, MEASURES, RANGES
+from hardpan.bayes.floors import Entry
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
@@ -65,6 +66,7 @@ class AuditComparison:
         agreement: Kendall's τ between two such rankings, by "measure, measure", of three datasets or more.
         stability: how the order by a floor changes with the temperature, where curves exist.
         left_out: datasets whose likelihood was not good enough for the ranking, and why.
+        verdicts: by measure, by dataset: how the weighing of the floor ended for the number, where it was weighed.
     """
 
     names: tuple[str, ...]
@@ -74,6 +76,7 @@ class AuditComparison:
     agreement: Mapping[str, Estimate]
     stability: tuple[OrderStability, ...]
     left_out: Mapping[str, str]
+    verdicts: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)
 
 
 def read_audit(path: str | os.PathLike[str]) -> Audit:
@@ -124,7 +127,7 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
     differences = {
         measure: difference(found[first], found[second])
         for measure, found in values.items()
-        if len(audits) == 2 and len(found) == 2
+        if len(audits) == 2 and len(found) == 2 and measure not in RANGES
     }
     return AuditComparison(
         names=tuple(named),
@@ -134,6 +137,11 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
         agreement=_agreement(rankings),
         stability=tuple(_stability(curve, kept) for curve in _shared_curves(kept)),
         left_out=left_out,
+        verdicts={
+            measure: {name: item.verdicts[measure] for name, item in named.items() if measure in item.verdicts}
+            for measure in values
+            if any(measure in item.verdicts for item in audits)
+        },
     )
 
 
@@ -186,8 +194,13 @@ def _left_out(named: Mapping[str, Audit], most_bits: float | None) -> dict[str, 
 
 def _ranked(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
     values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
-    names = sorted(values, key=lambda name: -values[name])
-    return HardnessOrder(measure, tuple(names), tuple(values[name] for name in names))
+    names = _falling(values)
+    return HardnessOrder(measure, names, tuple(values[name] for name in names))
+
+
+def _falling(values: Mapping[str, float]) -> tuple[str, ...]:
+    """Names by their values, largest first."""
+    return tuple(sorted(values, key=lambda name: -values[name]))
 
 
 def _agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
@@ -223,7 +236,7 @@ def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
         for name, points in found.items()
     }
     one = int(np.abs(np.log(grid)).argmin())
-    orders = [tuple(sorted(errors, key=lambda name, at=at: -errors[name][at])) for at in range(len(grid))]  # type: ignore[misc]
+    orders = [_falling({name: float(values[at]) for name, values in errors.items()}) for at in range(len(grid))]
     first = last = one
     while first > 0 and orders[first - 1] == orders[one]:
         first -= 1

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import datasets
+from hardpan.bayes.floors import Entry
+from hardpan.bayes.floors.inputs import standardised
 from hardpan.datasets.checks import checked_labels, checked_x
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Estimate, Section, Split, Tile, record
@@ -185,6 +187,7 @@ class Finding:
         citations: what it rests on.
         hashes: files that it read.
         measures: numbers by the names of :data:`hardpan.audit.measures.MEASURES`.
+        verdicts: of these numbers, how the weighing of the floor ended for them.
         curves: floors against temperature.
         columns: what it found of each example, for the joined table.
         files: further files for the folder, by name.
@@ -198,6 +201,7 @@ class Finding:
     citations: tuple[str, ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     measures: Mapping[str, Estimate] = field(default_factory=dict)
+    verdicts: Mapping[str, Entry] = field(default_factory=dict)
     curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
@@ -223,20 +227,4 @@ def gather(dataset: Dataset, config: AuditConfig) -> Evidence:
         raise InputError(
             f"{name}: the training part holds one class only; an audit needs examples of two classes in it"
         )
-    return Evidence(dataset, labels, split, _features(x, split.train), config)
-
-
-def _features(x: NDArray[Any], train: NDArray[np.int64]) -> NDArray[Any]:
-    flat = x.reshape(len(x), -1)
-    if flat.dtype.kind != "f" and x.ndim > 2:
-        return flat
-    scaled = flat.astype(np.float64)
-    # Dividing by the largest number first keeps squares of very large or very small ones representable.
-    largest = np.abs(scaled).max(axis=0 if x.ndim == 2 else None)
-    scaled /= np.where(largest > 0, largest, 1.0)
-    if x.ndim == 2:
-        deviation = scaled[train].std(axis=0)
-        scaled -= scaled[train].mean(axis=0)
-        # A feature that is constant up to rounding says nothing; dividing by its deviation would make it shout.
-        scaled /= np.where(deviation > 1e-12, deviation, 1.0)
-    return scaled
+    return Evidence(dataset, labels, split, standardised(x, split.train), config)

@@ -14,8 +14,7 @@ when a part of the audit found them:
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from hardpan.datasets.galleries import LARGEST_SIDE, as_bytes
 from hardpan.errors import InputError
 from hardpan.records import Dataset
+from hardpan.report.files import write_together
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"
@@ -80,18 +80,18 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
     return pa.table(found)
 
 
+def files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
+    """The files of a joined table for :func:`hardpan.report.files.write_together`: thumbnails, then the table."""
+    pictures = thumbnails(dataset)
+    return {
+        THUMBNAILS: None if pictures is None else lambda path: np.save(path, pictures),
+        TABLE: lambda path: pq.write_table(table, path, compression="zstd"),
+    }
+
+
 def write(folder: Path, table: pa.Table, dataset: Dataset) -> None:
-    """Write the table and, for images, their thumbnails into a folder, each file in one step."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".examples.") as place:
-        pq.write_table(table, Path(place) / TABLE, compression="zstd")
-        pictures = thumbnails(dataset)
-        if pictures is not None:
-            np.save(Path(place) / THUMBNAILS, pictures)
-            os.replace(Path(place) / THUMBNAILS, folder / THUMBNAILS)
-        else:
-            (folder / THUMBNAILS).unlink(missing_ok=True)
-        os.replace(Path(place) / TABLE, folder / TABLE)
+    """Write the table and, for images, their thumbnails into a folder."""
+    write_together(folder, files(table, dataset))
 
 
 def read(folder: str | os.PathLike[str]) -> Examples:

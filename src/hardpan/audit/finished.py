@@ -10,9 +10,10 @@ from pathlib import Path
 
 from hardpan import records
 from hardpan.audit.evidence import AuditConfig
+from hardpan.bayes.floors import Entry
 from hardpan.records import Estimate, Provenance, Section, Tile, record
 from hardpan.report import page
-from hardpan.report.files import write_together
+from hardpan.report.files import Content, write_together
 
 
 @record
@@ -29,6 +30,8 @@ class Audit:
         sections: the parts, in order.
         provenance: how it was made.
         measures: the numbers by the names of :data:`hardpan.audit.measures.MEASURES`, for comparisons.
+        verdicts: of these numbers, how the weighing of the floor ended for them: whether they stand, and what is
+            against them.
         curves: floors against temperature by the name of the floor: pairs of temperature and error.
         findings: what was found, a line a measure.
         next_steps: what the numbers advise.
@@ -45,6 +48,7 @@ class Audit:
     curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     findings: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
+    verdicts: Mapping[str, Entry] = field(default_factory=dict)
 
     def to_html(self) -> str:
         """Give the report as one self-contained HTML file."""
@@ -66,12 +70,14 @@ class Audit:
         """Give the report as JSON text; :func:`hardpan.records.from_json` reads it back."""
         return records.dumps(records.to_json(self))
 
-    def save(self, folder: str | os.PathLike[str], more: Mapping[str, str] | None = None) -> Path:
+    def save(self, folder: str | os.PathLike[str], more: Mapping[str, Content] | None = None) -> Path:
         """Write index.html, report.json and config.json into a folder, all or none; give the path of the page.
+
+        Where report.json is, everything beside it belongs to it, whenever the writing was killed.
 
         Args:
             folder: where to.
-            more: further text files by name, written with them.
+            more: further files by name, written with them (:func:`hardpan.report.files.write_together`).
         """
         target = Path(folder)
         config = records.dumps(records.to_json(self.config)) + "\n"

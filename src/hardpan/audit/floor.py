@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +25,7 @@ LARGE_TRAIN = (
 )
 QUICK = ("neighbours", "gaussian")
 HALF_BETTER = 0.5
+MOST_NAMED = 4
 
 
 def find(evidence: Evidence) -> Finding:
@@ -29,7 +33,9 @@ def find(evidence: Evidence) -> Finding:
     floor = _floor(evidence)
     best = best_classifier(floor)
     charts, curves = _dials(evidence)
+    verdicts = _verdicts(evidence, floor)
     section = floor_page.floor_section(floor, charts)
+    section = dataclasses.replace(section, sentences=(*section.sentences, *_of_the_flow(verdicts)))
     made = numbers.estimate(best.estimate)
     tiles = {tile.title: tile for tile in floor_page.floor_tiles(floor)}
     headroom = _headroom(floor, best)
@@ -42,27 +48,26 @@ def find(evidence: Evidence) -> Finding:
             _headroom_words(floor, best),
         ),
     }
-    measures = {"ceiling": _ceiling(floor), "best_error": best.estimate, "headroom": headroom}
+    measures = {"bracket": _bracket(floor), "best_error": best.estimate, "headroom": headroom}
+    measures |= {name: entry.estimate for name, entry in verdicts.items()}
     columns = {}
     if evidence.flow is not None:
-        measures |= {"flow_floor": evidence.flow.error, "bits": evidence.flow.bits}
+        measures["bits"] = evidence.flow.bits
         columns = _columns(evidence.flow, evidence)
     if evidence.votes is not None:
         columns["selection_frequency"] = _share_of_votes(evidence.votes, evidence.labels)
-    gaussian = [entry for entry in floor.entries if entry.name.startswith("Gaussian") and entry.role == "estimate"]
-    if gaussian:
-        measures["gaussian_floor"] = gaussian[0].estimate
     return Finding(
         section,
         found,
-        _headline(evidence, floor, best),
-        (floor.sentence,),
-        floor_page.METHOD,
-        floor_page.CITATIONS,
-        {"Flow, sha256": evidence.flow.sha256} if evidence.flow is not None and evidence.flow.sha256 else {},
-        measures,
-        curves,
-        columns,
+        headline=_headline(evidence, floor, best),
+        lede=(_standing(floor),),
+        method=floor_page.METHOD,
+        citations=floor_page.CITATIONS,
+        hashes={"Flow, sha256": evidence.flow.sha256} if evidence.flow is not None and evidence.flow.sha256 else {},
+        measures=measures,
+        verdicts=verdicts,
+        curves=curves,
+        columns=columns,
     )
 
 
@@ -125,9 +130,51 @@ def _headline(evidence: Evidence, floor: Floor, best: Entry) -> str:
     return f"On {evidence.dataset.name} the lowest possible error is {most}; the best model here makes {made}."
 
 
-def _ceiling(floor: Floor) -> Estimate:
+def _verdicts(evidence: Evidence, floor: Floor) -> dict[str, Entry]:
+    """The floors of whole models of the data among the measures, and how the weighing ended for them."""
+    found = {}
+    for entry in floor.entries:
+        if evidence.flow is not None and entry.name == f"Exact error of {evidence.flow.name}":
+            found["flow_floor"] = entry
+        elif entry.name == "Gaussian model":
+            found["gaussian_floor"] = entry
+    return found
+
+
+def _of_the_flow(verdicts: Mapping[str, Entry]) -> tuple[str, ...]:
+    entry = verdicts.get("flow_floor")
+    return () if entry is None else (f"The flow's own floor is {numbers.estimate(entry.estimate)}. {entry.reason}",)
+
+
+def _standing(floor: Floor) -> str:
+    """How the weighing ended, in one short sentence."""
+    claims = [entry for entry in floor.entries if entry.role in ("estimate", "lower")]
+    standing = [entry.name for entry in claims if entry.status == "stands"]
+    named = standing if len(standing) <= MOST_NAMED else [*standing[: MOST_NAMED - 1], "others"]
+    said = f"Of {len(claims)} estimates of the floor " + (
+        f"{len(standing)} stand{'s' if len(standing) == 1 else ''}: {_listed(named)}" if standing else "none stands"
+    )
+    against = [
+        f"{count} {'is' if count == 1 else 'are'} {words}"
+        for count, words in (
+            (sum(entry.status == "refuted" for entry in claims), "refuted by a classifier that does better"),
+            (sum(entry.status == "unfounded" for entry in claims), "contradicted by errors of the model itself"),
+        )
+        if count
+    ]
+    return f"{'; '.join([said, *against])}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _bracket(floor: Floor) -> Estimate:
+    """The bracket as an estimate: its value is the upper end, which assumes nothing."""
+    low = floor.low if floor.low_from else 0.0
+    notes = (f"The lower end assumes that {floor.low_assumption}.",) if floor.low_from else ()
     return Estimate(
-        floor.high, 0.0, floor.high, floor.high, floor.confidence, f"upper limit of {floor.high_from}", 0
+        floor.high, 0.0, low, floor.high, floor.confidence, f"upper limit of {floor.high_from}", notes=notes
     )
 
 
@@ -207,7 +254,8 @@ def _samples(flow: FlowEvidence, evidence: Evidence) -> Chart:
         for temperature, error, images in flow.gallery
     ]
     words = "; ".join(
-        f"{len(d)} samples at temperature {t:g}, Bayes error {e.value:.3g}" for t, e, d in flow.gallery
+        f"{len(drawn)} samples at temperature {t:g}, Bayes error {numbers.percent(error.value, error.value / 20)}"
+        for t, error, drawn in flow.gallery
     )
     low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())
     return sample_gallery(drawn, low, high, "What the flow draws as the dial is turned", words)

@@ -21,10 +21,26 @@ METHOD = (
     "Clopper–Pearson intervals of the two mean accuracies (Zou and Donner's MOVER), each as of one test set.",
 )
 
+_NO_MODEL = (
+    "--new-test {}: needs models that can be run on it; let the audit train its ensemble (no --predictions), or "
+    "score your models on both sets and give --testbed counts.csv"
+)
+
 
 def find(evidence: Evidence) -> Finding:
     """Compare the models of the table that ``config.testbed`` names, or try the ensemble on ``config.new_test``."""
     return _table(evidence) if evidence.config.testbed else _new_test(evidence)
+
+
+def check(evidence: Evidence) -> None:
+    """Refuse files that cannot be read or do not fit, and a fresh set that no model can be run on."""
+    config = evidence.config
+    if config.testbed:
+        testbed.read(*config.testbed, new=config.testbed_new or None)
+        return
+    _checked(datasets.load(config.new_test), evidence)
+    if config.predictions or config.ensemble == "none":
+        raise InputError(_NO_MODEL.format(config.new_test))
 
 
 def _table(evidence: Evidence) -> Finding:
@@ -49,10 +65,7 @@ def _new_test(evidence: Evidence) -> Finding:
     labels = _checked(fresh, evidence)
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:
-        raise InputError(
-            f"--new-test {evidence.config.new_test}: needs models that can be run on it; let the audit train its "
-            "ensemble (no --predictions), or score your models on both sets and give --testbed counts.csv"
-        )
+        raise InputError(_NO_MODEL.format(evidence.config.new_test))
     old, new = _original(model, evidence), _on_fresh(model, fresh)
     rows = []
     for number, (before, after) in enumerate(zip(old, new, strict=True)):

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from hardpan import confusion, records
 from hardpan.audit.evidence import Evidence, Finding, Model
+from hardpan.audit.measures import in_words
+from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.records import Chart, Estimate, Section, Table, Tile
 from hardpan.report import numbers
 
@@ -36,13 +38,11 @@ def find(evidence: Evidence) -> Finding:
         section = _with_others(section, test, evidence)
     tenth = next((e for name, e in section.estimates.items() if "tenth" in name), None)
     tiles, lede, measures = {}, [], {"mean_confusion": _mean(test)}
-    if tenth is not None and np.isfinite(tenth.value):
-        share = numbers.estimate(tenth)
-        tiles["hard"] = Tile(
-            "Errors in the confusing tenth", share.partition(" (")[0], f"Of {model.name}: {share}."
-        )
-        lede.append(f"{share} of the errors of {model.name} sit in the most confusing tenth of the test part.")
-        measures["tail_share"] = tenth
+    if tenth is not None:
+        tiles["hard"], told = _tail(tenth, model)
+        lede.append(told)
+        if np.isfinite(tenth.value):
+            measures["tail_share"] = tenth
     made = confusion.provenance("")
     return Finding(
         section,
@@ -54,6 +54,18 @@ def find(evidence: Evidence) -> Finding:
         columns=_columns(scores, signals, model, evidence),
         files={SUBSET: records.dumps(records.to_json(hard)) + "\n"},
     )
+
+
+def _tail(share: Estimate, model: Model) -> tuple[Tile, str]:
+    """The tile and the sentence of the share of the errors in the most confusing tenth, where there are enough."""
+    title = "Errors in the confusing tenth"
+    if share.n < FEWEST_ERRORS:
+        count = f"{share.n} error{'' if share.n == 1 else 's'}" if share.n else "no errors"
+        told = f"{model.name} makes {count} on the test part: too few to say whether they are the confusing ones."
+        return Tile(title, "too few errors to say", told[0].upper() + told[1:]), told[0].upper() + told[1:]
+    shown = in_words("tail_share", share)
+    told = f"{shown} of the errors of {model.name} sit in the most confusing tenth of the test part."
+    return Tile(title, shown.partition(" (")[0], f"Of {model.name}: {shown}."), told
 
 
 def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusion.Signals]:
@@ -98,7 +110,7 @@ def _with_others(section: Section, test: confusion.Scores, evidence: Evidence) -
         found[model.name] = bands
         share = bands.hardest_tenth
         table.append(
-            (model.name, numbers.estimate(bands.error), numbers.estimate(share), round(bands.rho.value, 3))
+            (model.name, numbers.estimate(bands.error), in_words("tail_share", share), round(bands.rho.value, 3))
         )
     chart: Chart = confusion.pictures.error_by_band(found, "Error of every model by band of the first one's scores")
     columns = ("model", "error", "share of its errors in the confusing tenth", "ρ by band")

@@ -7,7 +7,7 @@ started again goes on where it was.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,22 @@ def frozen(evidence: Evidence) -> Dataset:
     return dataclasses.replace(evidence.dataset, labels=evidence.labels, split=names)
 
 
+def with_given(evidence: Evidence, held: Mapping[str, Predictions]) -> Evidence:
+    """Add the predictions and votes that were given to the evidence, or refuse them before anything is begun.
+
+    Args:
+        evidence: with settings that name predictions and votes.
+        held: predictions that are in memory under these names; the others are paths.
+    """
+    config = evidence.config
+    models = [read_model(name, evidence, held.get(name)) for name in config.predictions]
+    votes = read_votes(config.votes, evidence) if config.votes else None
+    return dataclasses.replace(evidence, models=tuple(models), votes=votes)
+
+
 def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) -> Evidence:
-    """Add predictions, a flow and votes to the evidence; what cannot be had is a note, and the audit goes on."""
-    config, notes = evidence.config, list(evidence.notes)
-    models: list[Model] = [read_model(path, evidence) for path in config.predictions]
+    """Add what is trained here, and a flow, to the evidence; what cannot be had is a note: the audit goes on."""
+    config, notes, models = evidence.config, list(evidence.notes), list(evidence.models)
     if plan.ensemble:
         models.append(_trained(evidence, plan, work / "predictions", _between(progress, 0.0, 0.5)))
     flow = None
@@ -56,20 +68,17 @@ def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) 
             flow = _fitted(evidence, plan, work / "flow", _between(progress, 0.5, 1.0))
         except InputError as error:
             notes.append(f"There is no flow of this dataset: {error}.")
-    votes = read_votes(config.votes, evidence) if config.votes else None
     notes += [
         f"{step.name[0].upper()}{step.name[1:]}: {step.why}."
         for step in plan.steps
         if step.why and step.seconds == 0
     ]
-    return dataclasses.replace(
-        evidence, models=tuple(_named_apart(models)), flow=flow, votes=votes, notes=tuple(notes)
-    )
+    return dataclasses.replace(evidence, models=tuple(_named_apart(models)), flow=flow, notes=tuple(notes))
 
 
-def read_model(path: str, evidence: Evidence) -> Model:
-    """Open predictions and join them to the examples, or refuse them in one sentence."""
-    found = store.open(path)
+def read_model(path: str, evidence: Evidence, held: Predictions | None = None) -> Model:
+    """Open predictions, or take those that are held, and join them to the examples; or refuse them."""
+    found = store.open(path) if held is None else held
     if not found.epochs:
         raise InputError(f"--predictions {path}: no epoch is there for every seed; finish the recording first")
     if found.n_classes != evidence.dataset.n_classes:
@@ -77,7 +86,7 @@ def read_model(path: str, evidence: Evidence) -> Model:
             f"--predictions {path}: holds {found.n_classes} classes, and {evidence.dataset.name} has "
             f"{evidence.dataset.n_classes}; give predictions of this dataset"
         )
-    rows = _rows(path, found, evidence)
+    rows = _rows(path, found, evidence, by_order=evidence.config.by_order or held is not None)
     if found.split is not None:
         trained = int(np.isin(rows[found.split == "train"], evidence.split.test).sum())
         if trained:
@@ -116,12 +125,12 @@ def read_votes(path: str, evidence: Evidence) -> NDArray[np.float64]:
     return whole
 
 
-def _rows(path: str, found: Predictions, evidence: Evidence) -> NDArray[np.int64]:
+def _rows(path: str, found: Predictions, evidence: Evidence, *, by_order: bool) -> NDArray[np.int64]:
     ids = found.ids
     if not str(ids[0]).startswith("row-"):
         return _by_id(f"--predictions {path}", ids, evidence)
     n, test = len(evidence.dataset), evidence.split.test
-    if not evidence.config.by_order:
+    if not by_order:
         raise InputError(
             f"--predictions {path}: has no ids; give --by-order if its {len(ids):,} rows are in the order of the "
             f"{n:,} examples or of the {len(test):,} test examples"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from hardpan.confusion.banding import FEWEST_ERRORS
+from hardpan.records import Estimate
+from hardpan.report import numbers
+
 MEASURES = {
-    "ceiling": "The floor is at most",
+    "bracket": "Bracket of the floor",
     "flow_floor": "Floor by the flow",
     "gaussian_floor": "Floor by the Gaussian model",
     "best_error": "Error of the best model",
@@ -21,3 +25,22 @@ HARDNESS = ("flow_floor", "gaussian_floor", "best_error", "mean_confusion")
 
 PLAIN = ("mean_confusion", "bits")
 """Measures that are no fractions."""
+
+RANGES = ("bracket",)
+"""Measures that are two ends rather than a number: they have no difference."""
+
+
+def in_words(measure: str, item: Estimate) -> str:
+    """A measure as a person reads it, with its interval.
+
+    Example:
+        >>> in_words("tail_share", Estimate(1.0, 0.0, 0.16, 1.0, n=2))
+        'too few errors to say (2)'
+        >>> in_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02)), in_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
+        ('0.5–2.0 %', '2.346')
+    """
+    if measure == "tail_share" and item.n < FEWEST_ERRORS:
+        return f"too few errors to say ({item.n})"
+    if measure in RANGES:
+        return numbers.percent_range(item.low, item.high)
+    return f"{item.value:.4g}" if measure in PLAIN else numbers.estimate(item)

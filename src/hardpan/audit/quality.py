@@ -54,9 +54,12 @@ def find(evidence: Evidence) -> Finding:
     near = np.flatnonzero(distances < NEAR * usual)
     near = near[np.argsort(distances[near], kind="stable")]
     asked = "" if len(queries) == len(split.test) else f" of {len(queries):,} that were searched for"
+    nearer = f"nearer than a quarter of the usual distance, {usual:.3g}"
     sentences.append(
-        f"{len(near):,} test examples{asked} have a near-duplicate in the training part (nearer than a quarter of "
-        f"the usual distance, {usual:.3g}): a model may know their answers by heart."
+        f"{len(near):,} test example{'s' if len(near) > 1 else ''}{asked} {'have' if len(near) > 1 else 'has'} a "
+        f"near-duplicate in the training part ({nearer}): a model may know the answer by heart."
+        if len(near)
+        else f"No test example{asked} has a near-duplicate in the training part ({nearer})."
     )
     if len(near):
         tables.append(_pair_table(near[:MOST_ROWS], queries, distances, nearest, evidence))

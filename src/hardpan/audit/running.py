@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.metadata
-import importlib.util
 import json
 import os
-import platform
-import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import hardpan
-from hardpan import datasets, records
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan import datasets, records, store
 from hardpan.audit import counts, examples, floor, fresh, hardness, materials, planning, quality, verdict
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.audit.finished import Audit
 from hardpan.audit.planning import AuditPlan
-from hardpan.records import Dataset, Provenance, Tile
+from hardpan.audit.provenance import command_of, provenance_of
+from hardpan.errors import InputError
+from hardpan.records import Dataset, Tile
+from hardpan.report.files import missing_parents, remove_if_empty
+from hardpan.store import Predictions
 
 Progress = Callable[[str, float], None]
+Place = str | os.PathLike[str]
+Given = Place | Sequence[Place] | NDArray[Any] | Predictions | Mapping[str, Predictions | ArrayLike]
 WORK = "work"
 PLAN = "plan.json"
 # What decides only how the audit is made, not what it says.
@@ -37,17 +43,30 @@ _NOT_THE_NUMBERS = ("budget", "device")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an audit: what it is doing, how, and whether it was given what it needs."""
+    """One part of an audit.
+
+    Attributes:
+        step: what it is doing, in words.
+        find: does it.
+        wanted: whether the settings ask for it.
+        check: refuses what it was given, before anything is trained for it.
+    """
 
     step: str
     find: Callable[[Evidence], Finding]
     wanted: Callable[[AuditConfig], bool] = lambda config: True
+    check: Callable[[Evidence], object] = lambda evidence: None
 
 
 PARTS = (
     Part("weighing the floor", floor.find),
     Part("scoring the examples", hardness.find),
-    Part("comparing models on fresh data", fresh.find, lambda config: bool(config.testbed or config.new_test)),
+    Part(
+        "comparing models on fresh data",
+        fresh.find,
+        lambda config: bool(config.testbed or config.new_test),
+        fresh.check,
+    ),
     Part("looking for duplicates", quality.find),
     Part("counting the classes", counts.find),
 )
@@ -74,16 +93,20 @@ def run(
     dataset: Dataset | str | os.PathLike[str],
     config: AuditConfig | None = None,
     *,
+    predictions: Given = (),
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     on_plan: Callable[[AuditPlan], None] | None = None,
-    **changes: object,
+    **changes: Any,
 ) -> Audit:
     """Audit a dataset: how low its error can go, which examples are hard, whether the score will hold.
 
     Args:
         dataset: a labelled dataset, or what :func:`hardpan.datasets.load` loads.
         config: the settings; the defaults of :class:`AuditConfig` if None.
+        predictions: of your models: paths of stores or arrays; or probabilities, one array or several by name, in
+            the order of the examples or of the test examples: (N, K), (epochs, N, K) or (seeds, epochs, N, K), or
+            what :func:`hardpan.store.open` gives. The first is scored for confusion.
         out: folder for the page, the record, the table of all examples, and what was trained; an audit that was
             stopped goes on from there. None keeps nothing.
         progress: called with the step that begins and the fraction of the work that is done.
@@ -98,31 +121,55 @@ def run(
         >>> [section.title for section in audit.sections]
         ['The floor', 'Which examples are hard?', 'Data quality', 'What is in it']
     """
-    config = dataclasses.replace(config or AuditConfig(), **changes)  # type: ignore[arg-type]
+    held = _held(predictions)
+    if named := tuple(held) or _paths(predictions):
+        changes["predictions"] = named
+    config = dataclasses.replace(config or AuditConfig(), **changes)
     report = progress or (lambda step, fraction: None)
     report("reading the data", 0.0)
     source = "" if isinstance(dataset, Dataset) else os.fspath(dataset)
     if not isinstance(dataset, Dataset):
         dataset = datasets.load(dataset)
     evidence = gather(dataset, config)
+    parts = [part for part in PARTS if part.wanted(config)]
+    for part in parts:
+        part.check(evidence)
+    evidence = materials.with_given(evidence, held)
     with _workplace(out, evidence) as work:
         report("planning", 0.01)
         plan = _plan(evidence, work)
         if on_plan is not None:
             on_plan(plan)
         evidence = materials.obtain(evidence, plan, work, _between(report, 0.03, 0.75))
-        findings = []
-        parts = [part for part in PARTS if part.wanted(config)]
+        findings: list[Finding] = []
         for number, part in enumerate(parts):
             report(part.step, 0.75 + 0.2 * number / len(parts))
             found = part.find(evidence)
             findings.append(found)
             evidence = dataclasses.replace(evidence, columns={**evidence.columns, **found.columns})
-        made = _joined(evidence, findings, _command(source, config, plan), plan)
+        made = _joined(evidence, findings, command_of("" if held else source, config, plan), plan)
         if out is not None:
             report("writing", 0.96)
             _write(made, evidence, findings, Path(out))
     return made
+
+
+def _held(predictions: Given) -> dict[str, Predictions]:
+    """Predictions that are in memory already, by name."""
+    if isinstance(predictions, (np.ndarray, Predictions)):
+        predictions = {"predictions": predictions}
+    if not isinstance(predictions, Mapping):
+        return {}
+    return {
+        str(name): item if isinstance(item, Predictions) else store.in_memory(item, where=str(name))
+        for name, item in predictions.items()
+    }
+
+
+def _paths(predictions: Given) -> tuple[str, ...]:
+    if isinstance(predictions, (str, os.PathLike)):
+        return (os.fspath(predictions),)
+    return tuple(os.fspath(path) for path in predictions) if isinstance(predictions, Sequence) else ()
 
 
 def _joined(evidence: Evidence, findings: Sequence[Finding], command: str, plan: AuditPlan) -> Audit:
@@ -130,7 +177,7 @@ def _joined(evidence: Evidence, findings: Sequence[Finding], command: str, plan:
     for finding in findings:
         tiles.update(finding.tiles)
     measures = {name: item for finding in findings for name, item in finding.measures.items()}
-    told = verdict.tell(evidence, findings, measures)
+    told = verdict.tell(evidence, findings)
     return Audit(
         dataset=evidence.dataset.name,
         config=evidence.config,
@@ -138,8 +185,9 @@ def _joined(evidence: Evidence, findings: Sequence[Finding], command: str, plan:
         lede=told.lede,
         tiles=tuple(tiles.values()),
         sections=(*(finding.section for finding in findings),),
-        provenance=_provenance(evidence, findings, command, plan),
+        provenance=provenance_of(evidence, findings, command, plan),
         measures=measures,
+        verdicts={name: entry for finding in findings for name, entry in finding.verdicts.items()},
         curves={name: curve for finding in findings for name, curve in finding.curves.items()},
         findings=told.findings,
         next_steps=told.next_steps,
@@ -147,10 +195,10 @@ def _joined(evidence: Evidence, findings: Sequence[Finding], command: str, plan:
 
 
 def _write(made: Audit, evidence: Evidence, findings: Sequence[Finding], folder: Path) -> None:
-    """The table first, the report last: whoever sees the report sees everything."""
+    """Everything at once, the report last: whoever sees the report sees what belongs to it."""
     table = examples.join(evidence.dataset, evidence.parts, evidence.columns)
-    examples.write(folder, table, evidence.dataset)
-    made.save(folder, {name: text for finding in findings for name, text in finding.files.items()})
+    more = {name: text for finding in findings for name, text in finding.files.items()}
+    made.save(folder, {**examples.files(table, evidence.dataset), **more})
 
 
 def _plan(evidence: Evidence, work: Path) -> AuditPlan:
@@ -165,84 +213,41 @@ def _plan(evidence: Evidence, work: Path) -> AuditPlan:
     return plan
 
 
-class _workplace:  # noqa: N801  (reads as a verb where it is used)
+@contextmanager
+def _workplace(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iterator[Path]:
     """The folder of what is trained: in the audit's folder, one for each combination of data and settings."""
-
-    def __init__(self, out: str | os.PathLike[str] | None, evidence: Evidence) -> None:
-        self._parent = None if out is None else Path(out) / WORK
-        settings = {
-            name: value
-            for name, value in dataclasses.asdict(evidence.config).items()
-            if name not in _NOT_THE_NUMBERS
-        }
-        told = json.dumps([settings, records.array_hash(evidence.dataset.x), records.array_hash(evidence.labels)])
-        self._name = hashlib.sha256(told.encode()).hexdigest()[:12]
-        self._temporary: Path | None = None
-
-    def __enter__(self) -> Path:
-        if self._parent is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="hardpan-audit-"))
-            return self._temporary
-        place = self._parent / self._name
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)
+        return
+    place = Path(out) / WORK / _key(evidence)
+    made = missing_parents(place)
+    try:
         place.mkdir(parents=True, exist_ok=True)
-        return place
+    except OSError as error:
+        remove_if_empty(made)
+        raise InputError(f"{out}: cannot be written ({error.strerror}); give another folder") from error
+    try:
+        yield place
+    except InputError:
+        # A refusal leaves nothing; what was trained before it stays.
+        if {path.name for path in place.iterdir()} <= {PLAN}:
+            (place / PLAN).unlink(missing_ok=True)
+            remove_if_empty(made)
+        raise
+    for other in place.parent.iterdir():  # what an earlier audit with other settings trained
+        if other != place:
+            shutil.rmtree(other, ignore_errors=True)
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-        elif kind is None and self._parent is not None:
-            for other in self._parent.iterdir():  # what an earlier audit with other settings trained
-                if other.name != self._name:
-                    shutil.rmtree(other, ignore_errors=True)
+
+def _key(evidence: Evidence) -> str:
+    """A name for this combination of data and settings."""
+    settings = {
+        name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
+    }
+    told = json.dumps([settings, records.array_hash(evidence.dataset.x), records.array_hash(evidence.labels)])
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def _between(progress: Progress, low: float, high: float) -> Progress:
     return lambda step, fraction: progress(step, low + (high - low) * fraction)
-
-
-def _command(source: str, config: AuditConfig, plan: AuditPlan) -> str:
-    """The command that makes the report again, with what the budget decided written out."""
-    if not source:
-        return ""
-    words = ["hardpan", "audit", source, "--seed", str(config.seed)]
-    for option, paths in (("--testbed", config.testbed), ("--predictions", config.predictions)):
-        for path in paths:
-            words += [option, path]
-    for option, value in (
-        ("--testbed-new", config.testbed_new),
-        ("--new-test", config.new_test),
-        ("--votes", config.votes),
-    ):
-        words += [option, value] if value else []
-    words += ["--by-order"] if config.by_order else []
-    if config.flow != "auto":
-        words += ["--flow", config.flow]
-    elif plan.flow_epochs:
-        words += ["--flow-epochs", str(plan.flow_epochs), "--flow-rows", str(plan.flow_rows)]
-    if plan.ensemble:
-        words += ["--ensemble", plan.ensemble, "--ensemble-epochs", str(plan.ensemble_epochs)]
-        words += ["--seeds", str(config.seeds)]
-    elif config.ensemble != "auto":
-        words += ["--ensemble", config.ensemble]
-    return shlex.join(words)
-
-
-def _provenance(evidence: Evidence, findings: Sequence[Finding], command: str, plan: AuditPlan) -> Provenance:
-    dataset = evidence.dataset
-    packages = ["numpy", "scipy", "scikit-learn"]
-    if (plan.ensemble or evidence.flow is not None) and importlib.util.find_spec("torch") is not None:
-        packages.append("torch")
-    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
-    return Provenance(
-        method=tuple(text for finding in findings for text in finding.method),
-        citations=tuple(dict.fromkeys(text for finding in findings for text in finding.citations)),
-        command=command,
-        seed=evidence.config.seed,
-        versions=versions | {name: importlib.metadata.version(name) for name in packages},
-        hashes={
-            "Examples, sha256": records.array_hash(dataset.x),
-            "Labels, sha256": records.array_hash(evidence.labels),
-        }
-        | {name: digest for finding in findings for name, digest in finding.hashes.items()},
-        warnings=evidence.notes,
-    )

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hardpan.audit.evidence import Evidence, Finding
+from hardpan.audit.measures import in_words
+from hardpan.bayes.floors import Entry
+from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.records import Estimate
 from hardpan.report import numbers
 
@@ -24,35 +27,38 @@ class Told:
     next_steps: tuple[str, ...]
 
 
-def tell(evidence: Evidence, findings: Sequence[Finding], measures: Mapping[str, Estimate]) -> Told:
+def tell(evidence: Evidence, findings: Sequence[Finding]) -> Told:
     """Put the parts' findings into words."""
+    measures = {name: item for finding in findings for name, item in finding.measures.items()}
+    verdicts = {name: entry for finding in findings for name, entry in finding.verdicts.items()}
     headline = " ".join(finding.headline for finding in findings if finding.headline)
     lede = tuple(sentence for finding in findings for sentence in finding.lede)
-    return Told(headline, lede, tuple(_findings(evidence, measures)), tuple(_next_steps(evidence, measures)))
+    return Told(headline, lede, tuple(_findings(measures, verdicts)), tuple(_next_steps(evidence, measures)))
 
 
-def _findings(evidence: Evidence, measures: Mapping[str, Estimate]) -> list[str]:
-    """Each measure in plain words, with its interval."""
+def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -> list[str]:
+    """Each measure in plain words, with its interval, and what is against it."""
+    shown = {name: in_words(name, item) for name, item in measures.items()}
     said = []
-    if "ceiling" in measures:
-        most = numbers.percent(measures["ceiling"].value, measures["ceiling"].value / 20)
+    if "bracket" in measures:
+        most = numbers.percent(measures["bracket"].high, measures["bracket"].high / 20)
         said.append(f"Floor: no more than {most} of errors are unavoidable.")
-    if "flow_floor" in measures and evidence.flow is not None:
-        flow = numbers.estimate(measures["flow_floor"])
-        said.append(f"Floor by the flow: {flow}; {measures['bits'].value:.2f} bits a dimension on test data.")
+    if "flow_floor" in verdicts:
+        bits = f"{measures['bits'].value:.2f} bits a dimension on test data"
+        said.append(f"Floor by the flow: {shown['flow_floor']} ({bits}). {verdicts['flow_floor'].reason}")
     if "best_error" in measures:
-        said.append(f"Best model: {numbers.estimate(measures['best_error'])} of the test part wrong.")
+        said.append(f"Best model: {shown['best_error']} of the test part wrong.")
     if "headroom" in measures:
         most = numbers.percent(measures["headroom"].high, measures["headroom"].high / 20)
         said.append(f"Headroom: at most {most.replace(' %', ' points')} are left to win.")
     if "mean_confusion" in measures:
         said.append(f"Mean confusion of the test part: {measures['mean_confusion'].value:.3f} bits.")
     if "tail_share" in measures:
-        said.append(f"Errors in the most confusing tenth: {numbers.estimate(measures['tail_share'])}.")
+        said.append(f"Errors in the most confusing tenth: {shown['tail_share']}.")
     if "drop" in measures:
-        said.append(f"Drop on fresh data: {numbers.estimate(measures['drop']).replace(' %', ' points')}.")
+        said.append(f"Drop on fresh data: {shown['drop'].replace(' %', ' points')}.")
     if "duplicated" in measures:
-        said.append(f"Test examples with an exact copy in train: {numbers.estimate(measures['duplicated'])}.")
+        said.append(f"Test examples with an exact copy in train: {shown['duplicated']}.")
     return said
 
 
@@ -70,7 +76,7 @@ def _next_steps(evidence: Evidence, measures: Mapping[str, Estimate]) -> list[st
             f"About {more:,} examples would halve it."
         )
     tail = measures.get("tail_share")
-    if tail is not None and tail.low > HEAVY_TAIL:
+    if tail is not None and tail.n >= FEWEST_ERRORS and tail.low > HEAVY_TAIL:
         steps.append("Report the hard subset beside the whole: that is where models differ (hard-subset.json).")
     if not evidence.models:
         steps.append("Record predictions of several seeds to see which examples are hard.")

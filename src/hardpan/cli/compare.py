@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from hardpan.cli.common import JsonFlag, OutFolder, emit
 
@@ -33,6 +35,7 @@ def compare(
     """
     from hardpan import audit, records
     from hardpan.audit import compared
+    from hardpan.audit.measures import MEASURES
     from hardpan.report.files import check_writable, write_together
 
     if out is not None:
@@ -50,6 +53,11 @@ def compare(
         table.add_column(name, style="dim" if number == 0 else None, overflow="fold")
     for row in measures.rows:
         table.add_row(*("–" if cell is None else str(cell) for cell in row))
-    if out is not None:
-        table.add_row("Page", str(Path(out) / "index.html"))
-    emit(found, json, table)
+    orders = [
+        f"From hard to easy by the {MEASURES[ranking.measure].lower()}: {' > '.join(ranking.names)}"
+        for ranking in found.rankings
+        if len(ranking.names) > 2
+    ]
+    told = [*orders, *(f"Left out: {name}, {why}" for name, why in found.left_out.items())]
+    told += [] if out is None else [f"Page: {Path(out) / 'index.html'}"]
+    emit(found, json, Group(table, *map(Text, told)))

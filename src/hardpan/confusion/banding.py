@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 MOST_BANDS = 20
 WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
 HARDEST = 0.1
+FEWEST_ERRORS = 10  # a share of fewer errors than this says nothing
 
 
 @record

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan.confusion import pictures
 from hardpan.confusion.answers import Signals
-from hardpan.confusion.banding import Bands, bands
+from hardpan.confusion.banding import FEWEST_ERRORS, Bands, bands
 from hardpan.confusion.galleries import class_name, gallery, groups_by_class
 from hardpan.confusion.mislabelled import Suspect, suspects
 from hardpan.confusion.scoring import Scores
@@ -89,7 +89,7 @@ def band_sentences(found: Bands) -> tuple[str, ...]:
     """What bands say, in two sentences."""
     tenth = found.hardest_tenth
     first = f"The error is {_percent(found.error)} on {found.examples:,} examples"
-    if np.isfinite(tenth.value):
+    if tenth.n >= FEWEST_ERRORS:
         first += f"; {_percent(tenth, 0)} of the errors sit in the most confusing tenth of them"
     return (
         f"{first}.",

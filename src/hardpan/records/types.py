@@ -139,11 +139,19 @@ class Chart:
 @record
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for a person: column names and rows of numbers and text."""
+    """A table for a person: column names and rows of numbers, estimates and text.
+
+    Attributes:
+        title: what it shows.
+        columns: their names.
+        rows: a cell a column.
+        bars: columns of numbers that get a small bar a cell, from 0 to the column's largest.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    bars: tuple[str, ...] = ()
 
 
 @record

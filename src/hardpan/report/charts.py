@@ -33,8 +33,9 @@ from hardpan.report.slider import slider
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
+FADED = 0.15  # what is left of a mark while others are selected
 SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here: what lies below is in the table
-_LETTER_WIDTH = 6.6  # pixels, on average, at the size of the labels
+STRUCK = "struck"  # name of the layer whose text is struck through; the page and the static picture look for it
 _PERCENT = (
     "datum.value == 0 || abs(datum.value) >= 1e-4 ? format(datum.value, '.3~%') : format(datum.value, '.0~e')"
 )
@@ -64,13 +65,12 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
         "fontSize": 13,
         "limit": alt.expr("width"),
     }
-    pixels = alt.X("zero:Q", scale=None, axis=None)
     layers = [
         base.mark_text(**name, color=LIGHT.ink).encode(x=alt.value(0), text="label:N").transform_filter(standing),
-        base.mark_text(**name, color=LIGHT.muted).encode(x=alt.value(0), text="label:N").transform_filter(struck),
-        base.mark_rule(yOffset=-11, color=LIGHT.refuted, strokeWidth=1.5, clip=True)
-        .encode(x=pixels, x2="strike:Q")
-        .transform_filter(struck),
+        base.mark_text(**name, color=LIGHT.muted)
+        .encode(x=alt.value(0), text="label:N")
+        .transform_filter(struck)
+        .properties(name=STRUCK),
         base.mark_rule(yOffset=9, strokeWidth=3).encode(x=axis("low"), x2="high:Q", color=colour),
         base.mark_point(yOffset=9, size=90, filled=True, opacity=1)
         .encode(x=axis("value"), color=colour)
@@ -189,6 +189,19 @@ SWITCHES = {
 }
 """Drawings that offer such a choice."""
 
+ZOOMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("intervals", "deviations", "dots", "distribution"), ("x",)),
+    **dict.fromkeys(("curve", "lines", "scatter", "dates", "error_by_band", "joint", "confused"), ("x", "y")),
+}
+"""Drawings that a reader can zoom into, and along which axes; bars keep their zero."""
+
+PICKS: dict[str, str] = {
+    **dict.fromkeys(("intervals", "bars", "scatter", "slope", "deviations", "dates", "confused", "dots"), "name"),
+    **dict.fromkeys(("distribution", "error_by_band"), "group"),
+    "lines": "series",
+}
+"""Drawings in which a reader can select by a click, and the field whose marks then stand out."""
+
 LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "intervals": (
         ("floor", "estimate of the floor"),
@@ -216,12 +229,34 @@ def spec(chart: Chart) -> dict[str, Any]:
     if chart.drawing not in KINDS:
         raise InputError(f"drawing must be one of {', '.join(KINDS)}; got {chart.drawing!r}")
     drawn: dict[str, Any] = KINDS[chart.drawing](chart).to_dict()
+    if chart.drawing in PICKS:
+        _selectable(drawn, PICKS[chart.drawing])
     return drawn | {
         "description": chart.description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
         "config": _config(),
     }
+
+
+def _selectable(drawn: dict[str, Any], field: str) -> None:
+    """Let a click on a mark select it: marks of other names fade."""
+    layers = [layer for layer in drawn["layer"] if field in _first_row(layer, drawn)]
+    if not layers:
+        return
+    select = {"type": "point", "fields": [field], "toggle": "event.shiftKey || event.ctrlKey || event.metaKey"}
+    layers[-1].setdefault("params", []).append({"name": "picked", "select": select})
+    for layer in layers:
+        opacity = layer["mark"].get("opacity", 1)
+        if opacity:
+            condition = {"param": "picked", "value": opacity}
+            layer["encoding"]["opacity"] = {"condition": condition, "value": FADED * opacity}
+
+
+def _first_row(layer: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
+    data = layer.get("data", drawn.get("data", {}))  # data that all layers share stand above them
+    rows = data.get("values", drawn.get("datasets", {}).get(data.get("name"), ()))
+    return rows[0] if rows else {}
 
 
 def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, Any]:
@@ -241,8 +276,6 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
         "low": max(low, edge),
         "value": max(value, edge),
         "high": max(high, edge),
-        "zero": 0,
-        "strike": round(_LETTER_WIDTH * len(name)),
     }
 
 

@@ -17,13 +17,14 @@ called) with start (the group that it begins at).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import altair as alt
 
 from hardpan.records import Chart
-from hardpan.report.lines import DASHES, SERIES
+from hardpan.report.lines import told_apart
 from hardpan.report.palette import LIGHT
 
 GALLERY = "gallery"
@@ -235,11 +236,10 @@ def tiles(chart: Chart) -> dict[str, Any]:
             "story": story,
             "told": told,
         }
-        label, answer = row.get("label"), row.get("ensemble says")
         if score is None:  # pictures that no score belongs to say themselves what stands under them
             tile["note"] = row["shown"]
         else:
-            tile["note"] = f"{score:.2f}" if answer in (None, label) else f"{score:.2f} {answer}?"
+            tile["note"] = f"{_short(row['shown'])} {_doubt(row)}".strip()
         groups.setdefault(str(row["group"]), []).append(tile)
     return {
         "title": chart.title,
@@ -254,6 +254,19 @@ def tiles(chart: Chart) -> dict[str, Any]:
     }
 
 
+def _short(shown: str) -> str:
+    """A score and its error with two digits behind the point."""
+    return " ± ".join(f"{float(number):.2f}" for number in re.findall(r"[\d.]+", shown))
+
+
+def _doubt(row: Mapping[str, Any]) -> str:
+    """What the ensemble says where that is not the label; the label too, where no heading above says it."""
+    label, answer = row.get("label"), row.get("ensemble says")
+    if answer in (None, label):
+        return ""
+    return f"{answer}?" if label == row["group"] else f"{label} → {answer}?"
+
+
 def domain_of(values: list[float]) -> list[float]:
     """The span of some numbers with a little room at both ends."""
     low, high = min(values, default=0.0), max(values, default=1.0)
@@ -266,27 +279,7 @@ def _groups(chart: Chart) -> list[str]:
 
 
 def _look(groups: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
-    """Colours, then dashes, so that every line of a chart is told apart; a legend only where there are several."""
-    colours = [SERIES[i % len(SERIES)] for i in range(len(groups))]
-    dashes = [DASHES[i % len(DASHES)] for i in range(len(groups))]
-    legend = (
-        alt.Legend(
-            title=None,
-            orient="top",
-            columns=3,
-            labelLimit=240,
-            labelFontSize=12,
-            labelColor=LIGHT.ink,
-            symbolType="stroke",
-            symbolStrokeWidth=3,
-        )
-        if len(groups) > 1
-        else None
-    )
-    return (
-        alt.Color("group:N", scale=alt.Scale(domain=groups, range=colours), legend=legend),
-        alt.StrokeDash("group:N", scale=alt.Scale(domain=groups, range=dashes), legend=legend),
-    )
+    return told_apart("group", groups, legend=len(groups) > 1)
 
 
 def _nearest(rows: list[dict[str, Any]], value: float) -> float:

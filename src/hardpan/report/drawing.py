@@ -37,6 +37,7 @@ class Drawing:
         columns: header of the data table.
         rows: its rows.
         csv_url: the same data for a download link.
+        zoom: axes that the reader can zoom into.
         legend: what the colours mean: a name of the palette, and words.
         file: what a download is called, without its ending.
     """
@@ -50,6 +51,7 @@ class Drawing:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     csv_url: str
+    zoom: tuple[str, ...]
     legend: tuple[tuple[str, str], ...]
     file: str
 
@@ -77,6 +79,7 @@ def draw(chart: Chart, key: str) -> Drawing:
         columns=columns,
         rows=rows,
         csv_url="data:text/csv;charset=utf-8," + quote(_csv(columns, rows)),
+        zoom=charts.ZOOMS.get(chart.drawing, ()),
         legend=tuple(item for item in charts.LEGENDS.get(chart.drawing, ()) if item[0] in used),
         file=re.sub(r"[^a-z0-9]+", "-", chart.title.lower()).strip("-")[:60] or key,
     )
@@ -98,10 +101,19 @@ def static_svg(spec: dict[str, Any], key: str) -> str:
     found = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
     for number, name in enumerate(found, 1):
         svg = svg.replace(f'id="{name}"', f'id="{key}-{number}"').replace(f"url(#{name})", f"url(#{key}-{number})")
+    svg = _struck(svg)
     for colour, variable in COLOURS.items():
         svg = svg.replace(f'"{colour}"', f'"{variable}"')
     svg = re.sub(r'<rect width="[0-9.]+" height="[0-9.]+" fill="(white|transparent)"/>', "", svg, count=1)
     return re.sub(r'^<svg ([^>]*?) width="[0-9.]+" height="[0-9.]+"', r"<svg \1", svg, count=1)
+
+
+def _struck(svg: str) -> str:
+    """Strike the texts of the layer that is named so: Vega has no such text, SVG has."""
+    group = rf'(<g class="mark-text [^"]*\b{charts.STRUCK}_marks\b[^"]*".*?</g>)'
+    return re.sub(
+        group, lambda found: found[1].replace("<text ", '<text text-decoration="line-through" '), svg, flags=re.S
+    )
 
 
 @functools.cache

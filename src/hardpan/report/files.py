@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hardpan.errors import InputError
+
+Content = str | Callable[[Path], object] | None
+_WAITING = ".writing."
 
 
 def check_writable(folder: Path) -> None:
@@ -22,41 +26,65 @@ def check_writable(folder: Path) -> None:
         raise InputError(f"--out {folder}: {place} may not be written; give another one")
 
 
-def write_together(folder: Path, files: Mapping[str, str]) -> None:
-    """Write text files into a folder: first all of them beside their places, then each into place in one step.
+def write_together(folder: Path, files: Mapping[str, Content]) -> None:
+    """Write files that belong together into a folder: first all of them aside, then each into place in one step.
 
-    The last one named is put in place last; whoever sees it sees the others. A failure leaves no file of ours.
+    The last one named vouches for the others: an older one of its name goes before the first file is put in place,
+    the new one comes last. Whoever sees it sees files that were made together, whenever the writing was killed. A
+    failure leaves no file of ours.
+
+    Args:
+        folder: where to; made where it is missing.
+        files: by name: text; a function that writes the file at the path that it is given; or None where no such
+            file may stay.
     """
-    made = _missing_parents(folder)
-    waiting: dict[str, str] = {}
+    made = missing_parents(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-            waiting[temporary] = name
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)
-        for temporary, name in list(waiting.items()):
-            os.replace(temporary, folder / name)
-            del waiting[temporary]
+        _sweep(folder)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_WAITING) as waiting:
+            for name, content in files.items():
+                _write(Path(waiting) / name, content)
+            *others, last = files
+            if others:
+                (folder / last).unlink(missing_ok=True)
+            for name in files:
+                if files[name] is None:
+                    (folder / name).unlink(missing_ok=True)
+                else:
+                    os.replace(Path(waiting) / name, folder / name)
     except BaseException as error:
-        for temporary in waiting:
-            Path(temporary).unlink(missing_ok=True)
-        for path in made:
-            _remove_if_empty(path)
+        remove_if_empty(made)
         if isinstance(error, OSError):
             raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
         raise
 
 
-def _missing_parents(folder: Path) -> list[Path]:
-    """The folders that have to be made, deepest first."""
+def missing_parents(folder: Path) -> list[Path]:
+    """The folders that have to be made for this one, itself included, deepest first."""
     return [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
 
 
-def _remove_if_empty(path: Path) -> None:
-    with contextlib.suppress(OSError):  # never made, or no longer empty
-        path.rmdir()
+def remove_if_empty(folders: list[Path]) -> None:
+    """Remove these folders, deepest first, as far as nothing is in them."""
+    for folder in folders:
+        with contextlib.suppress(OSError):  # never made, or no longer empty
+            folder.rmdir()
+
+
+def _write(path: Path, content: Content) -> None:
+    if content is None:
+        return
+    if callable(content):
+        content(path)
+    else:
+        path.write_text(content, encoding="utf-8", newline="\n")
+    with path.open("rb+") as stream:
+        os.fsync(stream.fileno())
+    path.chmod(0o644)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a writing that was killed left aside."""
+    for path in folder.glob(f"{_WAITING}*"):
+        shutil.rmtree(path, ignore_errors=True)

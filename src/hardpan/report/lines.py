@@ -1,4 +1,4 @@
-"""Several lines in one picture, each named at its end.
+"""Several lines in one picture: one or two are named at their ends, more of them in a legend.
 
 Rows: series, x, y, and low, high where there is an interval. Options: x_title, y_title, log_x, log (the y axis),
 percent (whether y is a fraction), marks (rows of x and label).
@@ -18,15 +18,15 @@ from hardpan.report.palette import LIGHT
 # In this order; from the seventh line on, dashes alone tell lines apart.
 SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LIGHT.muted)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
+_MOST_NAMED_AT_ENDS = 2
 
 
 def lines(chart: Chart) -> alt.TopLevelMixin:
-    """One line a series, its band where rows have one, its name at its last point."""
+    """One line a series, its band where rows have one, and its name."""
     log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
     rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
-    colour = alt.Color("series:N", legend=None, scale=alt.Scale(domain=names, range=_cycled(SERIES, len(names))))
-    dash = alt.StrokeDash("series:N", legend=None, scale=alt.Scale(domain=names, range=_cycled(DASHES, len(names))))
+    colour, dash = told_apart("series", names, legend=len(names) > _MOST_NAMED_AT_ENDS)
     x = alt.X(
         "x:Q",
         title=str(chart.options.get("x_title", "")),
@@ -56,13 +56,40 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         base.mark_line(strokeWidth=2.2).encode(y=vertical("y"), strokeDash=dash),
         base.mark_point(filled=True, size=34, opacity=1).encode(y=vertical("y"), tooltip=tips),
     ]
-    ends = [max((row for row in rows if row["series"] == name), key=lambda row: row["x"]) for name in names]
-    named = alt.Chart(_data(ends)).encode(x=x, y=vertical("y"), color=colour, text="series:N")
-    layers.append(named.mark_text(align="right", baseline="bottom", dx=-2, dy=-5, fontSize=12))
+    if len(names) <= _MOST_NAMED_AT_ENDS:
+        ends = [max((row for row in rows if row["series"] == name), key=lambda row: row["x"]) for name in names]
+        ends.sort(key=lambda row: -row["y"])
+        # The upper line's name stands above it and the lower one's below it: they stay apart wherever they end.
+        sides: tuple[dict[str, Any], ...] = ({"baseline": "bottom", "dy": -6}, {"baseline": "top", "dy": 6})
+        for row, side in zip(ends, sides, strict=False):
+            named = alt.Chart(_data([row])).encode(x=x, y=vertical("y"), color=colour, text="series:N")
+            layers.append(named.mark_text(align="right", dx=-2, fontSize=12, **side))
     marked = [dict(row) for row in chart.options.get("marks", ())]
     if marked:
         layers.append(alt.Chart(_data(marked)).mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(x=x))
     return alt.layer(*layers).properties(height=320)
+
+
+def told_apart(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
+    """Colours, then dashes, so that every line of a chart is told apart; and what they mean, where asked for."""
+    key = (
+        alt.Legend(
+            title=None,
+            orient="top",
+            columns=3,
+            labelLimit=240,
+            labelFontSize=12,
+            labelColor=LIGHT.ink,
+            symbolType="stroke",
+            symbolStrokeWidth=3,
+        )
+        if legend
+        else None
+    )
+    return (
+        alt.Color(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled(SERIES, len(names))), legend=key),
+        alt.StrokeDash(f"{field}:N", scale=alt.Scale(domain=names, range=_cycled(DASHES, len(names))), legend=key),
+    )
 
 
 def _row(row: Any, share: bool) -> dict[str, Any]:

@@ -95,7 +95,11 @@ def cell(value: Any) -> str:
     Example:
         >>> cell(12345), cell(0.123456), cell(None), cell("a"), cell(True)
         ('12,345', '0.1235', '–', 'a', 'yes')
+        >>> cell(Estimate(0.0139, 0.006, 0.0046, 0.0322))
+        '1.4 % (0.5–3.2 %)'
     """
+    if isinstance(value, Estimate):
+        return estimate(value)
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return NOTHING
     if isinstance(value, bool):

@@ -12,8 +12,26 @@
     return JSON.parse(text);
   };
 
-  const show = (figure, spec) =>
-    vegaEmbed(figure.querySelector(".live"), themed(spec), { actions: false, renderer: "svg", mode: "vega-lite" });
+  // Zooming is switched on by the reader, so that a wheel over a chart scrolls the page as ever.
+  const bound = (spec, axes) => spec.layer.find((layer) => axes.every((axis) => layer.encoding[axis]?.field));
+  const zoomable = (spec, axes) => {
+    const copy = structuredClone(spec);
+    for (const layer of copy.layer) if (layer.mark.type !== "text" || layer.encoding.x?.field) layer.mark.clip = true;
+    (bound(copy, axes).params ??= []).push({ name: "zoom", select: { type: "interval", encodings: axes }, bind: "scales" });
+    return copy;
+  };
+
+  const zoomBy = (view, spec, axes, factor) => {
+    for (const axis of axes) {
+      const scale = view.scale(axis);
+      const [there, back] = scale.type === "log" ? [Math.log, Math.exp] : [Number, Number];
+      const [low, high] = scale.domain().map(there);
+      const middle = (low + high) / 2;
+      const half = (factor * (high - low)) / 2;
+      view.signal(`zoom_${bound(spec, axes).encoding[axis].field}`, [middle - half, middle + half].map(back));
+    }
+    return view.runAsync();
+  };
 
   const save = (name, url) => {
     const link = document.createElement("a");
@@ -26,11 +44,49 @@
   const alone = async (chart, which) => {
     const spec = { ...chart.specs[which], width: data.width, title: chart.title, background: "white" };
     const drawn = await vegaEmbed(document.createElement("div"), spec, { actions: false, renderer: "svg" });
-    return drawn.view;
+    const picture = new DOMParser().parseFromString(await drawn.view.toSVG(), "image/svg+xml").documentElement;
+    drawn.finalize();
+    picture.querySelectorAll(".struck_marks text").forEach((text) => text.setAttribute("text-decoration", "line-through"));
+    return new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
   };
 
+  const asPng = async (svg) => {
+    const image = new Image();
+    image.src = URL.createObjectURL(svg);
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return canvas.toDataURL("image/png");
+  };
+
+  // What is selected in one chart stands out in every chart that shows it.
+  const views = new Map();
+  let linking = false;
+  const link = (figure, view) => {
+    if (!("picked" in view.getState().signals)) return;
+    const chosen = (value) => Object.entries(value).filter(([name]) => name !== "vlPoint");
+    view.addSignalListener("picked", async (signal, value) => {
+      const [found] = chosen(value);
+      figure.querySelector(".picked").textContent = found ? `Selected: ${found[1].join(", ")}. Escape, or a click beside the marks, ends it.` : "";
+      if (linking) return;
+      linking = true;
+      const store = view.data("picked_store").map(({ unit, fields, values }) => ({ unit, fields, values }));
+      for (const other of views.values()) {
+        if (other === view || !("picked" in other.getState().signals)) continue;
+        await other.data("picked_store", store).runAsync();
+      }
+      linking = false;
+    });
+  };
+
+  document.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape") return;
+    for (const view of views.values()) if ("picked" in view.getState().signals) view.data("picked_store", []).runAsync();
+  });
+
   // A chart with a slider for the threshold: pictures of examples below it fade.
-  const follow = ({ view }) => {
+  const follow = (view) => {
     if (!view.getState().signals || !("threshold" in view.getState().signals)) return;
     view.addSignalListener("threshold", (name, from) => {
       document.querySelectorAll(".thumb").forEach((thumb) =>
@@ -40,27 +96,38 @@
 
   const enliven = (figure) => {
     const chart = data.charts[figure.id];
-    let which = 0;
+    const find = (name) => figure.querySelector(`[data-${name}]`);
     const live = figure.querySelector(".live");
+    let [which, zooming] = [0, false];
+    const draw = async () => {
+      const spec = themed(zooming ? zoomable(chart.specs[which], chart.zoom) : chart.specs[which]);
+      const { view } = await vegaEmbed(live, spec, { actions: false, renderer: "svg", mode: "vega-lite" });
+      views.get(figure)?.finalize();
+      views.set(figure, view);
+      follow(view);
+      link(figure, view);
+    };
     live.classList.add("drawn");
-    show(figure, chart.specs[which]).then(follow).catch((error) => {
+    draw().catch((error) => {
       live.classList.remove("drawn");
       console.error(error);
     });
-    const toggle = figure.querySelector("[data-switch]");
-    if (toggle) {
-      toggle.addEventListener("click", () => {
-        which = 1 - which;
-        toggle.setAttribute("aria-pressed", String((which === 1) !== chart.on));
-        show(figure, chart.specs[which]);
-      });
-    }
-    figure.querySelector("[data-svg]").addEventListener("click", async () => {
-      const svg = await (await alone(chart, which)).toSVG();
-      save(`${chart.file}.svg`, URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })));
+    find("switch")?.addEventListener("click", ({ currentTarget }) => {
+      which = 1 - which;
+      currentTarget.setAttribute("aria-pressed", String((which === 1) !== chart.on));
+      draw();
     });
-    figure.querySelector("[data-png]").addEventListener("click", async () =>
-      save(`${chart.file}.png`, await (await alone(chart, which)).toImageURL("png", 2)));
+    find("zoom")?.addEventListener("click", ({ currentTarget }) => {
+      zooming = !zooming;
+      currentTarget.setAttribute("aria-pressed", String(zooming));
+      for (const name of ["closer", "wider"]) find(name).hidden = !zooming;
+      draw();
+    });
+    for (const [name, factor] of [["closer", 0.5], ["wider", 2]])
+      find(name)?.addEventListener("click", () => zoomBy(views.get(figure), chart.specs[which], chart.zoom, factor));
+    find("svg").addEventListener("click", async () =>
+      save(`${chart.file}.svg`, URL.createObjectURL(await alone(chart, which))));
+    find("png").addEventListener("click", async () => save(`${chart.file}.png`, await asPng(await alone(chart, which))));
   };
 
   const sortable = (table) => {

@@ -37,13 +37,15 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     x = alt.X("x:Q", title=words, scale=alt.Scale(nice=False))
     y = alt.Y("y:Q", title="share", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
     base = alt.Chart(_data(rows)).encode(x=x, y=y, color=colour)
+    tips = [alt.Tooltip("name:N"), alt.Tooltip("x:Q", title=words), alt.Tooltip("y:Q", title="share", format=".1%")]
     near: Any = f"abs(datum.x - setting) < {step / 2}"
     here = base.transform_filter(near)
     return (
         alt.layer(
             base.mark_line(strokeWidth=2.5),
             here.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")),
-            here.mark_point(filled=True, size=90, opacity=1),
+            base.mark_point(filled=True, size=120, opacity=0).encode(tooltip=tips),
+            here.mark_point(filled=True, size=90, opacity=1).encode(tooltip=tips),
             here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(
                 text=alt.Text("y:Q", format=".1%")
             ),

@@ -11,6 +11,7 @@ Rows by drawing (fractions throughout):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ _POINTS = "format(100 * datum.value, '+.3~') + ' points'"
 _CROSS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
 _BAND = ("x", "y", "low", "high")
 _MOST_NAMES = 4
+_PLOT = {"x": 580.0, "y": 440.0}  # size of the static plot in pixels, about
+_LABEL_WIDTH = 64.0
 
 
 def scatter(chart: Chart) -> alt.TopLevelMixin:
@@ -56,8 +59,8 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x"), y=y("y_low"), y2="y_high:Q", color=colour),
         base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
     ]
-    words = [*_line_names(line, domain), *_left_out_names(rows)]
-    places = {"left": {"align": "right", "dx": -8}, "right": {"align": "left", "dx": 8}}
+    words = [*_line_names(rows, line, domain), *_left_out_names(rows)]
+    places = {"left": {"align": "right", "dx": -8}, "right": {"align": "left", "dx": 8, "dy": 10}}
     places["above"] = {"align": "left", "dx": 4, "dy": -12}
     for side, place in places.items():
         part = _data([item for item in words if item["side"] == side])
@@ -66,7 +69,9 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(*layers).properties(height=440)
 
 
-def _line_names(line: list[dict[str, Any]], domain: Mapping[str, list[float]]) -> list[dict[str, Any]]:
+def _line_names(
+    rows: list[dict[str, Any]], line: list[dict[str, Any]], domain: Mapping[str, list[float]]
+) -> list[dict[str, Any]]:
     """Names of the two lines, on the side where there is room: above the identity, below the fit."""
     names = []
     inside = [max(domain["x"][0], domain["y"][0]), min(domain["x"][1], domain["y"][1])]
@@ -75,9 +80,30 @@ def _line_names(line: list[dict[str, Any]], domain: Mapping[str, list[float]]) -
         names.append({"x": at, "y": at, "label": "same accuracy", "side": "left"})
     fitted = [row for row in line if domain["y"][0] <= row["y"] <= domain["y"][1]]
     if fitted:
-        place = fitted[len(fitted) // 3]
+        place = max(fitted, key=lambda row: _room(row, rows, domain))
         names.append({"x": place["x"], "y": place["y"], "label": "fitted line", "side": "right"})
     return names
+
+
+def _room(place: Mapping[str, Any], rows: list[dict[str, Any]], domain: Mapping[str, list[float]]) -> float:
+    """Pixels, at the static size, between the words below a place of the line and the nearest mark or edge."""
+
+    def pixels(side: str, value: float) -> float:
+        low, high = domain[side]
+        return _PLOT[side] * (value - low) / (high - low)
+
+    left, top = pixels("x", place["x"]) + 8, pixels("y", place["y"]) - 3
+    right, bottom = left + _LABEL_WIDTH, top - 14
+    away = [_PLOT["x"] - right, bottom]
+    for row in rows:
+        for x_low, x_high, y_low, y_high in (
+            (row["x_low"], row["x_high"], row["y"], row["y"]),
+            (row["x"], row["x"], row["y_low"], row["y_high"]),
+        ):
+            across = max(pixels("x", x_low) - right, left - pixels("x", x_high), 0.0)
+            down = max(pixels("y", y_low) - top, bottom - pixels("y", y_high), 0.0)
+            away.append(math.hypot(across, down))
+    return min(away)
 
 
 def _left_out_names(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -162,7 +188,8 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     """Points of accuracy against the year of publication: a dot with its interval a model, and a line."""
     rows = [dict(row) | {"shown": _points(row)} for row in chart.rows]
     ends = [row[key] for row in rows for key in ("low", "high", "value")] + [0.0]
-    years = [float(row["date"]) for row in rows]
+    ahead = [dict(row) for row in chart.options.get("line", ())]
+    years = [float(row["date"]) for row in (*rows, *ahead)]
     title = str(chart.options.get("y_title", ""))
     spread = alt.Scale(domain=_padded(years), nice=False, zero=False)
     x = alt.X("date:Q", title="year of publication", scale=spread, axis=alt.Axis(format="d", tickMinStep=1))
@@ -174,7 +201,7 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
     base = alt.Chart(_data(rows)).encode(x=x, tooltip=tips)
-    line = alt.Chart(_data([dict(row) for row in chart.options.get("line", ())]))
+    line = alt.Chart(_data(ahead))
     return alt.layer(
         line.mark_line(color=LIGHT.ceiling, strokeWidth=2).encode(x=x, y=y("value")),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2="high:Q", color=colour),

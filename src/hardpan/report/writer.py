@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
@@ -15,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import hardpan
-from hardpan.records import Provenance, Section, Tile
+from hardpan.records import Estimate, Provenance, Section, Tile
 from hardpan.report import charts, confusion_charts, numbers
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT, Theme
@@ -100,18 +101,42 @@ def _count(n: int) -> str:
 
 
 def _table(
-    environment: Environment, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], sortable: bool
+    environment: Environment,
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    sortable: bool,
+    bars: Sequence[str] = (),
 ) -> Markup:
+    values = [[_number(cell) for cell in row] for row in rows]
     numeric = [
-        any(_is_number(row[i]) for row in rows) and all(row[i] is None or _is_number(row[i]) for row in rows)
+        any(row[i] is not None for row in values)
+        and all(value[i] is not None or _nothing(row[i]) for row, value in zip(rows, values, strict=True))
         for i in range(len(columns))
     ]
+    largest = [
+        max((row[i] or 0.0 for row in values), default=0.0) if name in bars and numeric[i] else 0.0
+        for i, name in enumerate(columns)
+    ]
+    lengths = [
+        [100 * (number or 0.0) / most if most > 0 else None for number, most in zip(row, largest, strict=True)]
+        for row in values
+    ]
     template = environment.get_template("table.html")
-    return Markup(template.render(title=title, columns=columns, rows=rows, numeric=numeric, sortable=sortable))
+    shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(rows, values, lengths, strict=True)]
+    return Markup(template.render(title=title, columns=columns, rows=shown, numeric=numeric, sortable=sortable))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _nothing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and not math.isfinite(cell))
+
+
+def _number(value: Any) -> float | None:
+    """What a cell is sorted by, where it is a number."""
+    if isinstance(value, Estimate):
+        value = value.value
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return value if known else None
 
 
 def _payload(drawings: Sequence[Drawing]) -> str:
@@ -120,7 +145,13 @@ def _payload(drawings: Sequence[Drawing]) -> str:
         "colours": COLOURS,
         "width": charts.STATIC_WIDTH,
         "charts": {
-            item.key: {"specs": item.specs, "on": item.on, "title": item.chart.title, "file": item.file}
+            item.key: {
+                "specs": item.specs,
+                "on": item.on,
+                "title": item.chart.title,
+                "file": item.file,
+                "zoom": item.zoom,
+            }
             for item in drawings
         },
     }

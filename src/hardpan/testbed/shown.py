@@ -77,14 +77,22 @@ def headline(report: Comparison) -> tuple[str, str]:
     """The drop and the order, in two sentences."""
     gap, rows = report.mean_gap, report.rows
     moved = sum(row.delta_rank != 0 for row in rows)
-    low, high = min(row.gap.value for row in rows), max(row.gap.value for row in rows)
     verb = "lose" if gap.value >= 0 else "gain"
     return (
         f"{len(rows)} models {verb} {_points(abs(gap.value))} on average from the original to the new test set "
-        f"({report.metric}; from {_signed(-high)} to {_signed(-low)}).",
+        f"({report.metric}; {_span([row.gap.value for row in rows])}).",
         f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is "
         f"{report.kendall.value:.2f} [{report.kendall.low:.2f}, {report.kendall.high:.2f}].",
     )
+
+
+def _span(gaps: Sequence[float]) -> str:
+    """The smallest and the largest drop, without signs: the words say which way."""
+    low, high = min(gaps), max(gaps)
+    if low < 0 < high:
+        return f"from a gain of {_points(-low)} to a loss of {_points(high)}"
+    ends = sorted((abs(low), abs(high)))
+    return f"each between {100 * ends[0]:.1f} and {_points(ends[1])}"
 
 
 def line_sentence(fit: LineFit) -> str:

@@ -1,0 +1,64 @@
+"""How to make an audit again: the command, and everything that decides its numbers."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import shlex
+from collections.abc import Sequence
+
+import hardpan
+from hardpan import records
+from hardpan.audit.evidence import AuditConfig, Evidence, Finding
+from hardpan.audit.planning import AuditPlan
+from hardpan.records import Provenance
+
+
+def command_of(source: str, config: AuditConfig, plan: AuditPlan) -> str:
+    """The command that makes the report again, with what the budget decided written out."""
+    if not source:
+        return ""
+    words = ["hardpan", "audit", source, "--seed", str(config.seed)]
+    for option, paths in (("--testbed", config.testbed), ("--predictions", config.predictions)):
+        for path in paths:
+            words += [option, path]
+    for option, value in (
+        ("--testbed-new", config.testbed_new),
+        ("--new-test", config.new_test),
+        ("--votes", config.votes),
+    ):
+        words += [option, value] if value else []
+    words += ["--by-order"] if config.by_order else []
+    if config.flow != "auto":
+        words += ["--flow", config.flow]
+    elif plan.flow_epochs:
+        words += ["--flow-epochs", str(plan.flow_epochs), "--flow-rows", str(plan.flow_rows)]
+    if plan.ensemble:
+        words += ["--ensemble", plan.ensemble, "--ensemble-epochs", str(plan.ensemble_epochs)]
+        words += ["--seeds", str(config.seeds)]
+    elif config.ensemble != "auto":
+        words += ["--ensemble", config.ensemble]
+    return shlex.join(words)
+
+
+def provenance_of(evidence: Evidence, findings: Sequence[Finding], command: str, plan: AuditPlan) -> Provenance:
+    """How an audit was made: method and sources of its parts, versions, and hashes of what was read."""
+    dataset = evidence.dataset
+    packages = ["numpy", "scipy", "scikit-learn"]
+    if (plan.ensemble or evidence.flow is not None) and importlib.util.find_spec("torch") is not None:
+        packages.append("torch")
+    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
+    return Provenance(
+        method=tuple(text for finding in findings for text in finding.method),
+        citations=tuple(dict.fromkeys(text for finding in findings for text in finding.citations)),
+        command=command,
+        seed=evidence.config.seed,
+        versions=versions | {name: importlib.metadata.version(name) for name in packages},
+        hashes={
+            "Examples, sha256": records.array_hash(dataset.x),
+            "Labels, sha256": records.array_hash(evidence.labels),
+        }
+        | {name: digest for finding in findings for name, digest in finding.hashes.items()},
+        warnings=evidence.notes,
+    )

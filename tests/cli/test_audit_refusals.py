@@ -1,0 +1,106 @@
+"""What ``hardpan audit`` cannot audit: exit code 2, one sentence, and nothing left behind."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardpan import cli
+
+BARE = ("--ensemble", "none", "--flow", "none")
+RNG = np.random.default_rng(0)
+
+
+def npz(folder: Path, **arrays: np.ndarray) -> str:
+    np.savez(folder / "data.npz", **arrays)
+    return str(folder / "data.npz")
+
+
+def mixed_sizes(folder: Path) -> str:
+    for number in range(12):
+        place = folder / "pictures" / ("cat", "dog")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        side = 8 if number else 9
+        Image.fromarray(RNG.integers(0, 255, (side, side), dtype=np.uint8)).save(place / f"{number}.png")
+    return str(folder / "pictures")
+
+
+def other_ids(folder: Path) -> tuple[str, ...]:
+    np.savez(folder / "other.npz", probs=np.full((3, 10), 0.1), ids=np.array(["a", "b", "c"]))
+    return ("digits", "--predictions", str(folder / "other.npz"))
+
+
+def fresh_without_labels(folder: Path) -> tuple[str, ...]:
+    np.savez(folder / "fresh.npz", x=RNG.normal(size=(20, 8, 8)))
+    return ("digits", "--new-test", str(folder / "fresh.npz"))
+
+
+def nan(folder: Path) -> str:
+    x = RNG.normal(size=(40, 3))
+    x[7, 1] = np.nan
+    return npz(folder, x=x, y=np.arange(40) % 2)
+
+
+REFUSED = {
+    "no labels": (lambda folder: (npz(folder, x=RNG.normal(size=(40, 3))),), "has no labels"),
+    "one class": (
+        lambda folder: (npz(folder, x=RNG.normal(size=(40, 3)), y=np.zeros(40, int)),),
+        "of one class",
+    ),
+    "2 examples": (lambda folder: (npz(folder, x=np.eye(2), y=np.arange(2)),), "has 2 examples"),
+    "NaN features": (lambda folder: (nan(folder),), "row 7 holds NaN"),
+    "mixed image sizes": (lambda folder: (mixed_sizes(folder),), "9"),
+    "predictions for other ids": (other_ids, "3 of its 3 ids are not of digits, such as 'a'"),
+    "votes of other classes": (
+        lambda folder: ("digits", "--votes", npz(folder, votes=np.ones((5, 3)))),
+        "votes of shape (n, 10)",
+    ),
+    "a fresh set without labels": (fresh_without_labels, "has no labels"),
+    "a testbed that is not there": (lambda folder: ("digits", "--testbed", str(folder / "no.csv")), "no.csv"),
+    "a flow that is not there": (lambda folder: ("digits", "--flow", str(folder / "no-flow")), "no-flow"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_in_one_sentence_and_leaves_nothing(case, capsys, tmp_path, monkeypatch):
+    make, words = REFUSED[case]
+    arguments = make(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    more = BARE if "--flow" not in arguments else BARE[:2]
+    code, out, err = refused(capsys, *arguments, *more, "--out", str(tmp_path / "deep" / "out"))
+    assert (code, out) == (2, "")
+    sentence = err.splitlines()[-1]
+    assert sentence.startswith("hardpan: ")
+    assert words in sentence
+    assert "Traceback" not in err
+    assert sorted(tmp_path.rglob("*")) == before, "something was written"
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch):
+    def refuse(self, *arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)  # root may write where others may not
+    code, out, err = refused(capsys, "digits", *BARE, "--out", str(tmp_path / "out"))
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].endswith("out: cannot be written (Permission denied); give another folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_report_survives_a_refusal(capsys, tmp_path):
+    out = tmp_path / "out"
+    done, _, _ = refused(capsys, "digits", *BARE, "--out", str(out))
+    assert done == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    code, _, _ = refused(capsys, *other_ids(tmp_path), *BARE, "--out", str(out))
+    assert code == 2
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["audit", *arguments])
+    shown = capsys.readouterr()
+    return stopped.value.code, shown.out, shown.err
