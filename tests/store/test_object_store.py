@@ -1,0 +1,129 @@
+"""A store on an object store: the S3 interface of a server on this machine, over HTTP."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+from tests.store.made import labels, names
+
+from hardpan import confusion, store
+from hardpan.store.rows import softmax
+
+pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore")]
+for package in ("s3fs", "moto.server", "boto3"):
+    pytest.importorskip(package, reason="needs s3fs and moto[server]: pip install 's3fs' 'moto[server]'")
+
+N, C, SEEDS, EPOCHS = 60, 4, 2, 3
+RECORD = """
+import sys
+import numpy as np
+from hardpan import Recorder
+from tests.store.made import labels, names
+from tests.store.test_object_store import C, EPOCHS, N, SEEDS, predicted
+with Recorder(sys.argv[1], ids=names(N), n_classes=C, labels=labels(N, C), block=20) as recorder:
+    print("begun", flush=True)
+    for seed in range(SEEDS):
+        for epoch in range(recorder.next_epoch(seed), EPOCHS):
+            recorder.record(predicted(seed, epoch), seed=seed, epoch=epoch)
+            print(seed, epoch, flush=True)
+print("end", flush=True)
+"""
+
+
+def predicted(seed, epoch):
+    return softmax(np.random.default_rng([seed, epoch]).normal(size=(N, C))).astype(np.float16)
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    settings = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
+    for name, value in (settings | {"AWS_ENDPOINT_URL": address}).items():
+        monkeypatch.setenv(name, value)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(200):
+            try:
+                urllib.request.urlopen(address, timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        import boto3
+
+        boto3.client("s3").create_bucket(Bucket="runs")
+        yield "s3://runs"
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def record(place, seconds=None):
+    """Record in another process, and kill it so long after it has begun; give what it said was done."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    process = subprocess.Popen(
+        [sys.executable, "-c", RECORD, place],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    said = [process.stdout.readline()]
+    if seconds is not None:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+    said += process.stdout
+    process.wait()
+    process.stdout.close()
+    return [line.strip() for line in said]
+
+
+def test_recorded_killed_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
+    place = f"{bucket}/run"
+    for seconds in (0.05, 0.3, 0.6):
+        said = record(place, seconds)
+        found = store.open(place)
+        for seed in range(SEEDS):
+            for epoch in range(EPOCHS):
+                if found.committed(seed, epoch):
+                    assert np.array_equal(found.read(seed, epoch), predicted(seed, epoch))
+                else:
+                    assert f"{seed} {epoch}" not in said
+        assert store.check_store(place).ok
+    assert record(place)[-1] == "end"
+    local = store.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=20)
+    for seed in range(SEEDS):
+        for epoch in range(EPOCHS):
+            local.write(seed, epoch, predicted(seed, epoch))
+    remote = store.open(place)
+    assert np.array_equal(remote.to_array(), local.to_array())
+    assert np.array_equal(np.asarray(confusion.scores(place)), np.asarray(confusion.scores(tmp_path / "run")))
+    other = store.create(f"{bucket}/other", ids=names(N), n_classes=C, labels=labels(N, C))
+    other.write(7, 0, predicted(7, 0))
+    store.merge([place, f"{bucket}/other"], f"{bucket}/all", common=True)
+    assert store.open(f"{bucket}/all").seeds == (0, 1, 7)
+    damage(place)
+    problems = store.check_store(place).problems
+    assert [item.file for item in problems] == ["probabilities/1/2/c/1/0"]
+
+
+def damage(place):
+    import boto3
+
+    client = boto3.client("s3")
+    key = f"{place.removeprefix('s3://runs/')}/probabilities/1/2/c/1/0"
+    content = bytearray(client.get_object(Bucket="runs", Key=key)["Body"].read())
+    content[len(content) // 2] ^= 1
+    client.put_object(Bucket="runs", Key=key, Body=bytes(content))
