@@ -1,14 +1,15 @@
 """Figures 3 and 4 of "Evaluating State-of-the-Art Classification Models Against Bayes Optimality" in our setting.
 
-Run: python reproductions/optimality_figures.py
+Run: python reproductions/optimality_figures.py [FOLDER]
 
-Reads reproductions/records/optimality/*.json (what `reproductions/optimality_device.py` said on a GPU, and the
-records of the two flows); writes docs/results/optimality.md, optimality_mnist.svg and optimality_fashion-mnist.svg.
+FOLDER holds what `reproductions/optimality_device.py` wrote, and flow-NAME.json, the record of each flow; it becomes
+reproductions/records/optimality.json. From that record docs/results/optimality.md and its two pictures are made.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hardpan.records import Chart
 from hardpan.report import charts
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORDS = ROOT / "reproductions" / "records" / "optimality"
+RECORD = ROOT / "reproductions" / "records" / "optimality.json"
 RESULTS = ROOT / "docs" / "results"
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 FIGURES = {"mnist": 3, "fashion-mnist": 4}
@@ -48,9 +49,12 @@ They are not the ones that come with the package, and like those do not reach th
 
 
 def main() -> None:
-    found = load()
-    about = json.loads(next(RECORDS.glob("*mnist-*-*.json")).read_text())
-    nlls = {name: json.loads((RECORDS / f"flow-{name}.json").read_text())["test_nll"] for name in TITLES}
+    if len(sys.argv) > 1:
+        join(Path(sys.argv[1]))
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    found = load(record["runs"])
+    about = record["runs"][0]
+    nlls = {name: record["flows"][name]["test_nll"] for name in TITLES}
     curves = [curve for held in found.values() for curve in held]
     passes = {point.model: point.epochs for curve in curves for point in curve.points}
     config = curves[0].config
@@ -66,14 +70,21 @@ def main() -> None:
     print(f"{RESULTS / 'optimality.md'}: {sum(len(curve.points) for curve in curves)} trainings")
 
 
-def load() -> dict[str, list[LearningCurve]]:
+def join(folder: Path) -> None:
+    """One record of all that a device said."""
+    told = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    runs = [content for name, content in told.items() if not name.startswith("flow-")]
+    content = {"flows": {name: told[f"flow-{name}.json"] for name in TITLES}, "runs": runs}
+    RECORD.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def load(runs: list[dict[str, Any]]) -> dict[str, list[LearningCurve]]:
     """All curves, by flow."""
     found: dict[str, list[LearningCurve]] = {name: [] for name in TITLES}
-    for path in sorted(RECORDS.glob("*.json")):
-        if not path.name.startswith("flow-"):
-            curve = records.from_json(json.loads(path.read_text())["curve"])
-            assert isinstance(curve, LearningCurve)
-            found[curve.flow].append(curve)
+    for run in runs:
+        curve = records.from_json(run["curve"])
+        assert isinstance(curve, LearningCurve)
+        found[curve.flow].append(curve)
     return found
 
 
