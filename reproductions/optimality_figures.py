@@ -2,7 +2,7 @@
 
 Run: python reproductions/optimality_figures.py [FOLDER]
 
-FOLDER holds what `reproductions/optimality_device.py` wrote, and flow-NAME.json, the record of each flow; it becomes
+FOLDER holds what `reproductions/optimality_device.py` wrote and flow-NAME.json, the record of each flow; it becomes
 reproductions/records/optimality.json. From that record docs/results/optimality.md and its two pictures are made.
 """
 
