@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.web import small
 
 from hardpan import datasets, records, replicate
 from hardpan.errors import InputError
@@ -48,12 +49,10 @@ def done(tmp_path_factory):
 def test_the_same_seed_gives_the_same_votes(tmp_path):
     told = []
     for name in ("one", "two"):
-        project, _ = simulate.demo_project(tmp_path / name, workers_per_image=2)
-        simulate.annotate_demo(project, 3)
-        names = {person.id: person.external_id for person in replicate.workers(project)}
-        told.append(
-            {(names[v.worker_id], v.image_id, v.class_index, v.selected) for v in replicate.all_votes(project)}
-        )
+        project, _ = small.copy(tmp_path / name)
+        simulate.annotate(project, [simulate.Annotator(0.8)] * 3, lambda image, target: 0.6, seed=4)
+        people = {person.id: person.external_id for person in replicate.workers(project)}
+        told.append({(people[v.worker_id], v.image_id, v.selected) for v in replicate.all_votes(project)})
         project.close()
     assert told[0] == told[1]
 
