@@ -22,8 +22,18 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Point the links of docs/results at the site's copies."""
+    """Name the record under each page of docs/results, and point its links at the site's copies."""
     if page.file.src_uri.startswith("results/"):
+        markdown += _record(Path(page.file.src_uri).name)
         for place, kept in PLACES.items():
             markdown = markdown.replace(f"](../../{place}/", f"](../{kept}/")
     return markdown
+
+
+def _record(name: str) -> str:
+    """What a page's numbers were made from, as the table of the results says it."""
+    for line in (ROOT / "docs" / "results" / "index.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if len(cells) == 4 and f"]({name})" in cells[0]:
+            return f"\n\n---\n\nMade by {cells[2]} from: {cells[3]}\n"
+    return ""
