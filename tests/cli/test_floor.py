@@ -227,8 +227,13 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
     flows.fit(datasets.load(tmp_path / "data.npz"), flows.FlowConfig(preset="tiny", epochs=2)).save(
         tmp_path / "flow"
     )
-    code, shown, _ = run(capsys, "estimate", tmp_path / "data.npz", "--flow", tmp_path / "flow", "--json")
+    page = tmp_path / "page"
+    code, shown, _ = run(
+        capsys, "estimate", tmp_path / "data.npz", "--flow", tmp_path / "flow", "--json", "--out", page
+    )
     assert code == 0
+    assert "floor along its training" in (page / "index.html").read_text()
+    assert [row["epoch"] for row in json.loads(shown)["along"]] == [1, 2]
     found = json.loads(shown)["floor"]
     entries = {entry["name"]: entry for entry in found["entries"]}
     exact = flows.load(tmp_path / "flow").bayes_error()
@@ -241,3 +246,22 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
     assert drawn.x.shape == (4000, 2)
     assert (1 - drawn.posterior.max(axis=1)).mean() == pytest.approx(0.2, abs=0.01)
     assert (drawn.posterior.argmax(axis=1) != drawn.y).mean() == pytest.approx(0.2, abs=0.03)
+    shorter = find_source(f"flow:{tmp_path / 'flow'}")(500, 0.2, 0)
+    np.testing.assert_array_equal(shorter.y, drawn.y[:500])
+    np.testing.assert_allclose(shorter.x, drawn.x[:500], rtol=1e-4, atol=1e-4)
+    assert not np.array_equal(find_source(f"flow:{tmp_path / 'flow'}")(500, 0.2, 1).y, shorter.y)
+
+
+def test_a_floor_that_still_moves_is_said_to() -> None:
+    from hardpan.experiments.flow_page import floor_along_training, unsettled
+
+    still = [{"epoch": n, "bayes_error": 0.5 / n, "validation_error": 0.2} for n in range(1, 9)]
+    rest = [{"epoch": n, "bayes_error": 0.1 + 0.4 * 0.3**n} for n in range(9)]
+    assert "still moved when its training ended: 8.33 % after epoch 6 and 6.25 % after epoch 8" in unsettled(still)
+    assert unsettled(rest) == unsettled(still[:1]) == ""
+    noisy = [row | {"bayes_error_stderr": 0.05} for row in still]
+    assert unsettled(noisy) == ""
+    chart = floor_along_training(still)
+    assert {row["series"] for row in chart.rows} == {"floor of the flow", "error of its classifier"}
+    assert len(chart.rows) == 16
+    assert floor_along_training(still[:1]) is None

@@ -218,6 +218,16 @@ def test_with_a_covariance_a_class_every_root_is_given():
     assert any(root == pytest.approx(1.0, rel=0.05) for root in roots)
 
 
+def test_a_benchmark_names_every_temperature_with_its_error(tmp_path):
+    flow = random_flow(FLOATS, n_classes=2, class_covariances=True)
+    wanted = flow.bayes_error(0.7).value
+    roots = flow.temperatures_for(wanted)
+    assert all(flow.bayes_error(root).value == pytest.approx(wanted, rel=1e-2) for root in roots)
+    made = flows.synthesize(flow, tmp_path, bayes_error=wanted, n=400)
+    assert (made.temperature, *made.other_temperatures) == roots
+    assert flows.read_benchmark(tmp_path).other_temperatures == roots[1:]
+
+
 def test_padding_and_levels_are_in_the_density():
     """A flow on padded images takes them in both sizes, and one level is one unit of length."""
     x = np.random.default_rng(0).integers(0, 256, (30, 6, 6)).astype(np.uint8)

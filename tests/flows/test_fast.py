@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hardpan.flows.fast import PlainOps, fast_runner
+from hardpan.flows.planes import invert_quick, run_quick
 from hardpan.flows.steps import TAPS, Steps, fold, patches, run_plain, scale_of
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -51,6 +52,29 @@ def test_networks_in_bf16_stay_near_float32(ops):
     for name, expected in plain.items():
         assert float((fast[name] - expected).norm() / expected.norm()) < 0.2, name
     assert float((fast["log_det"] - plain["log_det"]).abs().max()) < 0.02 * x[0].numel()
+
+
+@pytest.mark.parametrize(("channels", "height", "width"), [(4, 4, 4), (6, 2, 6), (12, 3, 5), (4, 2, 2)])
+@pytest.mark.parametrize("numbers", [2**22, 200])
+def test_steps_in_planes_are_the_plain_steps_there_and_back(channels, height, width, numbers, monkeypatch):
+    monkeypatch.setattr("hardpan.flows.planes.HIDDEN_NUMBERS", numbers)
+    made, x = level(channels).cpu(), torch.randn(7, height, width, channels)
+    with torch.no_grad():
+        stack = made.stack()
+        wanted, log_det = run_plain(x, stack)
+        found, found_log_det = run_quick(x, stack)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(found_log_det, log_det, rtol=1e-5, atol=1e-5)
+        back = invert_quick(found, stack, torch.linalg.inv(stack.mix.double()).float())
+        torch.testing.assert_close(back, x, rtol=1e-4, atol=1e-4)
+
+
+def test_with_gradients_the_plain_steps_run():
+    made, x = level(4).cpu(), torch.randn(3, 4, 4, 4, requires_grad=True)
+    output, log_det = run_quick(x, made.stack())
+    (output.sum() + log_det.sum()).backward()
+    assert x.grad is not None
+    assert made.w1.grad is not None
 
 
 def test_patches_and_fold_are_the_convolution():

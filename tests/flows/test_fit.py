@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.flows.small import blobs
 
-from hardpan import bayes, datasets, flows
+from hardpan import bayes, datasets, engine, flows
 from hardpan.errors import InputError
 from hardpan.flows import FlowConfig
 from hardpan.records import Dataset
@@ -90,6 +90,54 @@ def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
     wild = dataclasses.replace(QUICK, learning_rate=1e30, clip=1e30, warmup=0.0)
     with pytest.raises(InputError, match=r"became (nan|inf|-inf) in epoch .*try a smaller learning rate"):
         flows.fit(digits, wild, out=tmp_path / "wild")
+
+
+def test_after_a_nan_the_last_good_checkpoint_is_there_and_is_named(digits, tmp_path, monkeypatch):
+    from hardpan.flows.task import FlowTask
+
+    plain = FlowTask.begin_epoch
+
+    def break_later(task, epoch):
+        plain(task, epoch)
+        if epoch == 2:
+            with torch.no_grad():
+                task.parameters[0].fill_(float("nan"))
+
+    monkeypatch.setattr(FlowTask, "begin_epoch", break_later)
+    with pytest.raises(
+        InputError, match=r"became nan in epoch [23]; .*checkpoints has the checkpoint before it"
+    ) as caught:
+        flows.fit(digits, QUICK, out=tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    kept = engine.load_checkpoint(tmp_path / "run" / "checkpoints")
+    assert kept is not None
+    assert all(torch.isfinite(item).all() for item in kept.tensors.values() if item.is_floating_point())
+    monkeypatch.setattr(FlowTask, "begin_epoch", plain)
+    again = flows.fit(digits, QUICK, out=tmp_path / "run")
+    assert again.record.floors == flows.fit(digits, QUICK).record.floors
+
+
+@pytest.mark.parametrize("data", ["digits", "blobs"])
+def test_the_test_rows_choose_nothing(data, digits):
+    given = digits if data == "digits" else blobs(300)
+    parts = datasets.split(given)
+    other = dataclasses.replace(given, x=given.x.copy(), labels=given.labels.copy())
+    other.x[parts.test] = other.x[parts.test][::-1]
+    other.labels[parts.test] = (other.labels[parts.test] + 1) % given.n_classes
+    settings = dataclasses.replace(QUICK, patience=1)
+    first, second = flows.fit(given, settings), flows.fit(other, settings)
+    for name, value in first.network.state_dict().items():
+        assert torch.equal(value, second.network.state_dict()[name]), name
+    assert first.record.floors == second.record.floors
+    assert first.record.fitted["test_error"] != second.record.fitted["test_error"]
+
+
+def test_progress_names_likelihood_and_bits(digits):
+    lines = []
+    flows.fit(digits, QUICK, progress=lambda line, fraction: lines.append((line, fraction)))
+    assert any("nll" in line and "bits per dim" in line and "left" in line for line, _ in lines)
+    fractions = [fraction for _, fraction in lines]
+    assert fractions == sorted(fractions)
 
 
 def test_early_stop_on_validation(digits):

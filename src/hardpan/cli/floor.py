@@ -152,6 +152,8 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _shown(report: FloorReport, page: Path | None) -> RenderableType:
+    from hardpan.experiments.flow_page import unsettled
+
     table = Table(box=None, pad_edge=False, title_justify="left")
     for name in ("estimate", "what it is", "value", "verdict"):
         table.add_column(name, overflow="fold")
@@ -167,6 +169,8 @@ def _shown(report: FloorReport, page: Path | None) -> RenderableType:
         Text(line) for line in textwrap.wrap(numbers.unbroken(report.floor.sentence), min(100, Console().width))
     ]
     lines += [Text(item.sentence) for item in report.floor.differences]
+    moving = unsettled(report.along)
+    lines += [Text(moving, style="yellow")] if moving else []
     lines += [Text(f"Left out: {reason}", style="yellow") for reason in report.floor.left_out]
     if page is not None:
         lines.append(Text(f"Page: {page}"))

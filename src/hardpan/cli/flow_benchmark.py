@@ -68,6 +68,9 @@ def synthesize(
     checked = f"{100 * made.observed.value:.4g} % by the best classifier on these examples: agrees"
     table.add_row("Checked", checked)
     table.add_row("Temperature", f"{made.temperature:.4g}")
+    if made.other_temperatures:
+        others = ", ".join(f"{t:.4g}" for t in made.other_temperatures)
+        table.add_row("The same error at", f"{others} (give one by --temperature)")
     table.add_row("Examples", f"{len(made.labels) - len(made.test):,} to train, {len(made.test):,} to test")
     if made.rounding is not None:
         table.add_row(

@@ -63,7 +63,8 @@ def samples(
         progress("the dial", 0.95)
         curve = fitted.bayes_curve(CURVE, rtol=1e-2, seed=seed)
     top = float(max(1, fitted.grey_levels - 1))
-    shown = samples_section(drawn, curve, high=top, n_classes=fitted.n_classes)
+    floors = fitted.record.floors
+    shown = samples_section(drawn, curve, high=top, n_classes=fitted.n_classes, floors=floors)
     command = shlex.join(["hardpan", "flow", "samples", flow, "--temperature", temperature, "--seed", str(seed)])
     made = Provenance(command=command, seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)})
     below = dataclasses.replace(shown, sentences=shown.sentences[1:])

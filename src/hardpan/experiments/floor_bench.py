@@ -122,8 +122,8 @@ def run_bench(
         (source, floor, n, run)
         for source in config.sources
         for floor in config.floors
-        for n in config.sizes
         for run in range(config.runs)
+        for n in sorted(config.sizes, reverse=True)  # a source may cut a smaller set from a larger one
     ]
     for number, (source, floor, n, run) in enumerate(plan):
         tell(f"{source}, floor {floor:g}, {n:,} examples, run {run + 1}", number / len(plan))

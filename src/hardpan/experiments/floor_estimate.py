@@ -6,9 +6,10 @@ import html
 import importlib.metadata
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from hardpan.datasets.checks import checked_labels, checked_x
 from hardpan.errors import InputError
 from hardpan.experiments import floor_page
 from hardpan.experiments.floor_sources import FlowEvidence, Judged, flow_evidence, read_predictions, read_votes
+from hardpan.experiments.flow_page import floor_along_training, unsettled
 from hardpan.records import Dataset, Estimate, Provenance, Split, record
 
 Progress = Callable[[str, float], None]
@@ -64,19 +66,25 @@ class FloorReport:
         config: the settings.
         floor: what was found.
         provenance: how to make it again.
+        along: of a given flow, its Bayes error after each epoch of its fit.
     """
 
     dataset: str
     config: FloorConfig
     floor: Floor
     provenance: Provenance
+    along: tuple[Mapping[str, Any], ...] = ()
 
     def to_html(self) -> str:
         """Give the report as one self-contained HTML file."""
         from hardpan.report import page
 
+        drawn, moving = floor_along_training(self.along), unsettled(self.along)
+        section = floor_page.floor_section(
+            self.floor, () if drawn is None else (drawn,), warnings=(moving,) if moving else ()
+        )
         return page(
-            [floor_page.floor_section(self.floor)],
+            [section],
             title=f"The floor of {self.dataset}",
             headline=floor_page.floor_headline(self.dataset, self.floor),
             tiles=floor_page.floor_tiles(self.floor),
@@ -108,6 +116,7 @@ class _Evidence:
     validation: dict[str, np.ndarray] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     hashes: dict[str, str] = field(default_factory=dict)
+    along: tuple[Mapping[str, Any], ...] = ()
 
 
 def estimate_floor(
@@ -156,7 +165,8 @@ def estimate_floor(
         seed=config.seed,
         progress=lambda step, fraction: tell(step, 0.3 + 0.65 * fraction),
     )
-    return FloorReport(dataset.name, config, found, _provenance(dataset, labels, config, gathered, command))
+    made = _provenance(dataset, labels, config, gathered, command)
+    return FloorReport(dataset.name, config, found, made, gathered.along)
 
 
 def _gather(dataset: Dataset, labels: Labels, split: Split, config: FloorConfig, tell: Progress) -> _Evidence:
@@ -168,6 +178,7 @@ def _gather(dataset: Dataset, labels: Labels, split: Split, config: FloorConfig,
         )
         gathered.exact[found.name] = found.exact
         gathered.predictions[found.name] = found.test
+        gathered.along = found.along
         if found.validation is not None:
             gathered.validation[found.name] = found.validation
         if found.difference is not None:

@@ -109,7 +109,16 @@ def _flow_temperature(path: str, floor: float) -> float:
     return float(_flow(path).temperature_for(floor))
 
 
+_kept: dict[tuple[str, float, int], KnownSet] = {}
+"""The last draw from a flow: a shorter draw of the same seed is the beginning of a longer one."""
+
+
 def _from_flow(path: str, n: int, floor: float, seed: int) -> KnownSet:
-    drawn = _flow(path).sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
-    flat = np.asarray(drawn.x).reshape(n, -1)
-    return KnownSet(flat, np.asarray(drawn.y, dtype=np.int64), np.asarray(drawn.posterior, dtype=np.float64))
+    held = _kept.get((path, floor, seed))
+    if held is None or len(held.y) < n:
+        drawn = _flow(path).sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
+        flat = np.asarray(drawn.x).reshape(n, -1)
+        held = KnownSet(flat, np.asarray(drawn.y, dtype=np.int64), np.asarray(drawn.posterior, dtype=np.float64))
+        _kept.clear()
+        _kept[path, floor, seed] = held
+    return KnownSet(held.x[:n], held.y[:n], held.posterior[:n])

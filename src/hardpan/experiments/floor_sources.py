@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,13 +35,17 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowEvidence:
-    """What a flow says of the dataset: exact error, posteriors of both held-out parts, distance from the data."""
+    """What a flow says of the dataset: exact error, posteriors of both held-out parts, distance from the data.
+
+    ``along`` is its Bayes error after each epoch of its fit.
+    """
 
     name: str
     exact: Estimate
     test: NDArray[Any]
     validation: NDArray[Any] | None
     difference: Difference | None
+    along: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_predictions(
@@ -182,6 +187,7 @@ def flow_evidence(
         test=flow.posterior(test),
         validation=flow.posterior(validation) if len(validation) else None,
         difference=difference,
+        along=flow.record.floors,
     )
 
 

@@ -15,6 +15,9 @@ from hardpan.records import Chart, Estimate, Section
 from hardpan.report import numbers
 from hardpan.report.dial import dial
 
+WIDE = 30  # a logarithmic axis is the first choice where the floors span more than this
+SETTLED = 0.1  # a floor that moves by more of itself over the last quarter of the training is not at rest
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
@@ -56,7 +59,69 @@ def sample_gallery(drawn: Sequence[Drawn], low: float, high: float, title: str, 
     return gallery_chart(title, pictures, tiles, description, pick="Turn the dial", start=start)
 
 
-def samples_section(drawn: Sequence[Drawn], curve: Curve, *, high: float, n_classes: int) -> Section:
+def floor_along_training(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
+    """The flow's Bayes error and its classifier's error after each epoch of its fit, or None below two epochs.
+
+    Args:
+        floors: rows of epoch, bayes_error and, where known, bayes_error_stderr and validation_error.
+
+    Example:
+        >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)]
+        >>> floor_along_training(rows).description
+        'The Bayes error of the flow went from 50.0 % after epoch 1 to 10.0 % after epoch 4.'
+    """
+    if len(floors) < 2:
+        return None
+    series = (("floor of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
+    rows = tuple(
+        {"series": name, "x": int(row["epoch"]), "y": float(row[key])}
+        for name, key in series
+        for row in floors
+        if row.get(key) is not None
+    )
+    values = [float(row["bayes_error"]) for row in floors]
+    first, last = (f"{_three(row['bayes_error'])} after epoch {row['epoch']}" for row in (floors[0], floors[-1]))
+    options = {"x_title": "epoch", "y_title": "error", "log": min(values) > 0 and max(values) > WIDE * min(values)}
+    words = f"The Bayes error of the flow went from {first} to {last}."
+    return Chart("lines", "The flow's floor along its training", rows, words, options)
+
+
+def unsettled(floors: Sequence[Mapping[str, Any]]) -> str:
+    """Say whether the floor still moved, by a tenth or more, over the last quarter of the epochs; else nothing.
+
+    A floor that still moves when training ends measures how long was trained, not the data.
+
+    Example:
+        >>> unsettled([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.1, 0.099), 1)])
+        ''
+        >>> unsettled([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)])[:68]
+        "The flow's floor still moved when its training ended: 12.0 % after e"
+    """
+    if len(floors) < 4:
+        return ""
+    earlier, last = floors[round(0.75 * len(floors)) - 1], floors[-1]
+    values = [float(row["bayes_error"]) for row in (earlier, last)]
+    noise = 3 * float(last.get("bayes_error_stderr") or 0.0)
+    if abs(values[1] - values[0]) <= max(SETTLED * max(values), noise):
+        return ""
+    return (
+        f"The flow's floor still moved when its training ended: {_three(values[0])} after epoch {earlier['epoch']} "
+        f"and {_three(values[1])} after epoch {last['epoch']}. Such a number measures how long was trained, too."
+    )
+
+
+def _three(value: float) -> str:
+    return numbers.percent(value, value / 30)
+
+
+def samples_section(
+    drawn: Sequence[Drawn],
+    curve: Curve,
+    *,
+    high: float,
+    n_classes: int,
+    floors: Sequence[Mapping[str, Any]] = (),
+) -> Section:
     """Samples at several temperatures under the dial; the first sentence says what they show.
 
     Args:
@@ -64,7 +129,9 @@ def samples_section(drawn: Sequence[Drawn], curve: Curve, *, high: float, n_clas
         curve: its Bayes error over many temperatures.
         high: the lightest number that its images have; the darkest is 0.
         n_classes: of the flow.
+        floors: its Bayes error after each epoch of its fit, drawn where there are at least two.
     """
+    along = floor_along_training(floors)
     ends = [f"{_percent(item.error)} at temperature {item.temperature:g}" for item in (drawn[0], drawn[-1])]
     each = len(drawn[0].images)
     return Section(
@@ -86,6 +153,7 @@ def samples_section(drawn: Sequence[Drawn], curve: Curve, *, high: float, n_clas
                 "Samples as the dial is turned",
                 f"A grid of {each} samples for each temperature.",
             ),
+            *(() if along is None else (along,)),
         ),
     )
 

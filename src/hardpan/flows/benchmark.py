@@ -82,6 +82,7 @@ class Benchmark:
         split: (N,) "train" or "test".
         posterior: (N, K) the true p(y | x) of every example, before any rounding.
         files: sha256 of every file, by name (of the list of them, for a folder of images).
+        other_temperatures: where else the flow has the wanted error; none where all classes share a covariance.
     """
 
     config: SynthesizeConfig
@@ -98,6 +99,7 @@ class Benchmark:
     split: NDArray[np.str_]
     posterior: NDArray[np.float64]
     files: Mapping[str, str] = field(default_factory=dict)
+    other_temperatures: tuple[float, ...] = ()
 
     @property
     def test(self) -> NDArray[np.int64]:
@@ -131,9 +133,10 @@ def synthesize(
 ) -> Benchmark:
     """Draw a benchmark from a flow and write it, with its manifest, into a folder.
 
-    The temperature is the one whose exact Bayes error is the wanted one. As it is written, the Bayes-optimal
-    classifier is run on the examples: its error count must agree with the exact value (99.99 % Clopper–Pearson
-    interval), else nothing is kept. A run that is killed goes on where it was, to the same bytes.
+    The temperature is the one whose exact Bayes error is the wanted one; where several are (a covariance a class),
+    the lowest, and the manifest names the others. As it is written, the Bayes-optimal classifier is run on the
+    examples: its error count must agree with the exact value (99.99 % Clopper–Pearson interval), else nothing is
+    kept. A run that is killed goes on where it was, to the same bytes.
 
     Args:
         flow: where the examples come from.
@@ -152,7 +155,8 @@ def synthesize(
     settings = dataclasses.asdict(config) | {"flow": _hash(flow, source)}
     if (done := _finished(folder, settings)) is not None:
         return done
-    temperature = config.temperature if config.bayes_error is None else flow.temperature_for(config.bayes_error)
+    found_at = (config.temperature,) if config.bayes_error is None else flow.temperatures_for(config.bayes_error)
+    temperature = found_at[0]
     exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
     parts = _parts(folder, settings)
     blocks = -(-config.n // BLOCK)
@@ -177,7 +181,7 @@ def synthesize(
     )
     found = Benchmark(
         config, _named(flow, source), settings["flow"], temperature, exact, observed, cost, flow.class_names,
-        data, ids, labels, split, posterior, files,
+        data, ids, labels, split, posterior, files, found_at[1:],
     )  # fmt: skip
     records.save(found, folder / MANIFEST)
     shutil.rmtree(parts)

@@ -17,7 +17,9 @@ from torch import Tensor
 from hardpan import bayes
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig
+from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork
+from hardpan.flows.planes import run_quick
 from hardpan.records import Estimate, record
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
@@ -73,6 +75,8 @@ class Flow:
     def __init__(self, network: FlowNetwork, record: FlowRecord) -> None:
         self.network = network.eval()
         self.record = record
+        if isinstance(network.transform, Glow):
+            network.transform.runner = run_quick
 
     @property
     def config(self) -> FlowConfig:
