@@ -47,6 +47,10 @@ NAMELESS = """
 """
 
 
+# How a page looks and sounds does not depend on where its votes are kept.
+ONE_DATABASE = pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, database_server):
     project, token = small.copy(tmp_path_factory.mktemp("site") / "project", database_server)
@@ -145,6 +149,24 @@ def test_the_selector_chooses_by_mouse_and_keyboard_and_keeps_it_through_a_reloa
     assert seen.complaints == []
 
 
+@ONE_DATABASE
+def test_a_page_that_was_written_before_the_last_choice_arrived_shows_it(window, served):
+    seen = window()
+    page = seen.page
+    page.goto(served.link("selector"))
+    page.click("text=odd >> nth=0")
+    page.wait_for_selector(".choosing .cell")
+    stale = page.request.get(page.url).text()
+    page.locator(".choosing .cell").nth(0).click()
+    shown = page.inner_text("#picked")
+    wait_until(page, lambda: page.locator("#sending").is_hidden())
+    page.route("**/select/keyword*", lambda route: route.fulfill(body=stale, content_type="text/html"))
+    page.reload()
+    page.wait_for_selector(".choosing .cell")
+    assert page.inner_text("#picked") == shown
+    assert page.locator(".choosing .cell[aria-checked=true]").count() == 1
+
+
 def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served):
     seen = window()
     page = seen.page
@@ -220,8 +242,6 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
     assert seen.complaints == []
 
 
-# How a page looks and sounds does not depend on where its votes are kept.
-ONE_DATABASE = pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
 PAGES = {
     "annotator": {"/annotate/": "#start"},
     "selector": {"/select/": "table", "/select/keyword?class=1&keyword=plain": ".choosing .cell"},

@@ -2,9 +2,10 @@
 
 import { Grid, closerLook } from "./grid.js";
 import { Outbox } from "./outbox.js";
-import { newKey, persist, plainKey, toast } from "./talk.js";
+import { newKey, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
+const CHANGED = "changed"; // set when a choice was made since a page was last read from the server
 const source = (id) => `/select/image?id=${encodeURIComponent(id)}`;
 let data = JSON.parse($("data").textContent);
 let chosen = data.selected;
@@ -21,6 +22,7 @@ const grid = new Grid($("grid"), {
   changed: (selection, what) => {
     if (what) {
       chosen += what.picked ? 1 : -1;
+      storage.set(CHANGED, true);
       outbox.add("/select/api/decide", { image: what.id, picked: what.picked, key: newKey() });
     }
     count();
@@ -67,6 +69,7 @@ addEventListener("keydown", (event) => {
   const key = event.key.toLowerCase();
   if (key in keys) { event.preventDefault(); keys[key](); }
 });
-// Choices that were still on their way when the page was left come first: what is shown must hold them.
-if (outbox.length) turn(0);
+// Choices that were on their way when the page was left come first: what is shown must hold them. One may even have
+// arrived after this page was written and before this line runs, so that only asking again tells.
+if (outbox.length || storage.get(CHANGED)) turn(0).then(() => storage.remove(CHANGED));
 else fill();
