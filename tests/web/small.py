@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 from functools import cache
@@ -70,6 +71,7 @@ def make(path: Path, *, database_url: str = "", candidates: int = 24, tasks: boo
 @cache
 def _template(server: str) -> tuple[Path, str]:
     folder = Path(tempfile.mkdtemp(prefix="hardpan-shapes-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     url = new_database(server) if server else ""
     project, _ = make(folder / "project", database_url=url)
     project.close()
