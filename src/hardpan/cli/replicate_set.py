@@ -16,6 +16,8 @@ from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
 from hardpan.errors import InputError
 
+PerClass = Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the group."""
@@ -30,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def sample(
     folder: ProjectFolder,
     strategy: Annotated[str, typer.Option("--strategy", help="matched, threshold or top.")] = "matched",
-    per_class: Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")] = 10,
+    per_class: PerClass = 10,
     threshold: Annotated[float, typer.Option("--threshold", help="Smallest frequency for threshold.")] = 0.7,
     min_votes: Annotated[int, typer.Option("--min-votes", min=0, help="Fewest votes an image needs.")] = 10,
     source: Annotated[
@@ -69,7 +71,7 @@ def sample(
 def what_if(
     folder: ProjectFolder,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the page.")] = None,
-    per_class: Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")] = 10,
+    per_class: PerClass = 10,
     predictions: Annotated[
         Path | None,
         typer.Option("--predictions", help="Table: id, a column a model. Only after assemble; logged."),
