@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpan.flows.base import Latents
+from hardpan.flows.planes import undo_quick
 from hardpan.flows.steps import GAIN, MOST_SCALE, Runner, Steps, fold, run_plain
 
 MIN_PRIOR_LOG_SCALE = 8.0  # log scales of a split prior lie in (-8, 8)
@@ -115,7 +116,9 @@ class Glow(nn.Module):
         for number in reversed(range(len(self.levels))):
             if number < len(self.levels) - 1:
                 x = self.priors[number].inverse(x, parts[number])  # type: ignore[operator]
-            x = unsqueeze(self.levels[number].inverse(x))  # type: ignore[operator]
+            level = self.levels[number]
+            assert isinstance(level, Steps)
+            x = unsqueeze(undo_quick(x, level))
         return x
 
     @torch.no_grad()

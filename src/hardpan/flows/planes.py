@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hardpan.flows.steps import TAPS, Stack, run_plain, scale_of
+from hardpan.flows.steps import TAPS, Stack, Steps, run_plain, scale_of
 
 HIDDEN_NUMBERS = 2**22  # in a hidden layer at once: 16 MB
 
@@ -27,8 +27,12 @@ def run_quick(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
     return torch.cat([output for output, _ in found]), torch.cat([log_det for _, log_det in found])
 
 
-def invert_quick(x: Tensor, stack: Stack, back: Tensor) -> Tensor:
-    """Undo :func:`run_quick`; ``back`` (K, ch, ch) holds the inverses of the mixing matrices."""
+def undo_quick(x: Tensor, level: Steps) -> Tensor:
+    """Undo the steps of a level: in planes on a CPU without gradients, else plainly."""
+    if not usable(x):
+        return level.inverse(x)
+    stack = level.stack()
+    back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
     return torch.cat([_invert(rows, stack, back) for rows in torch.split(x, _rows_at_once(x, stack))])
 
 
