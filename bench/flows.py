@@ -102,6 +102,46 @@ def cpu_table() -> dict[str, Any]:
     return harness.table("Training steps of a small Glow on a CPU", rows, seed=0, notes=notes)
 
 
+def prepare_zoo(name: str, rows: int, planes: bool) -> dict[str, Any]:
+    from hardpan import flows
+    from hardpan.flows import planes as layout
+
+    if not planes:
+        layout.usable = lambda x: False  # the plain steps, as training without gradients would run them
+    flow = flows.load(name)
+    x, _ = flow.sample(min(rows, 256), temperature=0.5)
+    return {"flow": flow, "x": x.repeat(-(-rows // len(x)), axis=0)[:rows], "rows": rows}
+
+
+def posteriors(given: dict[str, Any]) -> float:
+    return float(given["flow"].posterior(given["x"]).max(axis=1).mean())
+
+
+def draws(given: dict[str, Any]) -> float:
+    return float(given["flow"].sample_with_posterior(given["rows"], temperature=0.5)[2].max(axis=1).mean())
+
+
+def inference_table() -> dict[str, Any]:
+    """Posteriors and samples of a flow that comes along: channels as planes, beside the plain steps."""
+    rows, count = [], steps_of(512)
+    for what, work in (("posteriors", posteriors), ("samples", draws)):
+        plain = None
+        for planes, cores in ((False, 1), (True, 1), (True, 2)):
+            found = harness.isolated(
+                prepare_zoo, work, repeats=2, cores=cores, name="mnist", rows=count, planes=planes
+            )
+            plain = plain or found
+            row = {"what": what, "steps": "in planes" if planes else "plain", "cores": cores,
+                   "images/s": round(count / found.best), "extra MB": found.extra_megabytes,
+                   "difference": abs(found.output - plain.output)}  # fmt: skip
+            if planes and cores == 1:
+                row |= harness.against(plain.best / found.best, at_least=2.0, unit="times the plain steps")
+            rows.append(row)
+    notes = [f"{count} images of the compact MNIST flow (K=12, L=3, C=96, 32 × 32)",
+             "difference: of the mean largest posterior"]  # fmt: skip
+    return harness.table("Posteriors and samples on a CPU", rows, seed=0, notes=notes)
+
+
 def gpu_table() -> dict[str, Any]:
     """What reproductions/flow_device.py speed wrote on the GPU that it ran on."""
     told = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -130,5 +170,5 @@ def gpu_table() -> dict[str, Any]:
 
 
 def run() -> list[dict[str, Any]]:
-    tables = [cpu_table()]
+    tables = [cpu_table(), inference_table()]
     return [*tables, gpu_table()] if RECORD.exists() else tables
