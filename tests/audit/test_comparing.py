@@ -1,5 +1,6 @@
 """Audits side by side, with planted numbers."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from hardpan import audit, records, stats
-from hardpan.audit import comparing
+from hardpan.audit import compared, comparing
 from hardpan.audit.finished import Audit
+from hardpan.bayes.floors import Entry
 from hardpan.cli import app
 from hardpan.errors import InputError
 from hardpan.records import Estimate, Provenance
@@ -114,3 +116,47 @@ def test_the_command_writes_a_page_and_json(tmp_path):
     read = records.from_json(json.loads(done.stdout))
     assert read.rankings[0].names == ("hard", "middle", "easy")
     assert "From hard to easy" in (tmp_path / "compared" / "index.html").read_text()
+
+
+def weighed(item, status):
+    entry = Entry(
+        "Exact error of flow", "estimate", item.measures["flow_floor"], "a", status, "", f"Said: {status}."
+    )
+    return dataclasses.replace(item, verdicts={"flow_floor": entry})
+
+
+def test_floors_that_their_own_audits_doubt_do_not_make_the_headline():
+    found = comparing.compare([weighed(EASY, "unfounded"), weighed(MIDDLE, "stands"), weighed(HARD, "refuted")])
+    assert compared.headline(found).startswith(
+        "From hard to easy by the error of the best model: hard, easy, middle"
+    )
+    page = compared.section(found)
+    assert "Floor by the flow of easy: Said: unfounded." in page[0].warnings
+    roles = {row["name"]: row["role"] for row in page[0].charts[0].rows}
+    assert roles == {"easy": "refuted", "middle": "floor", "hard": "refuted"}
+    assert compared.headline(comparing.compare([EASY, MIDDLE, HARD])).startswith(
+        "From hard to easy by the floor by"
+    )
+
+
+def test_the_table_of_the_datasets_has_bracket_likelihood_and_best_error_beside_the_floor():
+    bracket = {"bracket": Estimate(0.04, 0.0, 0.01, 0.04)}
+    audits = [dataclasses.replace(item, measures={**item.measures, **bracket}) for item in (EASY, MIDDLE, HARD)]
+    table = compared.section(comparing.compare(audits))[1].tables[0]
+    assert table.columns == (
+        "rank",
+        "dataset",
+        "floor by the flow",
+        "bracket of the floor",
+        "bits per dimension of the flow",
+        "error of the best model",
+    )
+    assert [row[:2] for row in table.rows] == [(1, "hard"), (2, "middle"), (3, "easy")]
+    assert table.rows[0][3] == "1.0–4.0 %"
+
+
+def test_two_that_are_not_told_apart_are_not_ranked_in_the_headline():
+    again = planted("again", 0.012, 0.031)
+    assert compared.headline(comparing.compare([EASY, again])).startswith(
+        "easy and again are not told apart by the"
+    )

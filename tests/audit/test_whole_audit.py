@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hardpan import audit, confusion, datasets, records, store
-from hardpan.audit import evidence, examples, materials, planning
+from hardpan.audit import evidence, examples, planning
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
@@ -194,8 +194,8 @@ def test_a_fresh_test_set_that_is_harder_shows_its_drop(tmp_path):
 
 def test_the_same_split_everywhere():
     gathered = evidence.gather(datasets.load("digits"), audit.AuditConfig(seed=3))
-    frozen = materials.frozen(gathered)
-    parts = datasets.split(frozen)
+    whole = planning.reduced(gathered.dataset, gathered, len(gathered.split.train))
+    parts = datasets.split(whole)
     for name in ("train", "validation", "test"):
         assert np.array_equal(getattr(parts, name), getattr(gathered.split, name))
     small = planning.reduced(gathered.dataset, gathered, 100)
@@ -230,3 +230,33 @@ def test_predictions_of_a_model_that_was_trained_on_the_test_part_are_refused(tm
     np.savez(tmp_path / "other.npz", probs=probs, ids=data.ids, labels=data.labels, split=parts)
     with pytest.raises(InputError, match=r"was trained on .* examples of the audit's test part"):
         audit.run("digits", predictions=(str(tmp_path / "other.npz"),), flow="none")
+
+
+@pytest.mark.parametrize("row", [1e-6, 1e-4, 3e-4, 1e-3])
+@pytest.mark.parametrize("budget", [60.0, 180.0])
+def test_the_rows_that_a_plan_gives_an_ensemble_fit_the_budget(row, budget):
+    n = 70_000
+    x = np.arange(float(n))[:, None]
+    ids = np.array([f"{number:016x}" for number in range(n)])
+    parts = np.repeat(["train", "validation", "test"], [54_000, 6_000, 10_000])
+    data = Dataset("large", x, ids, np.arange(n) % 2, ("a", "b"), parts)
+    gathered = evidence.gather(data, audit.AuditConfig(budget=budget))
+    speed = planning._Speed(gathered, row)
+    rows = speed.rows_for(planning.ENOUGH_EPOCHS)
+    assert 0 <= rows <= 54_000
+    if rows:
+        assert speed.seconds(rows, planning.ENOUGH_EPOCHS) <= planning.ENSEMBLE_SHARE * budget + 1e-6
+        assert speed.epochs_with(rows) >= planning.ENOUGH_EPOCHS
+    if 0 < rows < 54_000:
+        assert speed.seconds(rows + 100, planning.ENOUGH_EPOCHS) > planning.ENSEMBLE_SHARE * budget
+
+
+def test_an_ensemble_on_a_part_of_the_training_rows_says_so(tmp_path):
+    made = audit.run("digits", out=tmp_path / "d", **{**QUICK, "flow": "none"}, ensemble_rows=300)
+    assert "trained here on 300 of 1,078 training examples" in made.sections[1].sentences[0]
+    assert "--ensemble-rows 300" in made.provenance.command
+    table = examples.read(tmp_path / "d").table
+    known = np.isfinite(table["confusion"].to_numpy())
+    part = np.array(table["part"].to_pylist())
+    assert known[part == "test"].all()
+    assert known[part == "train"].sum() == 300

@@ -10,6 +10,7 @@ from tests.report.confusion_samples import CONFUSION
 from hardpan.errors import InputError
 from hardpan.records import Chart
 from hardpan.report import charts
+from hardpan.report.axes import log_ticks
 from hardpan.report.drawing import draw, vega_bundle
 
 INTERVALS = Chart(
@@ -172,7 +173,7 @@ def test_the_bundle_cannot_end_its_script_element():
 
 @given(st.floats(1e-12, 1.0), st.floats(1.0001, 1e12))
 def test_a_log_axis_has_a_handful_of_ticks(low, ratio):
-    ticks = charts._log_ticks(low, low * ratio)
+    ticks = log_ticks(low, low * ratio)
     assert len(ticks) <= 13
     assert len(ticks) >= 2 or ratio < 1.2
     assert ticks == sorted(ticks)

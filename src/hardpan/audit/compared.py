@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import hardpan
-from hardpan.audit.comparing import AuditComparison, OrderStability
+from hardpan.audit.comparing import AuditComparison, HardnessOrder, OrderStability
 from hardpan.audit.finished import Audit
-from hardpan.audit.measures import MEASURES, PLAIN, in_words
+from hardpan.audit.measures import MEASURES, PLAIN, in_sentence, in_words
 from hardpan.records import Chart, Estimate, Provenance, Section, Table
 from hardpan.report import numbers, page
 
@@ -24,18 +24,32 @@ CITATIONS = (
     "Zou and Donner, “Construction of confidence limits about effect measures: a general approach”, 2008.",
 )
 
+SMALLEST_SHOWN = 1e-12
+_AS_FITTED = ({"x": 1.0, "label": "as fitted"},)
 _ROLES = {"flow_floor": "floor", "best_error": "ceiling"}
 
 
 def headline(found: AuditComparison) -> str:
     """The one sentence to take away."""
-    ranking = found.rankings[0] if found.rankings else None
+    ranking = _believed(found)
     if ranking is None:
         return f"{_listed(found.names)} share no measure of hardness."
-    words = MEASURES[ranking.measure].lower()
-    if len(ranking.names) == 2:
-        return f"{ranking.names[0]} is the harder one by its {words}: {_pair(ranking.values, ranking.measure)}."
-    return f"From hard to easy by the {words}: {', '.join(ranking.names)}."
+    words = in_sentence(ranking.measure)
+    if len(ranking.names) > 2:
+        return f"From hard to easy by the {words}: {', '.join(ranking.names)}."
+    change = found.differences.get(ranking.measure)
+    if change is not None and change.low <= 0 <= change.high:
+        return f"{_listed(found.names)} are not told apart by the {words}: {_pair(found, ranking)}."
+    return f"{ranking.names[0]} is the harder one by the {words}: {_pair(found, ranking)}."
+
+
+def _believed(found: AuditComparison) -> HardnessOrder | None:
+    """The first ranking whose numbers all stand; where there is none, the first."""
+    for ranking in found.rankings:
+        verdicts = found.verdicts.get(ranking.measure, {})
+        if all(verdicts[name].status == "stands" for name in ranking.names if name in verdicts):
+            return ranking
+    return found.rankings[0] if found.rankings else None
 
 
 def section(found: AuditComparison) -> tuple[Section, ...]:
@@ -82,7 +96,7 @@ def _measures(found: AuditComparison) -> Section:
         rows.append((MEASURES[measure], *shown, *([change] if found.differences else [])))
     columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
     missing = [
-        f"{name} has no {', no '.join(MEASURES[m].lower() for m in lacking)}."
+        f"{name} has no {', no '.join(in_sentence(m) for m in lacking)}."
         for name in found.names
         if (lacking := [m for m, values in found.values.items() if name not in values])
     ]
@@ -125,7 +139,7 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
     told = "; ".join(f"{name} {numbers.estimate(values[name])}" for name in ordered)
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
-    options = {"x_title": MEASURES[measure].lower(), "log": wide}
+    options = {"x_title": in_sentence(measure), "log": wide}
     return Chart("intervals", MEASURES[measure], tuple(rows), f"{MEASURES[measure]}: {told}.", options)
 
 
@@ -143,7 +157,8 @@ def _table_1(found: AuditComparison) -> Table:
     """The datasets from hard to easy with what says so, as in Table 1 of the paper."""
     columns = ("flow_floor", "gaussian_floor", "bracket", "bits", "best_error", "mean_confusion")
     known = [measure for measure in columns if measure in found.values]
-    order = found.rankings[0].names
+    ranking = _believed(found) or found.rankings[0]
+    order = ranking.names
     rows = tuple(
         (
             order.index(name) + 1 if name in order else None,
@@ -152,14 +167,14 @@ def _table_1(found: AuditComparison) -> Table:
         )
         for name in (*order, *(name for name in found.names if name not in order))
     )
-    title = f"From hard to easy by the {MEASURES[found.rankings[0].measure].lower()}"
-    return Table(title, ("rank", "dataset", *(MEASURES[measure].lower() for measure in known)), rows)
+    title = f"From hard to easy by the {in_sentence(ranking.measure)}"
+    return Table(title, ("rank", "dataset", *(in_sentence(measure) for measure in known)), rows)
 
 
 def _rankings(found: AuditComparison) -> Section:
     rows = tuple((MEASURES[item.measure], " > ".join(item.names), len(item.names)) for item in found.rankings)
     agreement = tuple(
-        (" and ".join(MEASURES[m].lower() for m in pair.split(", ")), round(tau.value, 3), tau.n)
+        (" and ".join(in_sentence(m) for m in pair.split(", ")), round(tau.value, 3), tau.n)
         for pair, tau in found.agreement.items()
     )
     tables = [_table_1(found), Table("The order by each measure", ("by", "from hard to easy", "datasets"), rows)]
@@ -170,30 +185,47 @@ def _rankings(found: AuditComparison) -> Section:
 
 
 def _stability(items: Sequence[OrderStability]) -> Section:
-    rows = tuple(
-        {"series": item.curve, "x": temperature, "y": tau}
-        for item in items
-        for temperature, tau in zip(item.temperatures, item.agreement, strict=True)
-    )
     told = tuple(
         f"By the floor of the {item.curve}, the order at temperature 1 ({' > '.join(item.names)}) holds from "
         f"{item.low:.2g} to {item.high:.2g}."
         for item in items
     )
-    chart = Chart(
-        "lines",
-        "Does the order hold when the temperature is turned?",
-        rows,
-        " ".join(told),
-        {
-            "x_title": "temperature",
-            "y_title": "agreement with the order at temperature 1 (Kendall's τ)",
-            "log_x": True,
-            "percent": False,
-            "marks": ({"x": 1.0, "label": "as fitted"},),
-        },
+    return Section("Temperature", told, charts=(*(_floors(item) for item in items), _agreements(items, told)))
+
+
+def _floors(item: OrderStability) -> Chart:
+    rows = tuple(
+        {"series": name, "x": temperature, "y": error}
+        for name in item.names
+        for temperature, error in zip(item.temperatures, item.errors[name], strict=True)
+        if error > SMALLEST_SHOWN
     )
-    return Section("Temperature", told, charts=(chart,))
+    words = f"Floors of the {item.curve} of {_listed(item.names)}: where lines cross, the order turns."
+    options = {
+        "x_title": "temperature τ",
+        "y_title": "Bayes error",
+        "log_x": True,
+        "log": True,
+        "marks": _AS_FITTED,
+    }
+    return Chart("lines", f"The floor of the {item.curve} against temperature", rows, words, options)
+
+
+def _agreements(items: Sequence[OrderStability], told: Sequence[str]) -> Chart:
+    rows = tuple(
+        {"series": item.curve, "x": temperature, "y": tau}
+        for item in items
+        for temperature, tau in zip(item.temperatures, item.agreement, strict=True)
+    )
+    options = {
+        "x_title": "temperature τ",
+        "y_title": "Kendall's τ with the order at temperature 1",
+        "log_x": True,
+        "percent": False,
+        "domain": (-1.05, 1.05),
+        "marks": _AS_FITTED,
+    }
+    return Chart("lines", "Does the order hold when the temperature is turned?", rows, " ".join(told), options)
 
 
 def _shown(found: AuditComparison, measure: str, name: str) -> str | None:
@@ -207,14 +239,12 @@ def _shown(found: AuditComparison, measure: str, name: str) -> str | None:
 def _change(measure: str, item: Estimate | None) -> str | None:
     if item is None:
         return None
-    if measure in PLAIN:
-        return f"{item.value:+.3g} ({item.low:+.3g} to {item.high:+.3g})"
-    return f"{100 * item.value:+.3g} points ({100 * item.low:+.2g} to {100 * item.high:+.2g})"
+    return numbers.signed(item, 1.0, "") if measure in PLAIN else numbers.signed(item)
 
 
-def _pair(values: Sequence[float], measure: str) -> str:
-    first, second = (f"{v:.3g}" if measure in PLAIN else numbers.percent(v) for v in values)
-    return f"{first} against {second}"
+def _pair(found: AuditComparison, ranking: HardnessOrder) -> str:
+    shown = (in_words(ranking.measure, found.values[ranking.measure][name]) for name in ranking.names)
+    return " against ".join(words.partition(" (")[0] for words in shown)
 
 
 def _listed(names: Sequence[str]) -> str:

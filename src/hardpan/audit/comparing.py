@@ -13,7 +13,7 @@ import numpy as np
 
 from hardpan import records, stats
 from hardpan.audit.finished import Audit
-from hardpan.audit.measures import HARDNESS, MEASURES, RANGES
+from hardpan.audit.measures import HARDNESS, MEASURES, RANGES, too_few
 from hardpan.bayes.floors import Entry
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
@@ -43,6 +43,7 @@ class OrderStability:
         high: highest temperature up to which it is.
         agreement: Kendall's τ between the order at each temperature and the order at 1.
         temperatures: those temperatures.
+        errors: the floor of each dataset at these temperatures.
     """
 
     curve: str
@@ -51,6 +52,7 @@ class OrderStability:
     high: float
     temperatures: tuple[float, ...]
     agreement: tuple[float, ...]
+    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @record
@@ -128,6 +130,7 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
         measure: difference(found[first], found[second])
         for measure, found in values.items()
         if len(audits) == 2 and len(found) == 2 and measure not in RANGES
+        if not any(too_few(measure, item) for item in found.values())
     }
     return AuditComparison(
         names=tuple(named),
@@ -246,7 +249,13 @@ def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
         _tau([errors[n][one] for n in errors], [errors[n][at] for n in errors]) for at in range(len(grid))
     )
     return OrderStability(
-        curve, orders[one], float(grid[first]), float(grid[last]), tuple(grid.tolist()), agreement
+        curve,
+        orders[one],
+        float(grid[first]),
+        float(grid[last]),
+        tuple(grid.tolist()),
+        agreement,
+        {name: tuple(np.exp(values).tolist()) for name, values in errors.items()},
     )
 
 

@@ -39,6 +39,7 @@ class AuditConfig:
         votes: an npz with annotators' votes (N, K) under ``votes``, and ``ids``, for the floor.
         ensemble: architecture of the small ensemble where no predictions are given; "auto", or "none".
         ensemble_epochs: its epochs; 0: as many as the budget holds.
+        ensemble_rows: training rows that it sees; 0: as many as the budget holds.
         flow_epochs: epochs of the flow; 0: as many as the budget holds.
         flow_rows: training rows that the flow sees; 0: as many as the budget holds.
         seeds: runs of the ensemble.
@@ -59,6 +60,7 @@ class AuditConfig:
     votes: str = ""
     ensemble: str = "auto"
     ensemble_epochs: int = 0
+    ensemble_rows: int = 0
     flow_epochs: int = 0
     flow_rows: int = 0
     seeds: int = 3
@@ -68,7 +70,13 @@ class AuditConfig:
     def __post_init__(self) -> None:
         if not self.budget > 0:
             raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
-        for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("flow_rows", 0), ("seeds", 1)):
+        for name, least in (
+            ("ensemble_epochs", 0),
+            ("ensemble_rows", 0),
+            ("flow_epochs", 0),
+            ("flow_rows", 0),
+            ("seeds", 1),
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")

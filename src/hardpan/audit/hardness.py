@@ -33,7 +33,7 @@ def find(evidence: Evidence) -> Finding:
     test = scores.rows(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
     section = confusion.section(scores, signals, evidence.dataset, part="test", subset=hard)
-    section = dataclasses.replace(section, sentences=(_who(model), *section.sentences))
+    section = dataclasses.replace(section, sentences=(_who(model, evidence), *section.sentences))
     if len(evidence.models) > 1:
         section = _with_others(section, test, evidence)
     tenth = next((e for name, e in section.estimates.items() if "tenth" in name), None)
@@ -43,6 +43,9 @@ def find(evidence: Evidence) -> Finding:
         lede.append(told)
         if np.isfinite(tenth.value):
             measures["tail_share"] = tenth
+        if tenth.n < FEWEST_ERRORS:
+            kept = {name: item for name, item in section.estimates.items() if item is not tenth}
+            section = dataclasses.replace(section, estimates=kept)
     made = confusion.provenance("")
     return Finding(
         section,
@@ -86,10 +89,17 @@ def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusi
     return scores, dataclasses.replace(signals, ids=scores.ids)
 
 
-def _who(model: Model) -> str:
+def _who(model: Model, evidence: Evidence) -> str:
     held = model.predictions
     seeds, epochs = len(held.seeds), len(held.epochs)
-    made = "trained here" if model.trained_here else "given"
+    made, train = "given", evidence.split.train
+    if model.trained_here:
+        seen = int(np.isin(train, model.rows).sum())
+        made = (
+            "trained here"
+            if seen == len(train)
+            else f"trained here on {seen:,} of {len(train):,} training examples"
+        )
     return (
         f"Scores come from {model.name} ({made}): {seeds} seed{'s' if seeds > 1 else ''}, {epochs} "
         f"epoch{'s' if epochs > 1 else ''}. An example is confusing where the seeds' mean prediction stays spread "

@@ -18,7 +18,7 @@ from hardpan import store
 from hardpan.audit.evidence import Evidence, FlowEvidence, Model
 from hardpan.audit.planning import AuditPlan, flow_config, one_thread, reduced
 from hardpan.errors import HardpanError, InputError
-from hardpan.records import Dataset, Estimate
+from hardpan.records import Estimate
 from hardpan.store import Predictions
 
 if TYPE_CHECKING:
@@ -29,13 +29,6 @@ POSTERIOR_OF_TRAIN = 20_000  # a larger training set gets no posteriors of the f
 SAMPLES = 2000
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
 GALLERY_EACH = 16
-
-
-def frozen(evidence: Evidence) -> Dataset:
-    """The dataset with the audit's split written into it, so that whoever trains on it uses the same one."""
-    names = np.full(len(evidence.dataset), "validation")
-    names[evidence.split.train], names[evidence.split.test] = "train", "test"
-    return dataclasses.replace(evidence.dataset, labels=evidence.labels, split=names)
 
 
 def with_given(evidence: Evidence, held: Mapping[str, Predictions]) -> Evidence:
@@ -174,10 +167,14 @@ def _trained(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progres
 
     config = evidence.config
     settings = TrainConfig(
-        model=plan.ensemble, seeds=config.seeds, epochs=plan.ensemble_epochs, device=config.device
+        model=plan.ensemble,
+        seeds=config.seeds,
+        epochs=plan.ensemble_epochs,
+        device=config.device,
+        augment="none" if plan.ensemble == "linear" else "auto",  # a linear model cannot learn that crops are alike
     )
     made = train(
-        frozen(evidence),
+        reduced(evidence.dataset, evidence, plan.ensemble_rows),
         settings,
         out=place,
         backend="processes" if plan.in_processes else "threads",
@@ -193,7 +190,7 @@ def _fitted(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress
     from hardpan import flows
 
     if not (place / "flow.json").is_file():
-        small = reduced(evidence.dataset, evidence, plan.flow_rows)
+        small = reduced(evidence.dataset, evidence, plan.flow_rows, max(plan.flow_rows, 2000))
         with one_thread():
             flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=progress)
     # Read back in either case: an audit that goes on says to the last bit what one without a stop says.
@@ -227,6 +224,7 @@ def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress
         method="bits a dimension",
         n=nll.n,
     )
+    error = flow.bayes_error(rtol=config.rtol, seed=config.seed)
     drawn = flow.sample(SAMPLES, seed=config.seed)[0]
     gallery = []
     if dataset.x.ndim > 2:
@@ -235,10 +233,11 @@ def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress
                 images = flow.sample(GALLERY_EACH, temperature=temperature, seed=config.seed)[0]
             except HardpanError:  # a temperature at which this flow draws nothing finite has no picture
                 continue
-            gallery.append((temperature, flow.bayes_error(temperature, rtol=1e-2, seed=config.seed), images))
+            here = error if temperature == 1 else flow.bayes_error(temperature, rtol=1e-2, seed=config.seed)
+            gallery.append((temperature, here, images))
     return FlowEvidence(
         name=name,
-        error=flow.bayes_error(rtol=config.rtol, seed=config.seed),
+        error=error,
         curve_estimates=tuple(curve.estimates),
         temperatures=tuple(curve.temperatures),
         posterior=posterior,

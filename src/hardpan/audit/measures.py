@@ -30,6 +30,22 @@ RANGES = ("bracket",)
 """Measures that are two ends rather than a number: they have no difference."""
 
 
+def in_sentence(measure: str) -> str:
+    """What a measure is, as it stands inside a sentence.
+
+    Example:
+        >>> in_sentence("gaussian_floor")
+        'floor by the Gaussian model'
+    """
+    words = MEASURES[measure]
+    return words[0].lower() + words[1:]
+
+
+def too_few(measure: str, item: Estimate) -> bool:
+    """Whether a measure rests on too few errors to be told."""
+    return measure == "tail_share" and item.n < FEWEST_ERRORS
+
+
 def in_words(measure: str, item: Estimate) -> str:
     """A measure as a person reads it, with its interval.
 
@@ -39,7 +55,7 @@ def in_words(measure: str, item: Estimate) -> str:
         >>> in_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02)), in_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
         ('0.5–2.0 %', '2.346')
     """
-    if measure == "tail_share" and item.n < FEWEST_ERRORS:
+    if too_few(measure, item):
         return f"too few errors to say ({item.n})"
     if measure in RANGES:
         return numbers.percent_range(item.low, item.high)

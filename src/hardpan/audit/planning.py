@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from hardpan.flows import FlowConfig
 
 ENSEMBLE_SHARE, FLOW_SHARE = 0.35, 0.35
-MOST_ENSEMBLE_EPOCHS, ENOUGH_EPOCHS = 30, 8
+MOST_ENSEMBLE_EPOCHS, ENOUGH_EPOCHS, FEWEST_ENSEMBLE_ROWS = 30, 8, 3000
 MOST_FLOW_EPOCHS, FEWEST_FLOW_EPOCHS, FEWEST_FLOW_ROWS = 40, 12, 1000
+LEAST_OF_A_TRY = 0.2  # share of a try's time that its rows take at the least; the rest is what every try takes
 START_OF_A_PROCESS = 4.0  # seconds until a worker has imported torch
 IMAGE_MODELS, VECTOR_MODELS = ("convnet", "mlp", "linear"), ("mlp", "linear")
 NO_TORCH = "torch is not installed; run: pip install 'hardpan[torch]'"
@@ -48,6 +49,7 @@ class AuditPlan:
         steps: in order; a step of 0 seconds is left out, and says why.
         ensemble: architecture to train, empty where none is.
         ensemble_epochs: its epochs.
+        ensemble_rows: training rows that it sees.
         flow_epochs: epochs of the flow, 0 where none is fitted.
         flow_rows: training rows that it sees.
         in_processes: whether the seeds run side by side.
@@ -56,6 +58,7 @@ class AuditPlan:
     steps: tuple[PlanStep, ...]
     ensemble: str = ""
     ensemble_epochs: int = 0
+    ensemble_rows: int = 0
     flow_epochs: int = 0
     flow_rows: int = 0
     in_processes: bool = False
@@ -104,15 +107,22 @@ def _seconds_of_flow(evidence: Evidence) -> float:
     return 5.0 + 2 * _timed(lambda: flow.posterior(evidence.dataset.x[rows])) / len(rows) * asked
 
 
-def reduced(dataset: Dataset, evidence: Evidence, rows: int) -> Dataset:
-    """The dataset with at most so many training rows, its parts as they are; the same rows for the same seed."""
+def reduced(dataset: Dataset, evidence: Evidence, rows: int, validation: int | None = None) -> Dataset:
+    """The dataset with at most so many training rows, its test part as it is; the same rows for the same seed.
+
+    Args:
+        dataset: all of it.
+        evidence: its split and labels.
+        rows: training rows to keep.
+        validation: validation rows to keep; all of them if None.
+    """
     split = evidence.split
     names = np.full(len(dataset), "validation")
     names[split.train], names[split.test] = "train", "test"
     train = split.train
     if rows < len(train):
         train = _by_class(train, evidence, rows)
-    kept = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
+    kept = np.sort(np.concatenate([train, split.validation[:validation], split.test]))
     return Dataset(
         dataset.name, dataset.x[kept], dataset.ids[kept], evidence.labels[kept], dataset.class_names, names[kept]
     )
@@ -135,28 +145,67 @@ def _estimators(evidence: Evidence) -> PlanStep:
 
 
 def _ensemble(evidence: Evidence, plan: AuditPlan) -> tuple[AuditPlan, PlanStep]:
-    config = evidence.config
+    """The largest of the small models that gets enough epochs, on fewer training rows where there are too many."""
+    config, train = evidence.config, len(evidence.split.train)
     names: tuple[str, ...] = IMAGE_MODELS if evidence.dataset.x.ndim > 2 else VECTOR_MODELS
     if config.ensemble != "auto":
         names = (config.ensemble,)
-    cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    share = ENSEMBLE_SHARE * config.budget
-    best: tuple[str, int, float, bool] | None = None
     for name in names:
-        epoch = _seconds_an_epoch(evidence, name)
-        alone, rounds = config.seeds * epoch, math.ceil(config.seeds / cores) * epoch
-        in_processes = cores > 1 and config.seeds > 1 and alone * ENOUGH_EPOCHS > 4 * START_OF_A_PROCESS
-        each = rounds if in_processes else alone
-        start = START_OF_A_PROCESS if in_processes else 0.0
-        epochs = config.ensemble_epochs or max(1, min(MOST_ENSEMBLE_EPOCHS, int((share - start) / each)))
-        if best is None or epochs > best[1]:
-            best = (name, epochs, start + epochs * each, in_processes)
-        if epochs >= ENOUGH_EPOCHS:
+        row = _seconds_a_row(evidence, name)
+        rows = config.ensemble_rows or train
+        speed = _Speed(evidence, row)
+        if not config.ensemble_rows and not config.ensemble_epochs:
+            rows = speed.rows_for(ENOUGH_EPOCHS)
+        if rows >= min(train, FEWEST_ENSEMBLE_ROWS):
             break
-    assert best is not None
-    name, epochs, seconds, in_processes = best
-    step = PlanStep(f"train {config.seeds} seeds of {name}, {epochs} epochs", seconds)
-    return dataclasses.replace(plan, ensemble=name, ensemble_epochs=epochs, in_processes=in_processes), step
+    if not config.ensemble_rows:
+        rows = max(rows, FEWEST_ENSEMBLE_ROWS)
+    rows = min(rows, train)
+    epochs = config.ensemble_epochs or max(1, min(MOST_ENSEMBLE_EPOCHS, speed.epochs_with(rows)))
+    told = "" if rows == train else f" on {rows:,} of {train:,} training rows"
+    step = PlanStep(f"train {config.seeds} seeds of {name}{told}, {epochs} epochs", speed.seconds(rows, epochs))
+    chosen = dataclasses.replace(
+        plan, ensemble=name, ensemble_epochs=epochs, ensemble_rows=rows, in_processes=speed.in_processes
+    )
+    return chosen, step
+
+
+class _Speed:
+    """How long an ensemble takes, from the seconds that a row takes in an epoch of one seed."""
+
+    def __init__(self, evidence: Evidence, row: float) -> None:
+        config, cores = evidence.config, _cores()
+        self._train = len(evidence.split.train)
+        self._row, self._others = row, len(evidence.split.validation) + len(evidence.split.test)
+        self.in_processes = (
+            cores > 1
+            and config.seeds > 1
+            and (config.seeds * self._epoch(self._train) * ENOUGH_EPOCHS > 4 * START_OF_A_PROCESS)
+        )
+        self._rounds = math.ceil(config.seeds / cores) if self.in_processes else config.seeds
+        self._start = START_OF_A_PROCESS if self.in_processes else 0.0
+        self._share = ENSEMBLE_SHARE * config.budget - self._start
+
+    def _epoch(self, rows: int) -> float:
+        # Every example is predicted after each epoch, at about a third of what training on it takes.
+        return self._row * (rows + (rows + self._others) / 3)
+
+    def seconds(self, rows: int, epochs: int) -> float:
+        """All seeds together."""
+        return self._start + self._rounds * epochs * self._epoch(rows)
+
+    def epochs_with(self, rows: int) -> int:
+        """Epochs that the budget holds with so many rows."""
+        return int(self._share / (self._rounds * self._epoch(rows)))
+
+    def rows_for(self, epochs: int) -> int:
+        """Rows that the budget holds with so many epochs, at most those that there are."""
+        each = self._share / (self._rounds * epochs * self._row)
+        return max(0, min(self._train, int((each - self._others / 3) * 3 / 4)))
+
+
+def _cores() -> int:
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def _flow(evidence: Evidence, plan: AuditPlan) -> tuple[AuditPlan, PlanStep]:
@@ -173,8 +222,8 @@ def _flow(evidence: Evidence, plan: AuditPlan) -> tuple[AuditPlan, PlanStep]:
     return dataclasses.replace(plan, flow_epochs=epochs, flow_rows=rows), step
 
 
-def _seconds_an_epoch(evidence: Evidence, model: str) -> float:
-    """Seconds that one seed's epoch takes, predictions included: from two short tries."""
+def _seconds_a_row(evidence: Evidence, model: str) -> float:
+    """Seconds that one row takes in one epoch of one seed: from two short tries."""
     from hardpan.training import fit_arrays
 
     x, labels = evidence.dataset.x, evidence.labels
@@ -187,8 +236,7 @@ def _seconds_an_epoch(evidence: Evidence, model: str) -> float:
             epochs=1, device=evidence.config.device,
         )  # fmt: skip
 
-    each = _difference(attempt, 128, 640)
-    return each * (len(train) + len(evidence.dataset) / 3)
+    return _difference(attempt, 128, 640)
 
 
 def _seconds_a_flow_row(evidence: Evidence) -> float:
@@ -196,7 +244,7 @@ def _seconds_a_flow_row(evidence: Evidence) -> float:
     from hardpan.flows import fit
 
     rows = min(192, len(evidence.split.train))
-    small = reduced(evidence.dataset, evidence, rows)
+    small = reduced(evidence.dataset, evidence, rows, rows)
     assert small.split is not None
     assert small.labels is not None
     # A handful of other rows keep its parts whole without costing time.
@@ -208,7 +256,7 @@ def _seconds_a_flow_row(evidence: Evidence) -> float:
     with one_thread():
         short = _timed(lambda: fit(tried, flow_config(evidence.config, 1)))
         long = _timed(lambda: fit(tried, flow_config(evidence.config, 3)))
-    return max(long - short, 1e-4) / (2 * len(parts[0]))
+    return _slope(short, len(parts[0]), long, 3 * len(parts[0]))
 
 
 @contextmanager
@@ -235,7 +283,17 @@ def _difference(attempt: Callable[[int], None], few: int, many: int) -> float:
     """Seconds a row, without what every try takes."""
     attempt(few)  # the first call loads libraries
     short, long = _timed(lambda: attempt(few)), _timed(lambda: attempt(many))
-    return max(long - short, 1e-6 * (many - few)) / (many - few)
+    return _slope(short, few, long, many)
+
+
+def _slope(short: float, few: int, long: float, many: int) -> float:
+    """Seconds a row from two tries; where other work on the machine disturbed them, not absurdly few.
+
+    Example:
+        >>> _slope(1.0, 100, 3.0, 300), _slope(3.0, 100, 2.9, 300) > 0.001
+        (0.01, True)
+    """
+    return max((long - short) / (many - few), LEAST_OF_A_TRY * long / many)
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 
 import hardpan
 from hardpan import records
-from hardpan.audit.evidence import AuditConfig, Evidence, Finding
+from hardpan.audit.evidence import Evidence, Finding
 from hardpan.audit.planning import AuditPlan
 from hardpan.records import Provenance
 
 
-def command_of(source: str, config: AuditConfig, plan: AuditPlan) -> str:
+def command_of(source: str, evidence: Evidence, plan: AuditPlan) -> str:
     """The command that makes the report again, with what the budget decided written out."""
     if not source:
         return ""
+    config = evidence.config
     words = ["hardpan", "audit", source, "--seed", str(config.seed)]
     for option, paths in (("--testbed", config.testbed), ("--predictions", config.predictions)):
         for path in paths:
@@ -36,6 +37,8 @@ def command_of(source: str, config: AuditConfig, plan: AuditPlan) -> str:
         words += ["--flow-epochs", str(plan.flow_epochs), "--flow-rows", str(plan.flow_rows)]
     if plan.ensemble:
         words += ["--ensemble", plan.ensemble, "--ensemble-epochs", str(plan.ensemble_epochs)]
+        if plan.ensemble_rows < len(evidence.split.train):
+            words += ["--ensemble-rows", str(plan.ensemble_rows)]
         words += ["--seeds", str(config.seeds)]
     elif config.ensemble != "auto":
         words += ["--ensemble", config.ensemble]

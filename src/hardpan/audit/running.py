@@ -147,7 +147,7 @@ def run(
             found = part.find(evidence)
             findings.append(found)
             evidence = dataclasses.replace(evidence, columns={**evidence.columns, **found.columns})
-        made = _joined(evidence, findings, command_of("" if held else source, config, plan), plan)
+        made = _joined(evidence, findings, command_of("" if held else source, evidence, plan), plan)
         if out is not None:
             report("writing", 0.96)
             _write(made, evidence, findings, Path(out))

@@ -57,6 +57,7 @@ def audit(
         str, typer.Option(help="Architecture of the small ensemble; auto chooses, none trains none.")
     ] = "auto",
     ensemble_epochs: Annotated[int, typer.Option(help="Its epochs; 0: as many as the budget holds.")] = 0,
+    ensemble_rows: Annotated[int, typer.Option(help="Its training rows; 0: as many as the budget holds.")] = 0,
     seeds: Annotated[int, typer.Option(help="Its seeds.")] = 3,
     flow_epochs: Annotated[int, typer.Option(help="Epochs of the flow; 0: as many as the budget holds.")] = 0,
     flow_rows: Annotated[int, typer.Option(help="Training rows of the flow; 0: as many as the budget holds.")] = 0,
@@ -88,6 +89,7 @@ def audit(
         votes=votes,
         ensemble=ensemble,
         ensemble_epochs=ensemble_epochs,
+        ensemble_rows=ensemble_rows,
         flow_epochs=flow_epochs,
         flow_rows=flow_rows,
         seeds=seeds,

@@ -35,7 +35,7 @@ def compare(
     """
     from hardpan import audit, records
     from hardpan.audit import compared
-    from hardpan.audit.measures import MEASURES
+    from hardpan.audit.measures import in_sentence
     from hardpan.report.files import check_writable, write_together
 
     if out is not None:
@@ -54,7 +54,7 @@ def compare(
     for row in measures.rows:
         table.add_row(*("–" if cell is None else str(cell) for cell in row))
     orders = [
-        f"From hard to easy by the {MEASURES[ranking.measure].lower()}: {' > '.join(ranking.names)}"
+        f"From hard to easy by the {in_sentence(ranking.measure)}: {' > '.join(ranking.names)}"
         for ranking in found.rankings
         if len(ranking.names) > 2
     ]

@@ -148,7 +148,7 @@ def galleries(scores: Scores, signals: Signals | None, dataset: Dataset | None, 
         groups: Mapping[str, NDArray[np.int64]] = {"label in doubt": np.array([item.row for item in doubted], int)}
         found.append(gallery("Most probably mislabelled", groups, scores, dataset, predicted=predicted))
         missed = no_seed_right(scores, signals)
-        title = f"No seed right at the last epoch: {len(missed):,} examples"
+        title = f"No seed right at the last epoch: {_count(len(missed), 'example')}"
         title += f", the {MOST_SUSPECTS} most confusing" if len(missed) > MOST_SUSPECTS else ""
         groups = {"all wrong": missed[:MOST_SUSPECTS]}
         found.append(gallery(title, groups, scores, dataset, predicted=predicted))

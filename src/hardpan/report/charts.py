@@ -25,8 +25,9 @@ from typing import Any
 import altair as alt
 
 from hardpan.errors import InputError
-from hardpan.records import Chart
+from hardpan.records import Chart, Estimate
 from hardpan.report import confusion_charts, numbers, testbed_charts
+from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
 from hardpan.report.slider import slider
@@ -36,9 +37,6 @@ STATIC_WIDTH = 640
 FADED = 0.15  # what is left of a mark while others are selected
 SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here: what lies below is in the table
 STRUCK = "struck"  # name of the layer whose text is struck through; the page and the static picture look for it
-_PERCENT = (
-    "datum.value == 0 || abs(datum.value) >= 1e-4 ? format(datum.value, '.3~%') : format(datum.value, '.0~e')"
-)
 _ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "refuted": LIGHT.refuted}
 
 
@@ -263,9 +261,7 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     """One mark, its numbers moved inside the axis where a logarithm has no place for them."""
     low, value, high = (float(row[key]) for key in ("low", "value", "high"))
     name = str(row["name"])
-    shown = numbers.percent(value)
-    if high > low:
-        shown = f"{numbers.percent(value, (high - low) / 2)} ({numbers.percent_range(low, high)})"
+    shown = numbers.estimate(Estimate(value, 0.0, low, high))
     return {
         "row": index,
         "name": name,
@@ -294,28 +290,13 @@ def _percent_axis(edge: float, top: float) -> dict[str, Any]:
     if edge > 0:
         top = max(top, 2 * edge)
         scale = alt.Scale(type="log", domain=[edge, top], nice=False)
-        return {"scale": scale, "axis": alt.Axis(values=_log_ticks(edge, top), labelExpr=_PERCENT)}
+        return {"scale": scale, "axis": alt.Axis(values=log_ticks(edge, top), labelExpr=PERCENT)}
     scale = alt.Scale(type="linear", domain=[0, top if top > 0 else 1.0], nice=True)
-    return {"scale": scale, "axis": alt.Axis(labelExpr=_PERCENT, tickCount=6, labelOverlap="greedy")}
+    return {"scale": scale, "axis": alt.Axis(labelExpr=PERCENT, tickCount=6, labelOverlap="greedy")}
 
 
 def _x_ticks(places: list[float], log: bool) -> dict[str, Any]:
-    return {"values": _log_ticks(min(places), max(places))} if log and places else {}
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two positive ones: 1, 2, 5 over a short span, powers of ten over a long one."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    decades = last - first
-    steps = (1, 2, 5) if decades <= 3 else (1,)
-    every = max(1, math.ceil(decades / 8))
-    ticks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
-    inside = [tick for tick in ticks if low <= tick <= high]
-    if len(inside) >= 2:
-        return inside
-    # Less than a decade without two such numbers: round the ends and what lies between them.
-    places = (low * (high / low) ** (part / 3) for part in range(4))
-    return sorted({round(place, 1 - math.floor(math.log10(place))) for place in places})
+    return {"values": log_ticks(min(places), max(places))} if log and places else {}
 
 
 def _axis_title(title: str, log: bool) -> str:

@@ -30,6 +30,7 @@ from hardpan.report.palette import LIGHT
 GALLERY = "gallery"
 _PERCENT = "format(datum.value, '.3~%')"
 _MOST_WITH_BARS = 3
+_FEWEST_ERRORS = 10  # a share of fewer says nothing
 _EMPTY = 0.7  # where a bar of counts begins on a logarithmic axis
 
 
@@ -71,8 +72,10 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         f"'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',') + ' examples ('"
         f" + format(datum.above / {total}, '.1%') + ')'"
     )
-    if wrong:
-        said += f" + ', with ' + format(datum.wrong_above / {float(wrong)!r}, '.0%') + ' of the errors'"
+    if wrong and wrong < _FEWEST_ERRORS:
+        said += f" + '\\nwith ' + format(datum.wrong_above, '.1~f') + ' of {float(wrong):.3g} errors'"
+    elif wrong:
+        said += f" + '\\nwith ' + format(datum.wrong_above / {float(wrong)!r}, '.0%') + ' of the errors'"
     x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False)
     y = alt.Y("height:Q", title="examples (logarithmic axis)", scale=scale, axis=alt.Axis(format="~s", tickCount=6))
@@ -81,11 +84,11 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.condition("datum.low >= threshold - 1e-9", alt.value(LIGHT.ceiling), alt.value(LIGHT.floor))
     base = alt.Chart(_data(rows))
     marked = base.transform_filter("abs(datum.low - threshold) < 1e-6").transform_calculate(said=said)
-    text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 13, "color": LIGHT.ink}
+    text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 12.5, "lineBreak": "\n"}
     bars = base.mark_bar(stroke=LIGHT.paper, strokeWidth=0.5).encode(
         x=x, x2="high:Q", y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
     )
-    words = marked.mark_text(**text).encode(x=alt.value(2), y=alt.value(-8), text="said:N")
+    words = marked.mark_text(**text, color=LIGHT.ink).encode(x=alt.value(-36), y=alt.value(-24), text="said:N")
     return alt.layer(bars, words).add_params(chosen).properties(height=280)
 
 

@@ -59,7 +59,7 @@ class Drawing:
 def draw(chart: Chart, key: str) -> Drawing:
     """Draw a chart in all the forms that the page shows."""
     chart = plain(chart)
-    switch = charts.SWITCHES.get(chart.drawing)
+    switch = None if chart.options.get("domain") else charts.SWITCHES.get(chart.drawing)
     variants, on = [chart], False
     if switch:
         on = bool(chart.options.get(switch.option, switch.off) == switch.on)
@@ -68,7 +68,7 @@ def draw(chart: Chart, key: str) -> Drawing:
     specs = tuple(charts.spec(variant) for variant in variants)
     columns = tuple(dict.fromkeys(name for row in chart.rows for name in row))
     rows = tuple(tuple(row.get(name) for name in columns) for row in chart.rows)
-    used = {row.get("role") for row in chart.rows} | {"shade"}
+    used = {row.get("role") for row in chart.rows} | ({"shade"} if chart.options.get("bracket") else set())
     return Drawing(
         key=key,
         chart=chart,

@@ -1,7 +1,7 @@
 """Several lines in one picture: one or two are named at their ends, more of them in a legend.
 
 Rows: series, x, y, and low, high where there is an interval. Options: x_title, y_title, log_x, log (the y axis),
-percent (whether y is a fraction), marks (rows of x and label).
+percent (whether y is a fraction), domain (ends of the y axis, which then stays so), marks (rows of x and label).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import altair as alt
 
 from hardpan.records import Chart
 from hardpan.report import numbers
+from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.palette import LIGHT
 
 # In this order; from the seventh line on, dashes alone tell lines apart.
 SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LIGHT.muted)
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 _MOST_NAMED_AT_ENDS = 2
+_SHORT_LEGEND, _FEW = 30, 3  # letters that a narrow screen has room for in one line; names that may have one each
+_HEIGHT, _LABEL_ROOM = 320, 26  # pixels
 
 
 def lines(chart: Chart) -> alt.TopLevelMixin:
@@ -26,19 +29,24 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
     rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
-    colour, dash = told_apart("series", names, legend=len(names) > _MOST_NAMED_AT_ENDS)
+    at_ends = len(names) <= _MOST_NAMED_AT_ENDS and _room_below(rows, names, log)
+    colour, dash = told_apart("series", names, legend=not at_ends)
     x = alt.X(
         "x:Q",
         title=str(chart.options.get("x_title", "")),
         scale=alt.Scale(type="log", nice=False)
         if chart.options.get("log_x")
         else alt.Scale(nice=False, zero=False),
-        axis=alt.Axis(format="~s" if _large(rows) else "~g", grid=False),
+        axis=alt.Axis(
+            format="~s" if _large(rows) else ".6~g", grid=False, labelOverlap="greedy", **_x_ticks(rows, chart)
+        ),
     )
     words = str(chart.options.get("y_title", ""))
     scale = alt.Scale(type="log") if log else alt.Scale(zero=bool(chart.options.get("zero", share)))
+    if chart.options.get("domain"):
+        scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
     title = f"{words} (logarithmic axis)" if log else words
-    axis = alt.Axis(format=".3~%" if share else ".3~g", tickCount=6)
+    axis = alt.Axis(labelExpr=PERCENT, tickCount=6) if share else alt.Axis(format=".3~g", tickCount=6)
 
     def vertical(name: str) -> alt.Y:
         return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
@@ -56,9 +64,8 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         base.mark_line(strokeWidth=2.2).encode(y=vertical("y"), strokeDash=dash),
         base.mark_point(filled=True, size=34, opacity=1).encode(y=vertical("y"), tooltip=tips),
     ]
-    if len(names) <= _MOST_NAMED_AT_ENDS:
-        ends = [max((row for row in rows if row["series"] == name), key=lambda row: row["x"]) for name in names]
-        ends.sort(key=lambda row: -row["y"])
+    if at_ends:
+        ends = _ends(rows, names)
         # The upper line's name stands above it and the lower one's below it: they stay apart wherever they end.
         sides: tuple[dict[str, Any], ...] = ({"baseline": "bottom", "dy": -6}, {"baseline": "top", "dy": 6})
         for row, side in zip(ends, sides, strict=False):
@@ -67,7 +74,29 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     marked = [dict(row) for row in chart.options.get("marks", ())]
     if marked:
         layers.append(alt.Chart(_data(marked)).mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(x=x))
-    return alt.layer(*layers).properties(height=320)
+    return alt.layer(*layers).properties(height=_HEIGHT)
+
+
+def _x_ticks(rows: list[dict[str, Any]], chart: Chart) -> dict[str, Any]:
+    places = [row["x"] for row in rows if row["x"] > 0]
+    return {"values": log_ticks(min(places), max(places))} if chart.options.get("log_x") and places else {}
+
+
+def _ends(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    """The last point of every line, the uppermost first."""
+    ends = [max((row for row in rows if row["series"] == name), key=lambda row: row["x"]) for name in names]
+    return sorted(ends, key=lambda row: -row["y"])
+
+
+def _room_below(rows: list[dict[str, Any]], names: list[str], log: bool) -> bool:
+    """Whether a name below the end of the lower of two lines would stay clear of the axis."""
+    if len(names) < 2:
+        return True
+    values = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None]
+    low, high = (min(values), max(values)) if log else (min(0.0, *values), max(values))
+    place = _ends(rows, names)[-1]["y"]
+    part = math.log(place / low) / math.log(high / low) if log and low < high else (place - low) / (high - low or 1)
+    return part * _HEIGHT > _LABEL_ROOM
 
 
 def told_apart(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
@@ -76,7 +105,7 @@ def told_apart(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color
         alt.Legend(
             title=None,
             orient="top",
-            columns=3,
+            columns=3 if sum(map(len, names)) < _SHORT_LEGEND else 1 if len(names) <= _FEW else 2,
             labelLimit=240,
             labelFontSize=12,
             labelColor=LIGHT.ink,

@@ -79,6 +79,23 @@ def estimate(item: Estimate) -> str:
     return f"{_fixed(100 * item.value, decimals)} % ({low}–{high} %)"
 
 
+def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
+    """Write a difference with its sign and interval, in points by default.
+
+    Example:
+        >>> signed(Estimate(0.0194, 0.005, 0.0065, 0.0243))
+        '+1.9 points (+0.7 to +2.4)'
+        >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
+        '−0.017 (−0.041 to +0.007)'
+    """
+    spread = scale * (item.high - item.low) / 2
+    decimals = _decimals(scale * item.value, spread)
+    value, low, high = (
+        f"{scale * number:+.{decimals}f}".replace("-", "−") for number in (item.value, item.low, item.high)
+    )
+    return f"{value}{' ' if unit else ''}{unit} ({low} to {high})"
+
+
 def unbroken(text: str) -> str:
     """Keep a number and its unit on one line.
 
