@@ -16,8 +16,6 @@ from hardpan import confusion, store
 from hardpan.store.rows import softmax
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore")]
-for package in ("s3fs", "moto.server", "boto3"):
-    pytest.importorskip(package, reason="needs s3fs and moto[server]: pip install 's3fs' 'moto[server]'")
 
 N, C, SEEDS, EPOCHS = 60, 4, 2, 3
 RECORD = """
