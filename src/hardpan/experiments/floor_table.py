@@ -23,7 +23,8 @@ Every number below is from
 and can be checked: the sets are drawn from problems whose Bayes error is set exactly. *two-gaussians* is two
 classes in two dimensions; *ten-gaussians* ten classes in twenty; *warped* the same ten classes after a smooth
 invertible map, which leaves floor and posteriors as they are and nothing Gaussian; *flow:NAME* are images drawn
-from a flow. Of n examples 60 % train, 20 % validate and 20 % test; votes are {votes} a test example.
+from a flow at the temperature with that floor (grey values outside the range are pressed together, which is an
+invertible map, too). Of n examples 60 % train, 20 % validate and 20 % test; votes are {votes} a test example.
 
 An estimator claims one of three things. An **estimate** holds if the floor lies in its interval; a **lower end** if
 the floor lies above its lower limit; a **ceiling** if the floor lies below its upper limit. *Holds* is the share of
