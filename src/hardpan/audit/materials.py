@@ -54,7 +54,7 @@ def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) 
         from hardpan import flows
 
         flow = _flow_evidence(
-            flows.load(config.flow), evidence, Path(config.flow).name, progress, given=config.flow
+            flows.load(config.flow), evidence, f"flow {Path(config.flow).name}", progress, given=config.flow
         )
     elif plan.flow_epochs:
         try:

@@ -17,7 +17,9 @@
     if (value === null || value === undefined) return "unknown";
     if (value === true) return "yes";
     if (value === false) return "no";
-    return typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value);
+    if (typeof value !== "number" || Number.isInteger(value)) return String(value);
+    if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
+    return Math.abs(value) < 0.001 ? value.toExponential(1) : value.toPrecision(3);
   };
   const counted = (number) => number.toLocaleString("en");
 
