@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,9 +118,12 @@ def test_killed_in_front_of_each_file(tmp_path, over):
     data = str(tmp_path / "small.npz")
     y = np.arange(90) % 3
     np.savez(data, x=np.random.default_rng(0).normal(size=(90, 2)) + 2.0 * np.eye(3, 2)[y], y=y)
+    if over != "nothing":
+        audit(tmp_path / "old", data, seed=1)
     for number in range(30):
         if over != "nothing":
-            audit(folder, data, seed=1)
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(tmp_path / "old", folder)
         done = subprocess.run(
             [sys.executable, "-c", KILLED_AT_REPLACE, str(number), *arguments(folder, data)],
             env=ENVIRONMENT,

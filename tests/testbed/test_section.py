@@ -93,3 +93,18 @@ def test_provenance_hashes_what_was_read(tmp_path) -> None:
     made = testbed.provenance(compared(), [path], "hardpan testbed compare counts.csv")
     assert len(made.hashes["counts.csv, sha256"]) == 64
     assert made.command.startswith("hardpan testbed")
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ((840, 880, 920), ("lose 7.0 points", "each between 6.0 and 8.0 points")),
+        ((960, 975, 990), ("gain 2.5 points", "each between 1.0 and 4.0 points")),
+        ((900, 930, 990), ("lose 1.0 points", "from a gain of 1.0 points to a loss of 2.0 points")),
+    ],
+)
+def test_the_headline_says_which_way_without_signs(new: tuple[int, ...], words: tuple[str, str]) -> None:
+    counts = testbed.counts_table(("a", "b", "c"), (920, 950, 980), 1000, new, 1000)
+    said = testbed.section(testbed.compare(counts, bootstrap=200)).sentences[0]
+    verb, span = words
+    assert said == f"3 models {verb} on average from the original to the new test set (top1; {span})."
