@@ -131,7 +131,9 @@ def test_floors_that_their_own_audits_doubt_do_not_make_the_headline():
         "From hard to easy by the error of the best model: hard, easy, middle"
     )
     page = compared.section(found)
-    assert "Floor by the flow of easy: Said: unfounded." in page[0].warnings
+    assert page[0].warnings[0] == "Floor by the flow: refuted on hard. Their own pages say by what."
+    two = comparing.compare([weighed(EASY, "unfounded"), weighed(MIDDLE, "stands")])
+    assert compared.section(two)[0].warnings == ("Floor by the flow of easy: Said: unfounded.",)
     roles = {row["name"]: row["role"] for row in page[0].charts[0].rows}
     assert roles == {"easy": "refuted", "middle": "floor", "hard": "refuted"}
     assert compared.headline(comparing.compare([EASY, MIDDLE, HARD])).startswith(

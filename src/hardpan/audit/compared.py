@@ -96,7 +96,7 @@ def _measures(found: AuditComparison) -> Section:
         rows.append((MEASURES[measure], *shown, *([change] if found.differences else [])))
     columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
     missing = [
-        f"{name} has no {', no '.join(in_sentence(m) for m in lacking)}."
+        f"Not measured on {name}: {', '.join(in_sentence(measure) for measure in lacking)}."
         for name in found.names
         if (lacking := [m for m, values in found.values.items() if name not in values])
     ]
@@ -144,13 +144,18 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
 
 
 def _doubts(found: AuditComparison) -> list[str]:
-    """Numbers that their own audit does not believe."""
-    return [
-        f"{MEASURES[measure]} of {name}: {verdict.reason}"
-        for measure, verdicts in found.verdicts.items()
-        for name, verdict in verdicts.items()
-        if verdict.status != "stands"
-    ]
+    """Numbers that their own audits do not believe: why, or, where there are many, which."""
+    said = []
+    for measure, verdicts in found.verdicts.items():
+        doubted = {name: verdict for name, verdict in verdicts.items() if verdict.status != "stands"}
+        if len(found.names) == 2:
+            said += [f"{MEASURES[measure]} of {name}: {verdict.reason}" for name, verdict in doubted.items()]
+            continue
+        for status in ("refuted", "unfounded"):
+            names = [name for name, verdict in doubted.items() if verdict.status == status]
+            if names:
+                said.append(f"{MEASURES[measure]}: {status} on {_listed(names)}. Their own pages say by what.")
+    return said
 
 
 def _table_1(found: AuditComparison) -> Table:
@@ -248,4 +253,4 @@ def _pair(found: AuditComparison, ranking: HardnessOrder) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

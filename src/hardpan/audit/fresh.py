@@ -49,10 +49,11 @@ def _table(evidence: Evidence) -> Finding:
     report = testbed.compare(table, seed=config.seed, confidence=config.confidence)
     made = testbed.provenance(report, [Path(path) for path in config.testbed])
     gap = report.mean_gap
-    detail = f"Mean over {len(report.rows)} models, {100 * gap.confidence:g} % interval; each counts once."
+    shown = numbers.estimate(gap).replace(" %", " points")
+    detail = f"{shown}, the mean over {len(report.rows)} models at {100 * gap.confidence:g} %; each counts once."
     return Finding(
         testbed.section(report),
-        {"fresh": Tile("Drop on fresh data", f"{numbers.estimate(gap)}".replace(" %", " points"), detail)},
+        {"fresh": Tile("Drop on fresh data", shown.partition(" (")[0], detail)},
         method=made.method,
         citations=made.citations,
         hashes=made.hashes,
@@ -90,7 +91,13 @@ def _new_test(evidence: Evidence) -> Finding:
     )
     return Finding(
         section,
-        {"fresh": Tile("Drop on fresh data", shown, f"The small ensemble, mean over {len(rows)} seeds.")},
+        {
+            "fresh": Tile(
+                "Drop on fresh data",
+                shown.partition(" (")[0],
+                f"{shown}: the small ensemble, mean over {len(rows)} seeds.",
+            )
+        },
         method=METHOD,
         hashes={"Fresh examples, sha256": records.array_hash(fresh.x)},
         measures={"drop": drop},

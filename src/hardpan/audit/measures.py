@@ -26,6 +26,9 @@ HARDNESS = ("flow_floor", "gaussian_floor", "best_error", "mean_confusion")
 PLAIN = ("mean_confusion", "bits")
 """Measures that are no fractions."""
 
+DIFFERENCES = ("headroom", "drop")
+"""Measures that are differences of shares: they are told in points."""
+
 RANGES = ("bracket",)
 """Measures that are two ends rather than a number: they have no difference."""
 
@@ -59,4 +62,7 @@ def in_words(measure: str, item: Estimate) -> str:
         return f"too few errors to say ({item.n})"
     if measure in RANGES:
         return numbers.percent_range(item.low, item.high)
-    return f"{item.value:.4g}" if measure in PLAIN else numbers.estimate(item)
+    if measure in PLAIN:
+        return f"{item.value:.4g}"
+    shown = numbers.estimate(item)
+    return shown.replace(" %", " points") if measure in DIFFERENCES else shown

@@ -56,7 +56,7 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     if "tail_share" in measures:
         said.append(f"Errors in the most confusing tenth: {shown['tail_share']}.")
     if "drop" in measures:
-        said.append(f"Drop on fresh data: {shown['drop'].replace(' %', ' points')}.")
+        said.append(f"Drop on fresh data: {shown['drop']}.")
     if "duplicated" in measures:
         said.append(f"Test examples with an exact copy in train: {shown['duplicated']}.")
     return said
