@@ -30,12 +30,14 @@ COMMANDS = {
     "floor": "floor estimate digits --predictions run",
     "confusion": "confusion score run --data digits",
     "testbed": "testbed compare outcomes.npz --original original --new new",
+    "samples": "flow samples fashion-mnist --temperature 0.2,1,1.4,3",
 }
 # Of which page which parts, and how high a picture may be.
 PAGES = {
     "floor": ("floor", ("header", "#section-1 .charts figure:nth-child(-n+2)"), 1700),
     "confusion": ("confusion", ("header", "#section-1 .charts figure:nth-child(-n+2)", ".gallery"), 1400),
     "testbed": ("testbed", ("header", "#section-1 .charts figure:nth-child(-n+2)"), 1200),
+    "samples": ("samples", ("header", "#section-1 .charts figure:nth-child(-n+2)", ".gallery"), 1400),
 }
 
 
