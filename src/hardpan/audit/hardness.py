@@ -63,9 +63,12 @@ def _tail(share: Estimate, model: Model) -> tuple[Tile, str]:
     """The tile and the sentence of the share of the errors in the most confusing tenth, where there are enough."""
     title = "Errors in the confusing tenth"
     if share.n < FEWEST_ERRORS:
+        several = len(model.predictions.seeds) > 1
+        who = f"A seed of {model.name}" if several else model.name[0].upper() + model.name[1:]
         count = f"{share.n} error{'' if share.n == 1 else 's'}" if share.n else "no errors"
-        told = f"{model.name} makes {count} on the test part: too few to say whether they are the confusing ones."
-        return Tile(title, "too few errors to say", told[0].upper() + told[1:]), told[0].upper() + told[1:]
+        told = f"{who} makes {'about ' if several and share.n else ''}{count} on the test part"
+        tile = Tile(title, "too few errors to say", f"{told}.")
+        return tile, f"{told}: too few to say whether they are the confusing ones."
     shown = in_words("tail_share", share)
     told = f"{shown} of the errors of {model.name} sit in the most confusing tenth of the test part."
     return Tile(title, shown.partition(" (")[0], f"Of {model.name}: {shown}."), told
