@@ -56,13 +56,13 @@ def in_words(measure: str, item: Estimate) -> str:
         >>> in_words("tail_share", Estimate(1.0, 0.0, 0.16, 1.0, n=2))
         'too few errors to say (2)'
         >>> in_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02)), in_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
-        ('0.5–2.0 %', '2.346')
+        ('0.5–2.0 %', '2.35 (2.30–2.40)')
     """
     if too_few(measure, item):
         return f"too few errors to say ({item.n})"
     if measure in RANGES:
         return numbers.percent_range(item.low, item.high)
     if measure in PLAIN:
-        return f"{item.value:.4g}"
+        return numbers.plain(item)
     shown = numbers.estimate(item)
     return shown.replace(" %", " points") if measure in DIFFERENCES else shown

@@ -44,15 +44,15 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
         most = numbers.percent(measures["bracket"].high, measures["bracket"].high / 20)
         said.append(f"Floor: no more than {most} of errors are unavoidable.")
     if "flow_floor" in verdicts:
-        bits = f"{measures['bits'].value:.2f} bits a dimension on test data"
-        said.append(f"Floor by the flow: {shown['flow_floor']} ({bits}). {verdicts['flow_floor'].reason}")
+        bits = f"{shown['bits'].partition(' (')[0]} bits a dimension on test data"
+        said.append(f"Floor by the flow: {shown['flow_floor']}, {bits}. {verdicts['flow_floor'].reason}")
     if "best_error" in measures:
         said.append(f"Best model: {shown['best_error']} of the test part wrong.")
     if "headroom" in measures:
         most = numbers.percent(measures["headroom"].high, measures["headroom"].high / 20)
         said.append(f"Headroom: at most {most.replace(' %', ' points')} are left to win.")
     if "mean_confusion" in measures:
-        said.append(f"Mean confusion of the test part: {measures['mean_confusion'].value:.3f} bits.")
+        said.append(f"Mean confusion of the test part, in bits: {shown['mean_confusion']}.")
     if "tail_share" in measures:
         said.append(f"Errors in the most confusing tenth: {shown['tail_share']}.")
     if "drop" in measures:

@@ -79,6 +79,18 @@ def estimate(item: Estimate) -> str:
     return f"{_fixed(100 * item.value, decimals)} % ({low}–{high} %)"
 
 
+def plain(item: Estimate) -> str:
+    """Write an estimate that is no fraction, with its interval.
+
+    Example:
+        >>> plain(Estimate(0.3961, 0.012, 0.3731, 0.4191)), plain(Estimate(2.5, 0.0, 2.5, 2.5))
+        ('0.396 (0.373–0.419)', '2.50')
+    """
+    decimals = _decimals(item.value, (item.high - item.low) / 2)
+    value, low, high = (_fixed(number, decimals) for number in (item.value, item.low, item.high))
+    return f"{value} ({low}–{high})" if item.high > item.low else value
+
+
 def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
     """Write a difference with its sign and interval, in points by default.
 
