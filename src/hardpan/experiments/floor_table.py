@@ -30,8 +30,8 @@ An estimator claims one of three things. An **estimate** holds if the floor lies
 the floor lies above its lower limit; a **ceiling** if the floor lies below its upper limit. *Holds* is the share of
 sets on which the claim is true, over all floors, {runs} draws each. *Error* is the root mean square of
 value / floor − 1, in percent, the median over the floors: a bound is not meant to be near the floor, but the nearer
-it is the more it says. *gaussian* corrects itself for the error of its fit, and its interval holds only where the
-classes are Gaussian with one covariance.
+it is the more it says. *gaussian* corrects itself for the error of its fit (up to 512 features), and its interval
+holds only where the classes are Gaussian with one covariance.
 """
 _HOW_TO_ADD = """
 ## Add yours
@@ -58,7 +58,7 @@ def bench_markdown(found: FloorBench) -> str:
     command = shlex.join(["hardpan", "floor", "bench", *config_words(found.config)])
     parts = [_INTRODUCTION.format(command=command, runs=found.config.runs, votes=found.config.votes)]
     for source in found.config.sources:
-        parts.append(f"\n## {source}\n")
+        parts.append(f"\n## {source}\n{_which_flow(source)}")
         largest = max(found.config.sizes)
         parts.append(f"\nMean value with {largest:,} examples; the floor is at the head of the column.\n\n")
         parts.append(_by_floor(found, source, largest))
@@ -67,6 +67,15 @@ def bench_markdown(found: FloorBench) -> str:
             parts.append(_by_size(found, source))
     parts.append(_HOW_TO_ADD)
     return "".join(parts)
+
+
+def _which_flow(source: str) -> str:
+    """Which weights a source draws from: a flow of the same name may be fitted again."""
+    if not source.startswith("flow:"):
+        return ""
+    from hardpan.flows import weights_hash  # torch: only where a flow is a source
+
+    return f"\nThe flow's weights have the sha256 `{weights_hash(source.removeprefix('flow:'))[:16]}…`.\n"
 
 
 def _by_floor(found: FloorBench, source: str, n: int) -> str:
