@@ -87,8 +87,8 @@ def train_peer(given: dict[str, Any]) -> dict[str, float]:
 
 def cpu_table() -> dict[str, Any]:
     steps = steps_of(60)
-    ours = harness.isolated(prepare_ours, train_ours, repeats=3, steps=steps)
-    peer = harness.isolated(prepare_peer, train_peer, repeats=3, steps=steps)
+    ours = harness.isolated(prepare_ours, train_ours, repeats=6, steps=steps)
+    peer = harness.isolated(prepare_peer, train_peer, repeats=6, steps=steps)
     rows = []
     for name, found in (("hardpan", ours), ("normflows", peer)):
         speed = BATCH * steps / found.best
@@ -96,7 +96,7 @@ def cpu_table() -> dict[str, Any]:
                      "extra MB": found.extra_megabytes})  # fmt: skip
     rows[0] |= harness.against(ours.best / peer.best, at_most=1.0, unit="times the peer's time")
     notes = [
-        f"digits 8 × 8, K=4, L=2, C=32, batch {BATCH}, {3 * steps} Adam steps of rate 1e-3 in all, one core",
+        f"digits 8 × 8, K=4, L=2, C=32, batch {BATCH}, {6 * steps} Adam steps of rate 1e-3 in all, one core",
         "NLL in nats on the 17-level scale of the data, of 500 training images",
     ]
     return harness.table("Training steps of a small Glow on a CPU", rows, seed=0, notes=notes)
