@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from hardpan.bayes.floors.inputs import as_features
 from hardpan.errors import InputError
 
 _TEST_ROWS = 512
-_TRAIN_ROWS = 8192
+_FIRST_ROWS = 2048  # of these the nearest are sorted out; of the others only what comes closer is looked at
+_TRAIN_ROWS = 4096
 _SPARE = 4  # candidates beyond k that are measured again, since block distances carry rounding
 
 
@@ -51,34 +53,34 @@ def k_nearest(
     near = train.astype(dtype) - centre
     far = near if itself else test.astype(dtype) - centre
     wanted = min(k + _SPARE + itself, len(near))
-    squares = np.einsum("ij,ij->i", near, near)
+    # One column more each, and a product gives |b|²/2 − ab, which orders the b as their distances do.
+    near_more = np.column_stack([near, np.einsum("ij,ij->i", near, near) / 2])
     rows = np.empty((len(far), k), dtype=np.int64)
     distances = np.empty((len(far), k))
     for start in range(0, len(far), _TEST_ROWS):
         block = far[start : start + _TEST_ROWS]
-        found = _candidates(block, near, squares, wanted)
+        found = _candidates(np.column_stack([-block, np.ones(len(block), dtype=dtype)]), near_more, wanted)
         own = np.arange(start, start + len(block)) if itself else None
         chosen, lengths = _measured(block, near, found, own, k)
         rows[start : start + len(block)], distances[start : start + len(block)] = chosen, lengths
     return rows, distances
 
 
-def _candidates(block: NDArray[Any], near: NDArray[Any], squares: NDArray[Any], wanted: int) -> NDArray[np.int64]:
-    """The ``wanted`` nearest rows for each row of the block, in any order, by block distances without |a|²."""
+def _candidates(block: NDArray[Any], near: NDArray[Any], wanted: int) -> NDArray[np.int64]:
+    """The ``wanted`` rows of near with the smallest products with each row of the block, in any order."""
     m = len(block)
     best = np.full((m, wanted), np.inf, dtype=near.dtype)
     index = np.full((m, wanted), -1, dtype=np.int64)
-    for start in range(0, len(near), _TRAIN_ROWS):
-        part = near[start : start + _TRAIN_ROWS]
-        distances = block @ part.T
-        distances *= -2
-        distances += squares[start : start + len(part)]
-        if start == 0 and len(part) > wanted:
+    begin = max(_FIRST_ROWS, 8 * wanted)
+    edges = [0, *range(begin, len(near), _TRAIN_ROWS), len(near)]
+    for start, stop in itertools.pairwise(edges):
+        distances = block @ near[start:stop].T
+        if start == 0 and stop > wanted:
             index = np.argpartition(distances, wanted - 1, axis=1)[:, :wanted]
             best = np.take_along_axis(distances, index, axis=1)
             continue
         # After the first block few examples come closer than what is known: only these are looked at again.
-        at, column = np.nonzero(distances < best.max(axis=1)[:, None])
+        at, column = np.divmod(np.flatnonzero(distances < best.max(axis=1)[:, None]), stop - start)
         if not len(at):
             continue
         row = np.concatenate([np.repeat(np.arange(m), wanted), at])

@@ -128,23 +128,24 @@ def minimal_spanning_tree(x: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.i
     """
     squares, scale = _squared_distances(as_features("x", x))
     n = len(squares)
-    parent = np.zeros(n, dtype=np.int64)
+    parent = np.zeros(max(n - 1, 0), dtype=np.int64)
     source, target = np.empty(n - 1, dtype=np.int64), np.empty(n - 1, dtype=np.int64)
     lengths = np.empty(n - 1)
-    reach = squares[0].copy()
-    reach[0] = np.inf
-    inside = np.zeros(n, dtype=bool)
-    inside[0] = True
+    # Points outside the tree, with the distance to it and the point of it that is nearest; they become fewer.
+    outside = np.arange(1, n)
+    reach = squares[0, 1:].copy()
     for step in range(n - 1):
-        new = int(np.argmin(reach))
-        source[step], target[step], lengths[step] = parent[new], new, reach[new]
-        inside[new] = True
-        row = squares[new]
-        row[inside] = np.inf
+        at = int(np.argmin(reach))
+        new = outside[at]
+        source[step], target[step], lengths[step] = parent[at], new, reach[at]
+        last = n - 2 - step
+        for item in (outside, reach, parent):
+            item[at] = item[last]
+        outside, reach, parent = outside[:last], reach[:last], parent[:last]
+        row = squares[new].take(outside)
         closer = row < reach
-        np.copyto(parent, new, where=closer)
+        np.putmask(parent, closer, new)
         np.minimum(reach, row, out=reach)
-        reach[new] = np.inf
     return source, target, scale * np.sqrt(lengths)
 
 
@@ -157,14 +158,13 @@ def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
     scale = max(float(np.abs(near).max()), float(np.finfo(dtype).tiny))
     near /= scale
     lengths = np.einsum("ij,ij->i", near, near)
+    ones = np.ones_like(lengths)
+    # Two columns more each, and one product gives |a|² − 2ab + |b|².
+    left, right = np.column_stack([-2 * near, ones, lengths]), np.column_stack([near, lengths, ones])
     found = np.empty((len(near), len(near)), dtype=np.float32)
     for start in range(0, len(near), _ROWS_AT_ONCE):
-        block = near[start : start + _ROWS_AT_ONCE] @ near.T
-        block *= -2
-        block += lengths
-        block += lengths[start : start + _ROWS_AT_ONCE, None]
-        np.maximum(block, 0, out=block)
-        found[start : start + _ROWS_AT_ONCE] = block
+        rows_here = slice(start, start + _ROWS_AT_ONCE)
+        np.maximum(left[rows_here] @ right.T, 0, out=found[rows_here], casting="same_kind")
     return found, scale
 
 
