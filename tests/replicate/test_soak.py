@@ -27,17 +27,35 @@ for who in workers(project):
         print(lease.token, lease.places, flush=True)
 print("end", flush=True)
 """
+# One step after another, as an owner would: what is done is not done again, what was killed is.
 STEPS = """
 import sys
+from pathlib import Path
 from hardpan import replicate
+from hardpan.replicate.database.decisions import verdicts
 project = replicate.open_project(sys.argv[1])
 print("begun", flush=True)
-replicate.draw_sample(project, strategy="top", per_class=4, min_votes=3)
-replicate.find_duplicates(project, k=1)
-for item in replicate.duplicate_queue(project)[:2]:
-    replicate.decide(project, "duplicate", item.subject, "remove", by="owner")
-replicate.resolve_duplicates(project)
-replicate.assemble(project, unreviewed_ok=True)
+
+def decide():
+    for item in replicate.duplicate_queue(project)[: 1 - len(verdicts(project, "duplicate"))]:
+        replicate.decide(project, "duplicate", item.subject, "remove", by="owner")
+
+def assemble():
+    if not (project.root / "set" / "lineage.json").is_file():
+        replicate.assemble(project, unreviewed_ok=True)
+
+steps = {
+    "sample": lambda: replicate.draw_sample(project, strategy="top", per_class=4, min_votes=3),
+    "duplicates": lambda: replicate.find_duplicates(project, k=1),
+    "decide": decide,
+    "resolve": lambda: replicate.resolve_duplicates(project),
+    "assemble": assemble,
+}
+for name, step in steps.items():
+    done = project.root.parent / f"{project.root.name}-{name}-done"
+    if not done.exists():
+        step()
+        done.touch()
 print("end", flush=True)
 """
 

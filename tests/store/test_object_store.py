@@ -1,7 +1,6 @@
 """A store on an object store: the S3 interface of a server on this machine, over HTTP."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -68,39 +67,25 @@ def bucket(monkeypatch):
         server.wait(timeout=20)
 
 
-def record(place, seconds=None):
-    """Record in another process, and kill it so long after it has begun; give what it said was done."""
+def record(place):
+    """Record in another process; give what it said was done."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    process = subprocess.Popen(
+    done = subprocess.run(
         [sys.executable, "-c", RECORD, place],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": paths},
+        check=True,
     )
-    said = [process.stdout.readline()]
-    if seconds is not None:
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
-    said += process.stdout
-    process.wait()
-    process.stdout.close()
-    return [line.strip() for line in said]
+    return done.stdout.splitlines()
 
 
-def test_recorded_killed_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
+# Kills are in test_kill.py, on a disk: this server keeps what it has of a broken upload, as no object store does.
+def test_recorded_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
     place = f"{bucket}/run"
-    for seconds in (0.05, 0.3, 0.6):
-        said = record(place, seconds)
-        found = store.open(place)
-        for seed in range(SEEDS):
-            for epoch in range(EPOCHS):
-                if found.committed(seed, epoch):
-                    assert np.array_equal(found.read(seed, epoch), predicted(seed, epoch))
-                else:
-                    assert f"{seed} {epoch}" not in said
-        assert store.check_store(place).ok
     assert record(place)[-1] == "end"
+    assert store.check_store(place).ok
     local = store.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=20)
     for seed in range(SEEDS):
         for epoch in range(EPOCHS):

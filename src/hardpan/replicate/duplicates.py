@@ -168,11 +168,14 @@ def resolve_duplicates(project: Project) -> Resolved:
     check_open(project)
     before = current_sample(project)
     gone = removed_so_far(project) & set(before.ids)
+    searches = [step for step in read_steps(project) if step.name == "duplicates"]
     if not gone:
+        # A call that was killed may have drawn again without comparing what it drew.
+        if searches and searches[-1].outputs["images"] != hash_rows(before.ids):
+            find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
         waiting = len(duplicate_queue(project, most=10**9))
         return Resolved((), (), waiting, waiting == 0)
     after = draw_again(project, dict.fromkeys(gone, "removed by a person"))
-    searches = [step for step in read_steps(project) if step.name == "duplicates"]
     if searches:
         find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
     else:  # removed for another reason before anything was compared
