@@ -15,6 +15,8 @@ program can: they hold NumPy arrays only. With N examples (training and test), S
                      objectives (R,) text and seeds (R,): a run each, correct (R, N) bool, epochs (), finished,
                      config
 
+    notes.txt        what a reader must know of these runs, where there is such a file
+
 Writes docs/results/confusion*.svg, docs/results/confusion.md and reproductions/records/confusion_figures.json.
 
 Source: Albiero, Mehta, Evtimov, Bell, Sagun, Markosyan (2023).
@@ -113,7 +115,8 @@ def main() -> None:
     results.mkdir(parents=True, exist_ok=True)
     for name, chart in drawn.items():
         (results / f"{name}.svg").write_text(_svg(chart), encoding="utf-8")
-    text = page(found, drawn)
+    about = options.folder / "notes.txt"
+    text = page(found, drawn, about.read_text(encoding="utf-8") if about.is_file() else "")
     (results / "confusion.md").write_text(text + "\n", encoding="utf-8")
     records.save(found, options.into / "reproductions" / "records" / "confusion_figures.json")
     print(text)
@@ -415,7 +418,7 @@ def _verdict(same: bool, opposite: bool | None = None) -> str:
     return "not here" if opposite is None or opposite else "not told apart here"
 
 
-def page(found: ConfusionFigures, drawn: Mapping[str, Chart]) -> str:
+def page(found: ConfusionFigures, drawn: Mapping[str, Chart], note: str = "") -> str:
     """The result as Markdown, which is also what is printed."""
     lines = [
         "# Confusion scores: Figures 2 to 7 in our setting",
@@ -428,6 +431,7 @@ def page(found: ConfusionFigures, drawn: Mapping[str, Chart]) -> str:
         "How long each model was trained and how good it became stands under Models: where its error is far above "
         "what the architecture is known to reach, a finding here speaks of half-trained models.",
         "",
+        *([note.strip(), ""] if note else []),
         "| the paper finds | here | |",
         "| --- | --- | --- |",
         *(f"| {claim} | {told} | {verdict} |" for claim, told, verdict in found.findings),
