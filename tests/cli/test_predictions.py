@@ -6,6 +6,7 @@ from tests.store.made import labels, logits, names, probabilities
 
 from hardpan import store
 from hardpan.cli import main
+from hardpan.confusion import chosen_by_hand
 
 N, C = 50, 4
 
@@ -98,3 +99,18 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path, hardpan, monkeypatch, arg
 def test_every_command_has_help_with_an_example(hardpan):
     for command in ("import", "verify", "info", "merge", "export"):
         assert "Example: hardpan predictions " + command in hardpan(command, "--help").out
+
+
+def test_a_subset_is_exported_and_described(files, hardpan):
+    run, manifest = files / "run", files / "hard.json"
+    hardpan("import", files / "probs.npy", "--ids", files / "ids.txt", "--out", run)
+    chosen_by_hand(["image-40", "image-7"], examples=N).save(manifest)
+    said = json.loads(hardpan("export", run, files / "hard.npz", "--subset", manifest, "--json").out)
+    assert said["examples"] == 2
+    assert np.array_equal(store.open(files / "hard.npz").to_array(), probabilities(3, 2, N, C)[:, :, [7, 40]])
+    hardpan("export", f"{run}@{manifest}", files / "same.npz")
+    assert (files / "same.npz").read_bytes() == (files / "hard.npz").read_bytes()
+    assert json.loads(hardpan("info", f"{run}@{manifest}", "--json").out)["examples"] == 2
+    refused = hardpan("export", run, files / "no.npz", "--subset", files / "labels.npy", code=2)
+    assert "labels.npy" in refused.err
+    assert not (files / "no.npz").exists()

@@ -19,7 +19,10 @@ from hardpan.store.reports import Brought, StoreInfo, Verification
 app = typer.Typer(help="Predictions recorded while training: import, verify, merge, export.", no_args_is_help=True)
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="A store: a folder or an fsspec address.")]
-Predictions = Annotated[str, typer.Argument(metavar="PREDICTIONS", help="A store, an npz or an npy file.")]
+Predictions = Annotated[
+    str,
+    typer.Argument(metavar="PREDICTIONS", help="A store, npz or npy file; @hard.json behind it takes a subset."),
+]
 NewStore = Annotated[str, typer.Option("--out", metavar="STORE", help="The store to make, or to add to.")]
 Numbers = Annotated[str | None, typer.Option(help="Their numbers, such as 0,1,2.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="float16 or float32, for a new store.")]
@@ -112,7 +115,9 @@ def info(predictions: Predictions, as_json: JsonFlag = False) -> None:
 
 @app.command()
 def merge(
-    sources: Annotated[list[str], typer.Argument(metavar="PREDICTIONS...", help="Stores, npz or npy files.")],
+    sources: Annotated[
+        list[str], typer.Argument(metavar="PREDICTIONS...", help="Stores, npz or npy files; or STORE@hard.json.")
+    ],
     out: NewStore,
     renumber: Annotated[
         bool, typer.Option("--renumber", help="Give seeds that an earlier source has, too, new numbers.")
@@ -141,6 +146,10 @@ def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="New file: .npz, .npy, .parquet or .csv.")],
     seeds: Numbers = None,
     epochs: Numbers = None,
+    subset: Annotated[
+        Path | None,
+        typer.Option("--subset", metavar="FILE", help="Only the examples of a manifest (confusion subset)."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write predictions to one file.
@@ -149,10 +158,12 @@ def export(
     """
     from hardpan import store
     from hardpan.store.exporting import export as exported
+    from hardpan.store.selected import select
 
     with progress_on_stderr() as progress:
+        held = store.open(predictions)
         found = exported(
-            store.open(predictions),
+            held if subset is None else select(held, subset),
             path,
             seeds=_numbers("--seeds", seeds),
             epochs=_numbers("--epochs", epochs),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardpan
+from hardpan.datasets.chosen import asked_for
 from hardpan.errors import InputError
 from hardpan.store import columns, layout
 from hardpan.store.predictions import Predictions
@@ -144,8 +145,14 @@ def open(path: PathLike) -> Predictions:
 
     An npz file holds ``probabilities`` (or ``probs``, ``logits``) with four, three or two axes as in
     :func:`in_memory`, and may hold ``ids``, ``labels``, ``split``, ``class_names``, ``seeds`` and ``epochs``.
+    ``@hard.json`` behind any of them takes only the examples that a subset's manifest names, to be read only.
     """
     text = os.fspath(path)
+    data, manifest = asked_for(text)
+    if manifest and ("://" in text or not os.path.exists(text)):
+        from hardpan.store.selected import select
+
+        return select(open(data), manifest)
     if text.lower().endswith((".npz", ".npy")) and "://" not in text:
         from hardpan.store.arrays import open_file
 
