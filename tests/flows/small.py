@@ -53,7 +53,7 @@ FAMILIES = {
     "padded": (PADDED, {}),
     "floats": (FLOATS, {}),
     "three levels": (GREY, {"levels": 3, "pad_to": 16, "steps": 1}),
-    "scales below one": (FLOATS, {"most_scale": 1.0}),
+    "scales below one": (FLOATS, {"most_scale": 1.0, "least_scale": 0.05, "reach": 0.0}),
     "class covariances": (FLOATS, {"class_covariances": True}),
     "vectors": (VECTORS, {}),
     "counts": (COUNTS, {}),

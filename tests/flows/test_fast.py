@@ -7,15 +7,18 @@ import torch
 
 from hardpan.flows.fast import PlainOps, fast_runner
 from hardpan.flows.planes import run_quick, undo_quick
-from hardpan.flows.steps import TAPS, Steps, fold, patches, run_plain, scale_of
+from hardpan.flows.steps import TAPS, Bounds, Steps, fold, patches, run_plain
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OPS = [PlainOps] if DEVICE.type == "cpu" else [PlainOps, None]
 
 
-def level(channels: int, steps: int = 2, width: int = 16) -> Steps:
+BOUNDS = [Bounds(), Bounds(0.05, 1.0, 0.0), Bounds(reach=0.7)]
+
+
+def level(channels: int, steps: int = 2, width: int = 16, bounds: Bounds = BOUNDS[0]) -> Steps:
     generator = torch.Generator().manual_seed(channels)
-    made = Steps(channels, steps, width, generator)
+    made = Steps(channels, steps, width, generator, bounds)
     with torch.no_grad():
         for item in made.parameters():
             item.add_(0.1 * torch.randn(item.shape, generator=generator))
@@ -33,9 +36,10 @@ def outcome(made: Steps, x: torch.Tensor, run) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("ops", OPS)
+@pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize(("channels", "height", "width"), [(4, 4, 4), (6, 2, 6), (12, 3, 5)])
-def test_fast_steps_are_the_plain_steps(ops, channels, height, width):
-    made = level(channels)
+def test_fast_steps_are_the_plain_steps(ops, bounds, channels, height, width):
+    made = level(channels, bounds=bounds)
     x = torch.randn(3, height, width, channels, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     plain = outcome(made, x, run_plain)
     fast = outcome(made, x, fast_runner(torch.float32, ops))
@@ -56,9 +60,10 @@ def test_networks_in_bf16_stay_near_float32(ops):
 
 @pytest.mark.parametrize(("channels", "height", "width"), [(4, 4, 4), (6, 2, 6), (12, 3, 5), (4, 2, 2)])
 @pytest.mark.parametrize("numbers", [2**22, 200])
-def test_steps_in_planes_are_the_plain_steps_there_and_back(channels, height, width, numbers, monkeypatch):
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_steps_in_planes_are_the_plain_steps_there_and_back(channels, height, width, numbers, bounds, monkeypatch):
     monkeypatch.setattr("hardpan.flows.planes.HIDDEN_NUMBERS", numbers)
-    made, x = level(channels).cpu(), torch.randn(7, height, width, channels)
+    made, x = level(channels, bounds=bounds).cpu(), torch.randn(7, height, width, channels)
     with torch.no_grad():
         stack = made.stack()
         wanted, log_det = run_plain(x, stack)
@@ -86,12 +91,39 @@ def test_patches_and_fold_are_the_convolution():
     torch.testing.assert_close(fold(x @ torch.cat(taps, 0).T), exact)
 
 
-def test_a_scale_is_bounded_on_both_sides():
-    scale = scale_of(torch.tensor([-1e4, -3.0, 0.0, 3.0, 1e4]))
-    assert float(scale.min()) >= 0.05
-    assert float(scale.max()) <= 3.0
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(0.05, 2.0)])
+def test_a_scale_is_bounded_on_both_sides(bounds):
+    scale = bounds.scale(torch.tensor([-1e4, -3.0, 0.0, 3.0, 1e4]))
+    assert float(scale.min()) == pytest.approx(bounds.least)
+    assert float(scale.max()) == pytest.approx(bounds.most)
     assert float(scale[2]) == pytest.approx(1.0)
     assert bool((scale.diff() > 0).all())
+
+
+def test_what_a_network_sees_is_bounded_and_nearly_true_near_zero():
+    bounds, z = Bounds(reach=4.0), torch.tensor([-1e9, -4.0, 0.0, 0.1, 4.0, 1e9], dtype=torch.float64)
+    torch.testing.assert_close(
+        bounds.seen(z), torch.tensor([-4, -(8**0.5), 0, 0.1, 8**0.5, 4]).double(), atol=1e-4, rtol=0
+    )
+    z.requires_grad_()
+    (slope,) = torch.autograd.grad(bounds.seen(z).sum(), z)
+    torch.testing.assert_close(bounds.seen_slope(z), slope)
+    assert Bounds(reach=0.0).seen(z) is z
+
+
+def test_values_unlike_any_in_training_grow_by_their_scales_alone():
+    """Through random couplings, both ways, a runaway ends a thousand times nearer with bounds than without."""
+    tame, wild = (
+        level(4, steps=12, width=32, bounds=bounds).cpu() for bounds in (Bounds(), Bounds(0.05, 3.0, 0.0))
+    )
+    x = 100 * torch.randn(50, 4, 4, 4, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for made in (tame, wild):
+            made.w3.normal_(0, 0.3, generator=torch.Generator().manual_seed(2))
+        assert float(run_plain(x, tame.stack())[0].abs().max()) < 1e-3 * float(
+            run_plain(x, wild.stack())[0].abs().max()
+        )
+        assert float(tame.inverse(x).abs().max()) < 1e-3 * float(wild.inverse(x).abs().max())
 
 
 def test_the_first_batch_sets_the_actnorms():

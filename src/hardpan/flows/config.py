@@ -39,7 +39,11 @@ class FlowConfig:
         steps: K, flow steps a level (glow).
         levels: L, levels with a split between them (glow); fewer where the image is too small for them.
         width: C, channels in the hidden layers of the coupling networks (glow).
-        most_scale: the largest factor by which a coupling may stretch on the way to the latents (glow).
+        least_scale: the least factor by which a coupling may stretch on the way to the latents (glow); its inverse
+            is the largest on the way back.
+        most_scale: the largest (glow).
+        reach: coupling networks and split priors see z/√(1 + (z/reach)²) in the place of z, so that a value unlike
+            any in training cannot say more than one that is (glow); 0: they see z.
         transforms: coupling layers (spline).
         hidden: width of their networks (spline).
         bins: knots of each spline (spline).
@@ -66,7 +70,9 @@ class FlowConfig:
     steps: int | None = None
     levels: int | None = None
     width: int | None = None
+    least_scale: float = 1 / 3
     most_scale: float = 3.0
+    reach: float = 4.0
     transforms: int | None = None
     hidden: int | None = None
     bins: int = 8
@@ -123,6 +129,10 @@ class FlowConfig:
                 raise InputError(f"{name} must be at least 0 and below 1; got {getattr(self, name)!r}")
         if not 1 <= self.most_scale <= 10:
             raise InputError(f"most_scale must lie between 1 and 10; got {self.most_scale!r}")
+        if not 0.001 <= self.least_scale <= 0.9:
+            raise InputError(f"least_scale must lie between 0.001 and 0.9; got {self.least_scale!r}")
+        if not (self.reach == 0 or 0.5 <= self.reach <= 1000):
+            raise InputError(f"reach must lie between 0.5 and 1000, or be 0 for none; got {self.reach!r}")
         if self.family not in ("auto", "glow", "spline"):
             raise InputError(f"family must be auto, glow or spline; got {self.family!r}")
         if self.precision not in ("float32", "bf16"):

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from hardpan.flows import steps
-from hardpan.flows.steps import LEAST_SCALE, Runner, Stack, scale_of, scale_range
+from hardpan.flows.steps import Bounds, Runner, Stack
 
 ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
@@ -26,46 +26,51 @@ class PlainOps:
     """The small operations in plain torch; rows are places, (M, channels)."""
 
     @staticmethod
-    def patches(x: Tensor, channels: int, columns: int, width: int, places: int, sign: int, dtype: Any) -> Tensor:
-        """The first ``channels`` of x with their 3×3 neighbours, tap by tap, and zeros up to ``columns``."""
-        image = x[:, :channels].reshape(-1, places // width, width, channels)
+    def patches(
+        x: Tensor, channels: int, columns: int, width: int, places: int, sign: int, dtype: Any, reach: float = 0.0
+    ) -> Tensor:
+        """The first ``channels`` of x, as seen, with their 3×3 neighbours, tap by tap; zeros up to ``columns``."""
+        image = Bounds(reach=reach).seen(x[:, :channels]).reshape(-1, places // width, width, channels)
         found = steps.patches(image).reshape(len(x), 9, channels)
         found = found if sign > 0 else found.flip(1)  # the neighbour of tap t is at minus the offset of tap 8 − t
         return functional.pad(found.reshape(len(x), -1), (0, columns - 9 * channels)).to(dtype)
 
     @staticmethod
-    def fold_add(taps: Tensor, out: Tensor, channels: int, width: int, places: int, sign: int) -> None:
-        """Add to the first ``channels`` of out what their neighbours say."""
+    def fold_add(
+        taps: Tensor, out: Tensor, y: Tensor, channels: int, width: int, places: int, sign: int, reach: float = 0.0
+    ) -> None:
+        """Add to the first ``channels`` of out what their neighbours say, times the slope at y of what was seen."""
         said = taps[:, : 9 * channels].float().reshape(len(taps), 9, channels)
         if sign < 0:
             # What the neighbour at minus an offset says for tap t is what the one at plus says for tap 8 − t.
             said = said.flip(1)
         image = said.reshape(-1, places // width, width, 9 * channels)
-        out[:, :channels] += steps.fold(image).reshape(-1, channels)
+        out[:, :channels] += steps.fold(image).reshape(-1, channels) * Bounds(reach=reach).seen_slope(
+            y[:, :channels]
+        )
 
     @staticmethod
     def couple(
-        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int, most: float
+        taps: Tensor, bias: Tensor, y: Tensor, log_det: Tensor, width: int, places: int, bounds: Bounds
     ) -> tuple[Tensor, Tensor]:
         """Output of the coupling and its raw parameters; adds to log_det."""
         raw = bias.expand_as(y).clone()
-        PlainOps.fold_add(taps, raw, y.shape[1], width, places, 1)
-        scale, shift = scale_of(raw.chunk(2, 1)[0], most), raw.chunk(2, 1)[1]
+        PlainOps.fold_add(taps, raw, y, y.shape[1], width, places, 1)
+        scale, shift = bounds.scale(raw.chunk(2, 1)[0]), raw.chunk(2, 1)[1]
         kept, moved = y.chunk(2, 1)
         log_det += torch.log(scale).reshape(len(log_det), -1).sum(1)
         return torch.cat([kept, moved * scale + shift], 1), raw
 
     @staticmethod
     def couple_back(
-        gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int, most: float
+        gz: Tensor, g_log_det: Tensor, raw: Tensor, y: Tensor, places: int, bounds: Bounds
     ) -> tuple[Tensor, Tensor]:
         """Gradients of y and of the raw parameters."""
-        span, start = scale_range(most)
-        bent = torch.sigmoid(raw.chunk(2, 1)[0] + start)
-        scale = LEAST_SCALE + span * bent
+        bent = torch.sigmoid(raw.chunk(2, 1)[0] + bounds.start)
+        scale = bounds.least + bounds.span * bent
         g_kept, g_moved = gz.chunk(2, 1)
         g_scale = g_moved * y.chunk(2, 1)[1] + g_log_det.repeat_interleave(places)[:, None] / scale
-        g_raw = g_scale * span * bent * (1 - bent)
+        g_raw = g_scale * bounds.span * bent * (1 - bent)
         return torch.cat([g_kept, g_moved * scale], 1), torch.cat([g_raw, g_moved], 1)
 
     @staticmethod
@@ -85,8 +90,10 @@ class _Level(torch.autograd.Function):
     """K steps: see :func:`hardpan.flows.steps.run_plain`."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dtype: Any, ops: Any, most: float, *arrays: Tensor) -> tuple[Tensor, Tensor]:
-        stack = Stack(*arrays, most=most)
+    def forward(
+        ctx: Any, x: Tensor, dtype: Any, ops: Any, bounds: Bounds, *arrays: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        stack = Stack(*arrays, bounds=bounds)
         batch, height, width, channels = x.shape
         places, inner = height * width, channels // 2
         log_det = torch.zeros(batch, dtype=x.dtype, device=x.device)
@@ -94,15 +101,15 @@ class _Level(torch.autograd.Function):
         flat, kept = x.reshape(-1, channels).contiguous(), []
         for k in range(len(stack.mix)):
             y = torch.addmm(stack.offset[k], flat, stack.mix[k].T)
-            around = ops.patches(y, inner, weights.w1.shape[1], width, places, 1, dtype)
+            around = ops.patches(y, inner, weights.w1.shape[1], width, places, 1, dtype, bounds.reach)
             hidden1 = _affine_relu(weights.b1[k], around, weights.w1[k])
             hidden2 = _affine_relu(weights.b2[k], hidden1, weights.w2[k])
             taps = _wide_product(hidden2, weights.w3[k])
-            z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places, most)
+            z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places, bounds)
             kept += [flat, y, around, hidden1, hidden2, raw]
             flat = z
         ctx.save_for_backward(stack.mix, weights.w1, weights.w2, weights.w3, *kept)
-        ctx.layout, ctx.ops, ctx.dtype, ctx.most = (batch, height, width, channels), ops, dtype, most
+        ctx.layout, ctx.ops, ctx.dtype, ctx.bounds = (batch, height, width, channels), ops, dtype, bounds
         return flat.reshape(x.shape), log_det
 
     @staticmethod
@@ -115,11 +122,11 @@ class _Level(torch.autograd.Function):
         found: list[list[Tensor]] = []
         for k in reversed(range(len(mix))):
             before, y, around, hidden1, hidden2, raw = kept[6 * k : 6 * k + 6]
-            gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places, ctx.most)
+            gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places, ctx.bounds)
             g_taps = ops.patches(g_raw, channels, w3.shape[2], width, places, -1, ctx.dtype)
             g_hidden2, g_b2 = ops.masked_product(g_taps, w3[k], hidden2)
             g_hidden1, g_b1 = ops.masked_product(g_hidden2, w2[k], hidden1)
-            ops.fold_add(g_hidden1 @ w1[k].T, gy, inner, width, places, -1)
+            ops.fold_add(g_hidden1 @ w1[k].T, gy, y, inner, width, places, -1, ctx.bounds.reach)
             found.append([
                 _outer(gy, before, batch), gy.sum(0),
                 _reduced(around, g_hidden1)[: 9 * inner], g_b1,
@@ -166,7 +173,7 @@ def fast_runner(dtype: torch.dtype, ops: Any = None) -> Runner:
     chosen = ops if ops is not None else _triton_ops()
 
     def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
-        output, log_det = _Level.apply(x, dtype, chosen, stack.most, *stack.tensors())  # type: ignore[no-untyped-call]
+        output, log_det = _Level.apply(x, dtype, chosen, stack.bounds, *stack.tensors())  # type: ignore[no-untyped-call]
         return output, log_det
 
     return run

@@ -20,6 +20,8 @@ from hardpan.flows.network import build, rebuild_scaling
 
 CARD, WEIGHTS = "flow.json", "weights.safetensors"
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16}
+# What bounded a coupling before these were settings: flows that were saved then are read with them.
+BEFORE_SETTINGS = {"least_scale": 0.05, "most_scale": 1.0, "reach": 0.0}
 
 
 def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float32") -> Path:
@@ -57,7 +59,8 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
     try:
         card = json.loads((place / CARD).read_text(encoding="utf-8"))
         file = card.pop("file")
-        card["config"].setdefault("most_scale", 1.0)  # what it was before it was a setting
+        for name, value in BEFORE_SETTINGS.items():
+            card["config"].setdefault(name, value)
         content = (place / WEIGHTS).read_bytes()
     except OSError as error:
         raise InputError(f"{place}: cannot be read ({error.strerror}); give a folder that a fit wrote") from error

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from hardpan.flows.base import Latents
 from hardpan.flows.planes import undo_quick
-from hardpan.flows.steps import GAIN, MOST_SCALE, Runner, Steps, fold, run_plain
+from hardpan.flows.steps import BOUNDS, GAIN, Bounds, Runner, Steps, fold, run_plain
 
 MIN_PRIOR_LOG_SCALE = 8.0  # log scales of a split prior lie in (-8, 8)
 
@@ -18,8 +18,9 @@ class SplitPrior(nn.Module):
     Starts as the standard normal: the last factor is zero.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, bounds: Bounds) -> None:
         super().__init__()
+        self.bounds = bounds
         half = channels // 2
         self.weight = nn.Parameter(torch.zeros(half, 9 * 2 * half))
         self.bias = nn.Parameter(torch.zeros(2 * half))
@@ -27,7 +28,7 @@ class SplitPrior(nn.Module):
 
     def moments(self, kept: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log scale of what leaves."""
-        raw = (fold(kept @ self.weight) + self.bias) * torch.exp(GAIN * self.log_gain)
+        raw = (fold(self.bounds.seen(kept) @ self.weight) + self.bias) * torch.exp(GAIN * self.log_gain)
         mean, log_scale = raw.chunk(2, 3)
         return mean, MIN_PRIOR_LOG_SCALE * torch.tanh(log_scale / MIN_PRIOR_LOG_SCALE)
 
@@ -52,7 +53,7 @@ class Glow(nn.Module):
         steps: K.
         width: channels of the coupling networks.
         seed: of the first weights.
-        most_scale: the largest scale of a coupling.
+        bounds: of the couplings' scales, and of what their networks see.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Glow(nn.Module):
         steps: int,
         width: int,
         seed: int = 0,
-        most_scale: float = MOST_SCALE,
+        bounds: Bounds = BOUNDS,
     ) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
@@ -72,9 +73,9 @@ class Glow(nn.Module):
         self.runner: Runner = run_plain
         for level in range(levels):
             height, across, channels = height // 2, across // 2, 4 * channels
-            self.levels.append(Steps(channels, steps, width, generator, most_scale))
+            self.levels.append(Steps(channels, steps, width, generator, bounds))
             if level < levels - 1:
-                self.priors.append(SplitPrior(channels))
+                self.priors.append(SplitPrior(channels, bounds))
                 channels //= 2
                 self.sizes.append(height * across * channels)
         self.top_shape = (height, across, channels)

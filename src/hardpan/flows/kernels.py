@@ -6,8 +6,6 @@ Used only where there is a GPU. All tensors are contiguous; M = B·H·W places, 
 
 import torch
 
-from hardpan.flows.steps import LEAST_SCALE, scale_range
-
 
 class _Absent:
     """Stands in for Triton where it is not installed: this module can be read, and its kernels not run."""
@@ -35,8 +33,8 @@ SHALLOW = (128, 256, 32, 8, 4)
 
 @triton.jit
 def _patches(x, out, total, stride, WIDTH: tl.constexpr, PLACES: tl.constexpr, CHANNELS: tl.constexpr,
-             COLUMNS: tl.constexpr, SIGN: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    # out[p, tap, c] = x[p + SIGN·offset(tap), c], zero outside the image and in columns from 9·CHANNELS on
+             COLUMNS: tl.constexpr, SIGN: tl.constexpr, REACH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    # out[p, tap, c] = seen(x[p + SIGN·offset(tap), c]), zero outside the image and in columns from 9·CHANNELS on
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     row, column = at // COLUMNS, (at % COLUMNS).to(tl.int32)
     tap, channel = column // CHANNELS, column % CHANNELS
@@ -46,11 +44,13 @@ def _patches(x, out, total, stride, WIDTH: tl.constexpr, PLACES: tl.constexpr, C
     inside = (high >= 0) & (high < PLACES // WIDTH) & (across >= 0) & (across < WIDTH)
     inside = inside & (column < 9 * CHANNELS) & (at < total)
     value = tl.load(x + (row + down * WIDTH + right) * stride + channel, mask=inside, other=0.0)
+    if REACH > 0:
+        value = value / tl.sqrt(1.0 + (value / REACH) * (value / REACH))
     tl.store(out + at, value.to(out.dtype.element_ty), mask=at < total)
 
 
-def patches(x, channels, columns, width, places, sign, dtype):
-    """The first ``channels`` of x (M, ·) with their 3×3 neighbours, as (M, columns)."""
+def patches(x, channels, columns, width, places, sign, dtype, reach=0.0):
+    """The first ``channels`` of x (M, ·), as seen, with their 3×3 neighbours, as (M, columns)."""
     out = torch.empty(x.shape[0], columns, dtype=dtype, device=x.device)
     total = out.numel()
     _patches[(triton.cdiv(total, 1024),)](
@@ -63,20 +63,21 @@ def patches(x, channels, columns, width, places, sign, dtype):
         CHANNELS=channels,
         COLUMNS=columns,
         SIGN=sign,
+        REACH=reach,
         BLOCK=1024,
     )
     return out
 
 
 @triton.jit
-def _fold_add(taps, out, total, stride, columns, WIDTH: tl.constexpr, PLACES: tl.constexpr,
-              CHANNELS: tl.constexpr, SIGN: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    # out[p, c] += Σ_tap taps[p + SIGN·offset(tap), tap, c]
+def _fold_add(taps, out, y, total, stride, columns, WIDTH: tl.constexpr, PLACES: tl.constexpr,
+              CHANNELS: tl.constexpr, SIGN: tl.constexpr, REACH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    # out[p, c] += slope of what is seen at y[p, c] · Σ_tap taps[p + SIGN·offset(tap), tap, c]
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     row, channel = at // CHANNELS, (at % CHANNELS).to(tl.int32)
     place = (row % PLACES).to(tl.int32)
-    target = out + row * stride + channel
-    value = tl.load(target, mask=at < total, other=0.0)
+    place_at = row * stride + channel
+    value = tl.zeros((BLOCK,), dtype=tl.float32)
     for tap in tl.static_range(9):
         down = SIGN * (tap // 3 - 1)
         right = SIGN * (tap % 3 - 1)
@@ -84,15 +85,20 @@ def _fold_add(taps, out, total, stride, columns, WIDTH: tl.constexpr, PLACES: tl
         inside = (high >= 0) & (high < PLACES // WIDTH) & (across >= 0) & (across < WIDTH) & (at < total)
         said = taps + (row + down * WIDTH + right) * columns + tap * CHANNELS + channel
         value += tl.load(said, mask=inside, other=0.0).to(tl.float32)
-    tl.store(target, value, mask=at < total)
+    if REACH > 0:
+        here = tl.load(y + place_at, mask=at < total, other=0.0) / REACH
+        lower = 1.0 + here * here
+        value = value / (lower * tl.sqrt(lower))
+    value += tl.load(out + place_at, mask=at < total, other=0.0)
+    tl.store(out + place_at, value, mask=at < total)
 
 
-def fold_add(taps, out, channels, width, places, sign):
-    """Add to the first ``channels`` of out (M, ·) what their neighbours say in taps (M, ·)."""
+def fold_add(taps, out, y, channels, width, places, sign, reach=0.0):
+    """Add to the first ``channels`` of out (M, ch) what their neighbours say, times the slope at y (M, ch)."""
     total = out.shape[0] * channels
     _fold_add[(triton.cdiv(total, 512),)](
-        taps, out, total, out.stride(0), taps.shape[1],
-        WIDTH=width, PLACES=places, CHANNELS=channels, SIGN=sign, BLOCK=512,
+        taps, out, y, total, out.stride(0), taps.shape[1],
+        WIDTH=width, PLACES=places, CHANNELS=channels, SIGN=sign, REACH=reach, BLOCK=512,
     )  # fmt: skip
 
 
@@ -136,14 +142,14 @@ def _couple(taps, bias, y, z, raw, log_det, columns, START: tl.constexpr,
     tl.store(log_det + image, tl.load(log_det + image) + total)
 
 
-def couple(taps, bias, y, log_det, width, places, most):
+def couple(taps, bias, y, log_det, width, places, bounds):
     """Apply an affine coupling to y (M, ch): output (M, ch), raw parameters (M, ch); adds to log_det (B,)."""
     z, raw, half = torch.empty_like(y), torch.empty_like(y), y.shape[1] // 2
-    span, start = scale_range(most)
     block = triton.next_power_of_2(places * half)
     _couple[(y.shape[0] // places,)](
         taps, bias, y, z, raw, log_det, taps.shape[1],
-        START=start, LEAST=LEAST_SCALE, SPAN=span, WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
+        START=bounds.start, LEAST=bounds.least, SPAN=bounds.span,
+        WIDTH=width, PLACES=places, HALF=half, BLOCK=block,
         num_warps=min(8, max(1, block // 256)),
     )  # fmt: skip
     return z, raw
@@ -169,10 +175,9 @@ def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total, START: tl.constexpr,
     tl.store(g_raw + here + HALF, g_moved, mask=active)
 
 
-def couple_back(gz, g_log_det, raw, y, places, most):
+def couple_back(gz, g_log_det, raw, y, places, bounds):
     """Gradients of y and of the raw parameters, both (M, ch)."""
     gy, g_raw, half = torch.empty_like(y), torch.empty_like(y), y.shape[1] // 2
-    span, start = scale_range(most)
     total = y.shape[0] * half
     _couple_back[(triton.cdiv(total, 512),)](
         gz,
@@ -182,9 +187,9 @@ def couple_back(gz, g_log_det, raw, y, places, most):
         gy,
         g_raw,
         total,
-        START=start,
-        LEAST=LEAST_SCALE,
-        SPAN=span,
+        START=bounds.start,
+        LEAST=bounds.least,
+        SPAN=bounds.span,
         PLACES=places,
         HALF=half,
         BLOCK=512,

@@ -15,6 +15,7 @@ from hardpan.flows.base import ClassBase, Latents
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.glow import Glow
 from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling, levels_of, vector_scaling
+from hardpan.flows.steps import Bounds
 from hardpan.flows.vector import SplineFlow
 
 Transform = Glow | SplineFlow
@@ -57,7 +58,8 @@ def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
     """Make an untrained network from filled settings."""
     if isinstance(scaling, ImageScaling):
         steps, width = config.steps or 1, config.width or 1
-        transform: Transform = Glow(scaling.net_shape, scaling.depth, steps, width, config.seed, config.most_scale)
+        bounds = Bounds(config.least_scale, config.most_scale, config.reach)
+        transform: Transform = Glow(scaling.net_shape, scaling.depth, steps, width, config.seed, bounds)
     else:
         transform = SplineFlow(
             scaling.dimension, config.transforms or 1, config.hidden or 1, config.bins, config.seed

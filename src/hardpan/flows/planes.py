@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hardpan.flows.steps import TAPS, Stack, Steps, run_plain, scale_of
+from hardpan.flows.steps import TAPS, Stack, Steps, run_plain
 
 HIDDEN_NUMBERS = 2**22  # in a hidden layer at once: 16 MB
 
@@ -87,8 +87,9 @@ class _Planes:
 
     def coupling(self, kept: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Scales and shifts (ch/2, B, H, W) that the kept planes give for the others; good until the next call."""
+        seen = self.stack.bounds.seen(kept)
         for tap, (here, there) in enumerate(self.windows):
-            self.around[(slice(tap * self.inner, (tap + 1) * self.inner), slice(None), *here)] = kept[
+            self.around[(slice(tap * self.inner, (tap + 1) * self.inner), slice(None), *here)] = seen[
                 (slice(None), slice(None), *there)
             ]
         hidden = self.first[:-1]
@@ -103,7 +104,7 @@ class _Planes:
         for tap, (here, there) in enumerate(self.windows):
             if tap != middle:
                 raw[(slice(None), slice(None), *here)] += said[(tap, slice(None), slice(None), *there)]
-        return scale_of(raw[: self.inner], self.stack.most), raw[self.inner :]
+        return self.stack.bounds.scale(raw[: self.inner]), raw[self.inner :]
 
 
 def _window(i: int, j: int, height: int, width: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
