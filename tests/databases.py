@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from hardpan import replicate
+from hardpan.replicate.project import Project, write_secrets
+
 _NUMBERS = itertools.count()
 _UNPRIVILEGED = ("postgres", "nobody")
 
@@ -42,10 +45,25 @@ def postgres_server() -> Iterator[str]:
 
 
 def new_database(folder: str, like: str = "template1") -> str:
-    """The address of a new database on the server with this socket: empty, or a copy of the one named."""
+    """The address of a new database on the server with this socket: empty, or a copy of the one named.
+
+    Without a server it is "": SQLite in the project's folder.
+    """
+    if not folder:
+        return ""
     name = f"test_{os.getpid()}_{next(_NUMBERS)}"
     _execute(folder, f"CREATE DATABASE {name} TEMPLATE {like}")
     return f"postgresql://hardpan@/{name}?host={folder}"
+
+
+def copy_project(folder: Path, path: Path) -> Project:
+    """Open a copy of a project that nobody has open: its folder and, where it lies on a server, its database."""
+    shutil.copytree(folder, path)
+    project = replicate.open_project(path)
+    if url := project.local["database_url"]:
+        project.local["database_url"] = new_database(url.partition("?host=")[2], like=name_of(url))
+        write_secrets(path, project.local)
+    return project
 
 
 def name_of(url: str) -> str:
@@ -68,7 +86,7 @@ def database_server(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def database_url(database_server: str) -> Iterator[str]:
     """An empty database of either kind: "" is SQLite in the project's folder."""
-    url = new_database(database_server) if database_server else ""
+    url = new_database(database_server)
     yield url
     drop_database(url)
 

@@ -17,9 +17,9 @@ def run(capsys, *arguments):
     return int(stopped.value.code or 0), shown.out, shown.err
 
 
-def test_from_demo_to_verified_set(tmp_path, capsys, browser):
+def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
     project = tmp_path / "new-digits"
-    assert run(capsys, "demo", project, "--annotators", 24)[0] == 0
+    assert run(capsys, "demo", project, "--annotators", 24, "--database-url", database_url)[0] == 0
     code, shown, _ = run(capsys, "status", project, "--json")
     status = json.loads(shown)
     assert (code, status["candidates"], status["tasks"], status["tasks_complete"]) == (0, 797, 30, 30)
@@ -94,14 +94,15 @@ def review_once(capsys, project, folder, *, remove):
     return shown
 
 
-def test_init_and_add(tmp_path, capsys):
+def test_init_and_add(tmp_path, capsys, database_url):
     classes = tmp_path / "classes.csv"
     classes.write_text("class,definition\n" + "\n".join(f"{c},the digit {c}" for c in range(10)))
     project = tmp_path / "project"
-    code, shown, _ = run(capsys, "init", project, "--original", "digits", "--classes", classes)
+    given = ("--original", "digits", "--classes", classes, "--database-url", database_url)
+    code, shown, _ = run(capsys, "init", project, *given)
     assert code == 0
     assert "owner's token" in shown
-    code, shown, _ = run(capsys, "init", project, "--original", "digits", "--classes", classes)
+    code, shown, _ = run(capsys, "init", project, *given)
     assert (code, "owner's token" in shown) == (0, False)
     (tmp_path / "in/7").mkdir(parents=True)
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / "in/7/a.png")

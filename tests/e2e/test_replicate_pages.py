@@ -47,10 +47,6 @@ NAMELESS = """
 """
 
 
-# How a page looks and sounds does not depend on where its votes are kept.
-ONE_DATABASE = pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, database_server):
     project, token = small.copy(tmp_path_factory.mktemp("site") / "project", database_server)
@@ -149,7 +145,6 @@ def test_the_selector_chooses_by_mouse_and_keyboard_and_keeps_it_through_a_reloa
     assert seen.complaints == []
 
 
-@ONE_DATABASE
 def test_a_page_that_was_written_before_the_last_choice_arrived_shows_it(window, served):
     seen = window()
     page = seen.page
@@ -251,7 +246,6 @@ PAGES = {
 }
 
 
-@ONE_DATABASE
 @pytest.mark.parametrize("role", PAGES)
 def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, role):
     if role == "reviewer":
@@ -288,7 +282,6 @@ def looks_right(page, path):
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
-@ONE_DATABASE
 def test_the_grid_is_a_group_of_checkboxes_to_a_screen_reader(window, served):
     seen = window()
     page = seen.start()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.databases import copy_project, drop_database, new_database
+from tests.web import small
 
 from hardpan import replicate, store
 from hardpan.cli import main
@@ -20,10 +21,11 @@ PEOPLE = [(0.95, 0.95), (0.9, 0.6), (0.5, 0.5)]
 
 
 @pytest.fixture(scope="module")
-def frozen(tmp_path_factory):
+def frozen(tmp_path_factory, database_server):
     """A project of digits with 30 images a class, annotated and frozen."""
     root = tmp_path_factory.mktemp("people") / "project"
-    project, _ = simulate.demo_project(root, workers_per_image=2, grid=60, seed=1)
+    url = new_database(database_server)
+    project, _ = simulate.demo_project(root, database_url=url, workers_per_image=2, grid=60, seed=1)
     simulate.annotate_demo(project, 4, seed=1)
     replicate.draw_sample(project, strategy="threshold", threshold=0.0, per_class=30, min_votes=0)
     with pytest.raises(InputError, match=r"frozen set.*assemble"):
@@ -33,15 +35,15 @@ def frozen(tmp_path_factory):
         replicate.decide(project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject)
     replicate.assemble(project, formats=("npz",))
     project.close()
-    return root
+    yield root
+    drop_database(url)
 
 
 @pytest.fixture
 def project(frozen, tmp_path):
-    shutil.copytree(frozen, tmp_path / "project")
-    opened = replicate.open_project(tmp_path / "project")
+    opened = copy_project(frozen, tmp_path / "project")
     yield opened
-    opened.close()
+    small.remove(opened)
 
 
 @dataclass

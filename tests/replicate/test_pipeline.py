@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.databases import new_database
 from tests.web import small
 
 from hardpan import datasets, records, replicate
@@ -27,10 +28,11 @@ def planted(digits_rows, seed=0):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, database_server):
     """A project of digits, annotated by 24 people of whom 3 guess, sampled."""
     root = tmp_path_factory.mktemp("pipeline") / "project"
-    project, _ = simulate.demo_project(root, workers_per_image=12, seed=3)
+    url = new_database(database_server)
+    project, _ = simulate.demo_project(root, database_url=url, workers_per_image=12, seed=3)
     from hardpan.replicate.database.images import stored_images
 
     rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
@@ -43,17 +45,17 @@ def done(tmp_path_factory):
     people = simulate.annotate(project, crew, probability, seed=1)
     drawn = replicate.draw_sample(project, strategy="matched", per_class=PER_CLASS, seed=5, without_flagged=True)
     yield project, rows, chance, people, drawn
-    project.close()
+    small.remove(project)
 
 
-def test_the_same_seed_gives_the_same_votes(tmp_path):
+def test_the_same_seed_gives_the_same_votes(tmp_path, database_server):
     told = []
     for name in ("one", "two"):
-        project, _ = small.copy(tmp_path / name)
+        project, _ = small.copy(tmp_path / name, database_server)
         simulate.annotate(project, [simulate.Annotator(0.8)] * 3, lambda image, target: 0.6, seed=4)
         people = {person.id: person.external_id for person in replicate.workers(project)}
         told.append({(people[v.worker_id], v.image_id, v.selected) for v in replicate.all_votes(project)})
-        project.close()
+        small.remove(project)
     assert told[0] == told[1]
 
 

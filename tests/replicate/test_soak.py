@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,11 +10,11 @@ import time
 
 import numpy as np
 import pytest
+from tests.databases import copy_project, drop_database
 
 from hardpan import records, replicate
 from hardpan.replicate import simulate
 
-KILLS = 8
 WORK = """
 import sys
 from hardpan import replicate
@@ -73,15 +72,17 @@ def killed_after(script, root, lines, seconds=0.0):
 
 
 @pytest.mark.soak
-def test_every_acknowledged_vote_is_there_after_kills(tmp_path):
-    project, _ = simulate.demo_project(tmp_path / "project", workers_per_image=4, lease_seconds=1.0)
+def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
+    kills = 4 if database_url else 8
+    settings = {"workers_per_image": 4, "lease_seconds": 1.0, "database_url": database_url}
+    project, _ = simulate.demo_project(tmp_path / "project", **settings)
     link = replicate.invite(project, uses=5).link
     for k in range(5):
         replicate.enter(project, link, external_id=str(k))
     project.close()
     rng = np.random.default_rng(0)
     acknowledged: dict[str, int] = {}
-    for _ in range(KILLS):
+    for _ in range(kills):
         said = killed_after(WORK, project.root, int(rng.integers(1, 4)), 0.02 * rng.random())
         assert said[-1:] != ["end"]
         for line in said:
@@ -91,8 +92,8 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path):
     project = replicate.open_project(project.root)
     votes = replicate.all_votes(project)
     submitted = [event for event in replicate.events(project, most=10**6) if event["what"] == "submitted"]
-    assert len(acknowledged) >= KILLS
-    assert len(acknowledged) <= len(submitted) <= len(acknowledged) + KILLS
+    assert len(acknowledged) >= kills
+    assert len(acknowledged) <= len(submitted) <= len(acknowledged) + kills
     assert len(votes) >= sum(acknowledged.values())
     assert len(votes) == len({(v.worker_id, v.image_id) for v in votes})
     assert sum(row.submitted for row in replicate.coverage(project)) == len(submitted)
@@ -100,24 +101,26 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path):
 
 
 @pytest.mark.soak
-def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path):
-    project, _ = simulate.demo_project(tmp_path / "project", workers_per_image=3)
+def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path, database_url):
+    kills = 4 if database_url else 8
+    project, _ = simulate.demo_project(tmp_path / "project", workers_per_image=3, database_url=database_url)
     simulate.annotate_demo(project, 5)
     project.close()
-    shutil.copytree(project.root, tmp_path / "undisturbed")
+    undisturbed = copy_project(project.root, tmp_path / "undisturbed")
     begun = []
     with subprocess.Popen(
-        [sys.executable, "-c", STEPS, str(tmp_path / "undisturbed")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", STEPS, str(undisturbed.root)], stdout=subprocess.PIPE, text=True
     ) as process:
         begun = [time.monotonic() for _ in process.stdout]
     whole = begun[-1] - begun[0]
     rng = np.random.default_rng(0)
-    for _ in range(KILLS):
+    for _ in range(kills):
         killed_after(STEPS, project.root, 1, whole * rng.uniform(0, 0.9))
     assert killed_after(STEPS, project.root, 2)[-1] == "end"
-    lineages = [records.load(root / "set/lineage.json") for root in (project.root, tmp_path / "undisturbed")]
+    lineages = [records.load(root / "set/lineage.json") for root in (project.root, undisturbed.root)]
     assert lineages[0].files == lineages[1].files
     project = replicate.open_project(project.root)
     found = replicate.verify(project)
     assert found.problems == ()
     project.close()
+    drop_database(undisturbed.local["database_url"])

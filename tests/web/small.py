@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.databases import drop_database, name_of, new_database
+from tests.databases import copy_project, drop_database, new_database
 
 from hardpan import replicate
 from hardpan.datasets.ids import content_ids
@@ -69,21 +69,17 @@ def make(path: Path, *, database_url: str = "", candidates: int = 24, tasks: boo
 
 
 @cache
-def _template(server: str) -> tuple[Path, str]:
+def _template(server: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="hardpan-shapes-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    url = new_database(server) if server else ""
-    project, _ = make(folder / "project", database_url=url)
+    project, _ = make(folder / "project", database_url=new_database(server))
     project.close()
-    return folder / "project", url
+    return folder / "project"
 
 
-def copy(path: Path, server: str = ""):
+def copy(path: Path, server: str):
     """A fresh copy of the project, in SQLite or on a PostgreSQL server, and a new owner's token."""
-    folder, url = _template(server)
-    shutil.copytree(folder, path)
-    project = replicate.open_project(path)
-    project.local["database_url"] = new_database(server, like=name_of(url)) if server else ""
+    project = copy_project(_template(server), path)
     return project, replicate.renew_owner_token(project)
 
 

@@ -11,7 +11,6 @@ import time
 
 import httpx
 import pytest
-from tests.databases import new_database
 from tests.web import small
 
 from bench import _load
@@ -28,16 +27,23 @@ def refused(capsys, folder, *options):
     return said
 
 
-def test_it_prints_links_serves_and_stops_well(tmp_path, capsys):
-    project, _ = small.copy(tmp_path / "project")
+@pytest.fixture
+def folder(tmp_path, database_server):
+    """Where a project lies that nobody has open."""
+    project, _ = small.copy(tmp_path / "project", database_server)
     project.close()
-    server = _load.Server(tmp_path / "project", workers=5)
+    yield project.root
+    small.remove(project)
+
+
+def test_it_prints_links_serves_and_stops_well(folder, capsys):
+    server = _load.Server(folder, workers=5)
     try:
         assert "/owner/enter#" in server.said
         assert httpx.get(server.link).status_code == 303
         assert httpx.get(server.address).status_code == 200
         port = server.address.rpartition(":")[2]
-        assert "is in use" in refused(capsys, tmp_path / "project", "--port", port)
+        assert "is in use" in refused(capsys, folder, "--port", port)
     finally:
         assert server.stop() == 0
 
@@ -51,10 +57,8 @@ def test_it_prints_links_serves_and_stops_well(tmp_path, capsys):
         (("--port", "70000"), "65535"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_sentence(tmp_path, capsys, options, said):
-    project, _ = small.copy(tmp_path / "project")
-    project.close()
-    assert said in refused(capsys, tmp_path / "project", *options)
+def test_what_cannot_be_used_is_refused_in_one_sentence(folder, capsys, options, said):
+    assert said in refused(capsys, folder, *options)
 
 
 def test_a_folder_that_is_no_project_is_refused(tmp_path, capsys):
@@ -62,11 +66,10 @@ def test_a_folder_that_is_no_project_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("kind", "submissions"), [("sqlite", 500), ("postgresql", 200)])
-def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, kind, submissions, request):
-    url = new_database(request.getfixturevalue("postgres_server")) if kind == "postgresql" else ""
+def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
+    submissions = 200 if database_url else 500
     path = tmp_path / "project"
-    project = _load.make_project(path, workers=20, tasks=27, grid=12, database_url=url)
+    project = _load.make_project(path, workers=20, tasks=27, grid=12, database_url=database_url)
     server = _load.Server(path, workers=20)
     try:
         tally = asyncio.run(_load.drive(server.link, workers=20, submissions=submissions, rate=None))
@@ -108,10 +111,10 @@ def free_port():
 
 
 @pytest.mark.soak
-def test_every_confirmed_vote_is_there_after_twenty_kills(tmp_path):
-    kills, workers = 20, 8
+def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
+    kills, workers = 8 if database_url else 20, 8
     path = tmp_path / "project"
-    project = _load.make_project(path, workers=workers, tasks=400, grid=12)
+    project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
     link = replicate.invite(project, uses=workers).link
     project.close()
     port = free_port()
