@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import cli, records, testbed
+from hardpan import cli, confusion, records, testbed
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -148,3 +148,52 @@ def test_missing_files_and_unnamed_sets(predictions: Path, tmp_path: Path, capsy
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert run(capsys, "compare", predictions, "--bootstrap", 100, "--out", blocked)[0] == 2
+
+
+@pytest.mark.parametrize("command", ["compare", "fit", "pairs", "decompose", "hardest"])
+def test_a_manifest_chooses_examples_in_every_command(
+    predictions: Path, tmp_path: Path, command: str, capsys
+) -> None:
+    arrays = dict(np.load(predictions))
+    for name in ("original", "new", "newer"):
+        arrays[f"ids_{name}"] = np.array([f"{name}-{n}" for n in range(len(arrays[f"labels_{name}"]))])
+    np.savez(tmp_path / "named.npz", **arrays)
+    ids = [f"original-{n}" for n in range(0, 900, 3)] + [f"new-{n}" for n in range(0, 400, 2)]
+    confusion.chosen_by_hand(ids, examples=1600).save(tmp_path / "hard.json")
+    part = dict(arrays)
+    for key in ("predictions", "labels", "ids"):
+        part[f"{key}_original"] = arrays[f"{key}_original"][..., ::3]
+        part[f"{key}_new"] = arrays[f"{key}_new"][..., ::2]
+    np.savez(tmp_path / "part.npz", **part)
+    settings = ("--bootstrap", 200) if command in ("compare", "fit", "decompose") else ()
+    settings = (*settings, "--original", "original", "--new", "new", "--json")
+    code, chosen, _ = run(capsys, command, f"{tmp_path}/named.npz@{tmp_path}/hard.json", *settings)
+    assert code == 0
+    _, expected, _ = run(capsys, command, tmp_path / "part.npz", *settings)
+    found, wanted = json.loads(chosen), json.loads(expected)
+    if command == "hardest":
+        assert found["original"]["data"] == [3 * row for row in wanted["original"]["data"]]
+        assert found["new"]["data"] == [2 * row for row in wanted["new"]["data"]]
+    else:
+        assert found.pop("notes", None) != wanted.pop("notes", ()) or command in ("pairs", "decompose")
+        assert found == wanted
+
+
+def test_a_page_of_a_subset_names_the_manifest(predictions: Path, tmp_path: Path, capsys) -> None:
+    arrays = dict(np.load(predictions))
+    for name in ("original", "new"):
+        arrays[f"ids_{name}"] = np.array([f"{name}-{n}" for n in range(len(arrays[f"labels_{name}"]))])
+        np.savez(
+            tmp_path / f"{name}.npz",
+            models=arrays["models"],
+            predictions=arrays[f"predictions_{name}"],
+            labels=arrays[f"labels_{name}"],
+            ids=arrays[f"ids_{name}"],
+        )
+    confusion.chosen_by_hand([f"new-{n}" for n in range(100)], examples=400).save(tmp_path / "hard.json")
+    told = (tmp_path / "original.npz", f"{tmp_path}/new.npz@{tmp_path}/hard.json", "--bootstrap", 200)
+    code, _, _ = run(capsys, "compare", *told, "--out", tmp_path / "page")
+    assert code == 0
+    page = (tmp_path / "page/index.html").read_text()
+    assert "Only the 100 of 400 examples of the new set" in page
+    assert "hard.json, sha256" in page

@@ -24,7 +24,8 @@ Sources = Annotated[
     list[Path],
     typer.Argument(
         metavar="TABLE",
-        help="One file with both test sets, or two: the original, then the new. Counts, accuracies or predictions.",
+        help="One file with both test sets, or two: the original, then the new. Counts, accuracies or predictions; "
+        "TABLE@hard.json takes only a subset's examples.",
     ),
 ]
 Metric = Annotated[str | None, typer.Option("--metric", help="top1, top5, ... (default: top1, or the only one).")]
@@ -184,7 +185,9 @@ def pairs(
 def strategies(
     tables: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=TABLE", help="A new test set by name; NAME=ORIGINAL,NEW for pairs."),
+        typer.Argument(
+            metavar="NAME=TABLE", help="A new test set by name; NAME=ORIGINAL,NEW for pairs; TABLE@hard.json."
+        ),
     ],
     frequency: Annotated[
         list[str] | None, typer.Option("--frequency", help="NAME=0.73: average selection frequency; repeat it.")

@@ -28,7 +28,8 @@ from hardpan.testbed import followups, gallery, items, shared_errors
 MatrixFile = Annotated[
     Path,
     typer.Argument(
-        metavar="MATRIX", help="Models × examples of right and wrong, or predictions: npz, CSV, Parquet."
+        metavar="MATRIX",
+        help="Models × examples of right and wrong, or predictions: npz, CSV, Parquet; or MATRIX@hard.json.",
     ),
 ]
 Which = Annotated[str | None, typer.Option("--set", help="The test set, where the file holds several.")]

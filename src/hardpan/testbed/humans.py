@@ -98,9 +98,11 @@ def hardest_of(table: Any, fraction: float = 0.05) -> Hardest:
     if not isinstance(source, Outcomes):
         raise InputError("the hardest examples need right or wrong example by example, not a counts table")
     parts: list[Any] = []
-    for right in (source.original, source.new):
+    for right, rows in ((source.original, source.original_rows), (source.new, source.new_rows)):
         chosen = hardest(right, fraction)
-        parts += [chosen, right.shape[1], int(right[:, chosen].sum(axis=0).max())]
+        # Numbers count in the whole set, where people's answers are looked up, also when part of it was taken.
+        numbers = np.array(rows, dtype=np.int64)[chosen] if rows else chosen
+        parts += [numbers, right.shape[1], int(right[:, chosen].sum(axis=0).max())]
     return Hardest(fraction, len(source), *parts)
 
 

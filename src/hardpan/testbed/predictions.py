@@ -25,12 +25,14 @@ class SetPredictions:
         guesses: (M, N, k) classes, best guess first: numbers or names.
         labels: (N,) classes.
         right: the guesses are no classes but right (1) or wrong (0), and the labels all 1.
+        ids: (N,) names of the examples, or None where nobody gave any.
     """
 
     models: tuple[str, ...]
     guesses: NDArray[Any]
     labels: NDArray[Any]
     right: bool = False
+    ids: NDArray[np.str_] | None = None
 
     def take(self, models: Sequence[str]) -> SetPredictions:
         """The same for these models, in this order."""
@@ -40,8 +42,10 @@ class SetPredictions:
         return replace(self, models=tuple(models), guesses=self.guesses[[place[name] for name in models]])
 
 
-def set_predictions(models: Sequence[str], guesses: ArrayLike, labels: ArrayLike, where: str) -> SetPredictions:
-    """Check shapes: guesses (M, N) or (M, N, k), one model also (N,) or (N, k); labels (N,)."""
+def set_predictions(
+    models: Sequence[str], guesses: ArrayLike, labels: ArrayLike, where: str, ids: ArrayLike | None = None
+) -> SetPredictions:
+    """Check shapes: guesses (M, N) or (M, N, k), one model also (N,) or (N, k); labels (N,); ids (N,) or None."""
     names = tuple(str(name) for name in models)
     truth: NDArray[Any] = np.asarray(labels)
     said: NDArray[Any] = np.asarray(guesses)
@@ -62,14 +66,19 @@ def set_predictions(models: Sequence[str], guesses: ArrayLike, labels: ArrayLike
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
         raise InputError(f"{where}: model {twice} appears twice")
-    return SetPredictions(names, said if said.ndim == 3 else said[:, :, None], truth)
+    known = None if ids is None else np.asarray(ids).astype(np.str_)
+    if known is not None and known.shape != (n,):
+        raise InputError(f"{where}: ids must name each of the {n} examples; got shape {known.shape}")
+    return SetPredictions(names, said if said.ndim == 3 else said[:, :, None], truth, ids=known)
 
 
-def set_outcomes(models: Sequence[str], right: ArrayLike, where: str) -> SetPredictions:
+def set_outcomes(
+    models: Sequence[str], right: ArrayLike, where: str, ids: ArrayLike | None = None
+) -> SetPredictions:
     """A matrix of right and wrong, (M, N), in the place of predictions; there are no classes to check."""
     matrix = right_or_wrong(where, right)
-    part = set_predictions(models, matrix, np.ones(matrix.shape[-1] if matrix.ndim else 0, dtype=np.bool_), where)
-    return replace(part, right=True)
+    truth = np.ones(matrix.shape[-1] if matrix.ndim else 0, dtype=np.bool_)
+    return replace(set_predictions(models, matrix, truth, where, ids), right=True)
 
 
 def outcomes(

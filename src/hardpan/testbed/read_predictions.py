@@ -21,6 +21,7 @@ ONLY_SET = ""
 TOP_GUESSES = 5
 _GUESS_WORDS = ("predictions?", "preds?", "probabilities", "probs", "logits", "correct", "right")
 _LABEL_WORDS = ("labels?", "targets?", "y", "y_true")
+_ID_WORDS = ("ids?",)
 _MODEL_KEYS = ("models", "model_names")
 _GUESS_COLUMN = re.compile(r"(?:predictions?|pred|top)_?(\d*)", re.IGNORECASE)
 _SET_NAMES = ("set", "split", "dataset")
@@ -87,11 +88,24 @@ def join_sets(parts: Sequence[Sets], where: str) -> Sets:
                     f"{where}: labels of {item.models[0]} differ from those of {items[0].models[0]}; "
                     "the files must hold the same examples in the same order"
                 )
+        ids = _common_ids(items, where)
         models = [model for item in items for model in item.models]
         guesses = np.concatenate([item.guesses[:, :, :width] for item in items])
-        joined_set = set_predictions(models, guesses, items[0].labels, where)
+        joined_set = set_predictions(models, guesses, items[0].labels, where, ids)
         result[name] = replace(joined_set, right=items[0].right)
     return result
+
+
+def _common_ids(items: Sequence[SetPredictions], where: str) -> NDArray[np.str_] | None:
+    """The ids that files for the same examples give; some files may give none."""
+    known = [item for item in items if item.ids is not None]
+    for item in known[1:]:
+        if not np.array_equal(item.ids, known[0].ids):  # type: ignore[arg-type]  # those without were left out
+            raise InputError(
+                f"{where}: ids of {item.models[0]} differ from those of {known[0].models[0]}; "
+                "the files must hold the same examples in the same order"
+            )
+    return known[0].ids if known else None
 
 
 def _read_folder(folder: Path) -> Sets:
@@ -116,16 +130,19 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) -> S
     guesses, labels = _by_set(arrays, _GUESS_WORDS), _by_set(arrays, _LABEL_WORDS)
     if not guesses:
         return _model_by_key(arrays, where)
+    named = {name: array for name, (_, array) in _by_set(arrays, _ID_WORDS).items()}
     sets: Sets = {}
     for name, (word, array) in guesses.items():
+        # One list of ids serves one set only: two test sets do not share their examples.
+        ids = named.get(name, named.get(ONLY_SET) if len(guesses) == 1 else None)
         if word in ("correct", "right"):
-            sets[name] = set_outcomes(models, array, where)
+            sets[name] = set_outcomes(models, array, where, ids)
             continue
         if name not in labels:
             wanted = f"labels_{name}" if name else "labels"
             raise InputError(f"{where}: predictions come without labels; expected an array {wanted!r}")
         said = array if word.startswith("pred") else _best_first(array, where)
-        sets[name] = set_predictions(models, said, labels[name][1], where)
+        sets[name] = set_predictions(models, said, labels[name][1], where, ids)
     return sets
 
 
@@ -153,7 +170,9 @@ def _model_by_key(arrays: Mapping[str, NDArray[Any]], where: str) -> Sets:
         raise InputError(
             f"{where}: holds labels but no predictions; expected an array 'predictions' or one a model"
         )
-    return join_sets([{ONLY_SET: set_predictions([key], arrays[key], truth, where)} for key in models], where)
+    ids = arrays.get("ids", arrays.get("id"))
+    parts = [{ONLY_SET: set_predictions([key], arrays[key], truth, where, ids)} for key in models]
+    return join_sets(parts, where)
 
 
 def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
@@ -180,23 +199,28 @@ def _from_nested(data: Mapping[str, Any], where: str, stem: str) -> Sets:
                 raise InputError(f"{where}: predictions of the set {name!r} come without labels")
             by_model = part["predictions"]
             by_model = by_model if isinstance(by_model, Mapping) else {stem: by_model}
-            sets[str(name)] = _of_models(by_model, part["labels"], where)
+            sets[str(name)] = _of_models(by_model, part["labels"], where, part.get("ids"))
         return sets
     if isinstance(labels, Mapping):
         for name in said:
             if name not in labels:
                 raise InputError(f"{where}: predictions of the set {name!r} come without labels")
-        return {str(name): _of_models(by_model, labels[name], where) for name, by_model in said.items()}
+        ids = data.get("ids")
+        named = ids if isinstance(ids, Mapping) else {}
+        return {
+            str(name): _of_models(by_model, labels[name], where, named.get(name)) for name, by_model in said.items()
+        }
     if labels is None:
         raise InputError(f"{where}: holds no 'labels' beside 'predictions'")
-    return {ONLY_SET: _of_models(said, labels, where)}
+    return {ONLY_SET: _of_models(said, labels, where, data.get("ids"))}
 
 
-def _of_models(by_model: Any, labels: Any, where: str) -> SetPredictions:
+def _of_models(by_model: Any, labels: Any, where: str, ids: Any) -> SetPredictions:
     if not isinstance(by_model, Mapping) or not by_model:
         raise InputError(f"{where}: predictions of a set must name their models")
     parts = [
-        {ONLY_SET: set_predictions([name], _stacked(said, where), labels, where)} for name, said in by_model.items()
+        {ONLY_SET: set_predictions([name], _stacked(said, where), labels, where, ids)}
+        for name, said in by_model.items()
     ]
     return join_sets(parts, where)[ONLY_SET]
 
@@ -217,7 +241,8 @@ def _from_long(part: Columns, guess_columns: Sequence[str], label: str, where: s
                 raise InputError(f"{where}: model {name} has two rows for one {key}")
             if len(rows) != len(first_ids) or (ids[rows] != first_ids).any():
                 raise InputError(f"{where}: model {name} has predictions for other examples than the first model")
-        pieces.append({ONLY_SET: set_predictions([name], guesses[rows], labels[rows], where)})
+        known = None if ids is None else ids[rows]
+        pieces.append({ONLY_SET: set_predictions([name], guesses[rows], labels[rows], where, known)})
     return join_sets(pieces, where)[ONLY_SET]
 
 
@@ -226,7 +251,10 @@ def _from_wide(part: Columns, label: str, where: str) -> SetPredictions:
     if not models:
         raise InputError(f"{where}: holds labels but no predictions; expected a column 'prediction' or one a model")
     guesses = [_stacked(part[name], where) for name in models]
-    return set_predictions(models, np.stack(guesses), part[label], where)
+    key = _first(part, _ID_NAMES)
+    return set_predictions(
+        models, np.stack(guesses), part[label], where, _texts(part[key]) if key is not None else None
+    )
 
 
 def _guess_columns(columns: Columns) -> list[str]:

@@ -33,7 +33,9 @@ def sets_of_store(path: Path, which: str = "") -> dict[str, SetPredictions]:
     guesses = np.stack([_best_first(held, seed, epoch) for seed in held.seeds])
     split = held.split if held.split is not None else np.full(len(held), which)
     return {
-        part: set_predictions(models, guesses[:, split == part], held.labels[split == part], str(path))
+        part: set_predictions(
+            models, guesses[:, split == part], held.labels[split == part], str(path), held.ids[split == part]
+        )
         for part in dict.fromkeys(split.tolist())
     }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
+from hardpan.testbed.chosen import place_and_manifest, refuse_counts, take_chosen
 from hardpan.testbed.columns import TABLE_SUFFIXES, Columns, columns_of, read_columns, read_json
 from hardpan.testbed.predictions import choose_sets, outcomes
 from hardpan.testbed.read_counts import counts_from_columns, counts_from_pair, is_counts, is_results
@@ -34,7 +35,8 @@ def read(
     folder with one file a model).
 
     Args:
-        paths: one or two files or folders.
+        paths: one or two files or folders; ``FILE@hard.json`` takes only the examples that a subset's manifest
+            names, from predictions with ids. Behind one file with both sets it has to name some of each.
         metric: for predictions, "top1", "top5", ...; counts keep all their metrics.
         original: the name of the original set, where a file holds several.
         new: the name of the new set, likewise.
@@ -45,23 +47,29 @@ def read(
     """
     if len(paths) not in (1, 2):
         raise InputError(f"give one file with both test sets, or two: the original, then the new; got {len(paths)}")
-    places = [Path(path) for path in paths]
+    asked = [place_and_manifest(path) for path in paths]
+    places, manifests = [place for place, _ in asked], [manifest for _, manifest in asked]
     for place in places:
         if not place.exists():
             raise InputError(f"{place}: no such file or folder")
     tables = [_columns(place) for place in places]
     if len(places) == 1 and tables[0] is not None:
         if is_counts(tables[0]):
+            refuse_counts(places, manifests)
             return counts_from_columns(tables[0], str(places[0]), original_total, new_total)
         if is_results(tables[0]):
             raise InputError(f"{places[0]}: holds the accuracies of one set; give the table of the other set, too")
     first, second = tables[0], tables[-1]
     if len(places) == 2 and first is not None and second is not None and is_results(first) and is_results(second):
+        refuse_counts(places, manifests)
         where = (str(places[0]), str(places[1]))
         return counts_from_pair(first, second, where, original_total, new_total)
     sets = [_sets(place, table) for place, table in zip(places, tables, strict=True)]
     chosen = _pair(sets, places, original, new)
-    return outcomes(*chosen, metric=metric, check_classes=check_classes, n_classes=n_classes)
+    found = outcomes(*chosen, metric=metric, check_classes=check_classes, n_classes=n_classes)
+    held = [list(part.values()) for part in sets]
+    both = (held * 2, places * 2, manifests * 2) if len(places) == 1 else (held, places, manifests)
+    return take_chosen(found, chosen, *both)
 
 
 def as_table(table: Any) -> Counts | Outcomes:

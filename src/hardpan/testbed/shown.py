@@ -12,6 +12,7 @@ import numpy as np
 
 import hardpan
 from hardpan.records import Chart, Estimate, Provenance, Section, Table
+from hardpan.testbed.chosen import place_and_manifest
 from hardpan.testbed.comparison import Comparison
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.rows import ModelRow
@@ -49,9 +50,11 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
 def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -> Provenance:
     """How a comparison was made: method in words, papers, versions, and hashes of the files it read."""
     hashes: dict[str, str] = {}
-    for source in sources:
+    for given in sources:
+        source, manifest = place_and_manifest(given)
+        hashes |= {f"{Path(manifest).name}, sha256": _file_hash(Path(manifest))} if manifest else {}
         files = [source] if source.is_file() else sorted(item for item in source.iterdir() if item.is_file())
-        hashes |= {f"{item.name}, sha256": hashlib.sha256(item.read_bytes()).hexdigest() for item in files}
+        hashes |= {f"{item.name}, sha256": _file_hash(item) for item in files}
     return Provenance(
         method=(
             "Accuracies have Clopper–Pearson intervals. The gap is original minus new accuracy. Ranks are over all "
@@ -71,6 +74,10 @@ def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -
         versions={"hardpan": hardpan.__version__, "Python": platform.python_version(), "numpy": np.__version__},
         hashes=hashes,
     )
+
+
+def _file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def headline(report: Comparison) -> tuple[str, str]:

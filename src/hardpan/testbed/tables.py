@@ -104,6 +104,8 @@ class Outcomes:
         metric: what counts as right: "top1", "top5", ...
         group: (M,) families of models, or empty.
         notes: what a reader has to know of how the matrices were made.
+        original_rows: (N,) numbers of the examples in the set they were taken from; empty for the whole set.
+        new_rows: (N',) likewise of the new set.
 
     Example:
         >>> outcomes = Outcomes(("a",), np.array([[True, False]]), np.array([[True, True]]))
@@ -117,6 +119,8 @@ class Outcomes:
     metric: str = "top1"
     group: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    original_rows: tuple[int, ...] = ()
+    new_rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _check_models(self.models)

@@ -16,7 +16,7 @@ from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, numbers, read_columns
 from hardpan.testbed.items.fit import check_matrix
 from hardpan.testbed.read_predictions import read_sets
-from hardpan.testbed.read_store import ids_of_store, is_store
+from hardpan.testbed.read_store import is_store
 
 _RIGHT = ("right", "correct", "matrix", "responses")
 # What NumPy raises for files that are not npz, whatever their ending says.
@@ -107,7 +107,7 @@ def _from_predictions(path: Path, which: str | None) -> Matrix:
     if name is None or name not in sets:
         raise InputError(f"{path}: say which set with --set; it has {', '.join(sets)}")
     found = sets[name]
-    ids = ids_of_store(path, name) if is_store(path) else None
+    ids = None if found.ids is None else found.ids.tolist()
     return _named(found.guesses[:, :, 0] == found.labels, list(found.models), ids, str(path))
 
 
