@@ -10,9 +10,21 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.databases import database_server, database_url, postgres_server
+from tests.databases import (
+    database_server,
+    database_url,
+    postgres_server,
+    pytest_runtest_call,
+    pytest_runtest_setup,
+)
 
-__all__ = ["database_server", "database_url", "postgres_server"]
+__all__ = [
+    "database_server",
+    "database_url",
+    "postgres_server",
+    "pytest_runtest_call",
+    "pytest_runtest_setup",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 # How long an example takes says how busy the machine is, not whether the code is right.

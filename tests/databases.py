@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine, event
 
 from hardpan import replicate
 from hardpan.replicate.project import Project, write_secrets
 
 _NUMBERS = itertools.count()
 _UNPRIVILEGED = ("postgres", "nobody")
+_OPENED: list[str] = []  # by the test that runs now
+_AS_PRINTED = ("test_documents.py",)  # commands as a reader types them, without a server
 
 
 @pytest.fixture(scope="session")
@@ -89,6 +92,28 @@ def database_url(database_server: str) -> Iterator[str]:
     url = new_database(database_server)
     yield url
     drop_database(url)
+
+
+@event.listens_for(Engine, "connect")
+def _note(connection: object, _: object) -> None:
+    _OPENED.append(type(connection).__module__)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Forget what the tests before had opened; fixtures of a whole module are made after this, too."""
+    _OPENED.clear()
+    yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that has opened a database and does not run on both kinds."""
+    yield
+    if _OPENED and item.path.name not in _AS_PRINTED:
+        takes_one = any("database_server" in str(mark) for mark in item.iter_markers("parametrize"))
+        both = "database_server" in getattr(item, "fixturenames", ()) and not takes_one
+        assert both, "a test that opens a database runs on both kinds: take database_url or database_server"
 
 
 def _execute(folder: str, command: str) -> None:
