@@ -151,7 +151,7 @@ def _doubts(found: AuditComparison) -> list[str]:
         if len(found.names) == 2:
             said += [f"{MEASURES[measure]} of {name}: {verdict.reason}" for name, verdict in doubted.items()]
             continue
-        for status in ("refuted", "unfounded"):
+        for status in ("refuted", "unfounded", "disputed"):
             names = [name for name, verdict in doubted.items() if verdict.status == status]
             if names:
                 said.append(f"{MEASURES[measure]}: {status} on {_listed(names)}. Their own pages say by what.")

@@ -14,7 +14,7 @@ from hardpan.bayes.floors import Entry, Examples, Floor, fitted, told_apart
 from hardpan.bayes.floors.from_features import MOST_CLASSES, MOST_COVARIANCE_ROWS
 from hardpan.errors import InputError
 from hardpan.experiments import floor_page
-from hardpan.experiments.flow_page import Drawn, sample_gallery
+from hardpan.experiments.flow_page import Drawn, floor_along_training, sample_gallery, unsettled
 from hardpan.records import Chart, Estimate, Tile
 from hardpan.report import numbers
 from hardpan.report.dial import dial
@@ -34,7 +34,8 @@ def find(evidence: Evidence) -> Finding:
     best = best_classifier(floor)
     charts, curves = _dials(evidence)
     verdicts = _verdicts(evidence, floor)
-    section = floor_page.floor_section(floor, charts)
+    moving = unsettled(evidence.flow.floors) if evidence.flow is not None else ""
+    section = floor_page.floor_section(floor, charts, warnings=(moving,) if moving else ())
     section = dataclasses.replace(section, sentences=(*section.sentences, *_of_the_flow(verdicts)))
     made = numbers.estimate(best.estimate)
     tiles = {tile.title: tile for tile in floor_page.floor_tiles(floor)}
@@ -159,6 +160,7 @@ def _standing(floor: Floor) -> str:
         for count, words in (
             (sum(entry.status == "refuted" for entry in claims), "refuted by a classifier that does better"),
             (sum(entry.status == "unfounded" for entry in claims), "contradicted by errors of the model itself"),
+            (sum(entry.status == "disputed" for entry in claims), "contradicted by a ceiling"),
         )
         if count
     ]
@@ -204,8 +206,9 @@ def _dials(evidence: Evidence) -> tuple[tuple[Chart, ...], dict[str, tuple[tuple
     if flow is not None:
         title = "The dial: Bayes error of the flow against temperature"
         charts = [dial(flow.temperatures, flow.curve_estimates, title, at_one="as fitted")]
-        if len(flow.floors) > 1:
-            charts.append(_along_training(flow))
+        along = floor_along_training(flow.floors)
+        if along is not None:
+            charts.append(along)
         if flow.gallery:
             charts.append(_samples(flow, evidence))
         return tuple(charts), {"flow": flow.curve}
@@ -231,20 +234,6 @@ def _gaussian_curve(evidence: Evidence) -> bayes.Curve:
         rtol=max(config.rtol, CURVE_RTOL),
         seed=config.seed,
     )
-
-
-def _along_training(flow: FlowEvidence) -> Chart:
-    """The flow's own floor after each epoch: a number that swings is no measurement of the data."""
-    rows = tuple(
-        {"series": name, "x": row["epoch"], "y": row[key]}
-        for name, key in (("floor of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
-        for row in flow.floors
-        if row.get(key) is not None
-    )
-    last = flow.floors[-1]
-    words = f"After the last epoch the flow's floor is {numbers.percent(float(last['bayes_error']))}."
-    options = {"x_title": "epoch", "y_title": "error", "log": False}
-    return Chart("lines", "The flow's floor while it was fitted", rows, words, options)
 
 
 def _samples(flow: FlowEvidence, evidence: Evidence) -> Chart:

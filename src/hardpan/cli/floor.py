@@ -158,7 +158,7 @@ def _shown(report: FloorReport, page: Path | None) -> RenderableType:
     for name in ("estimate", "what it is", "value", "verdict"):
         table.add_column(name, overflow="fold")
     for entry in report.floor.entries:
-        style = "" if entry.status == "stands" else "strike dim"
+        style = {"stands": "", "disputed": "yellow"}.get(entry.status, "strike dim")
         verdict = "" if entry.role == "classifier" else entry.status
         shown = numbers.unbroken(numbers.estimate(entry.estimate))
         table.add_row(
@@ -168,6 +168,7 @@ def _shown(report: FloorReport, page: Path | None) -> RenderableType:
     lines += [
         Text(line) for line in textwrap.wrap(numbers.unbroken(report.floor.sentence), min(100, Console().width))
     ]
+    lines += [Text(item.sentence, style="yellow") for item in report.floor.crossings]
     lines += [Text(item.sentence) for item in report.floor.differences]
     moving = unsettled(report.along)
     lines += [Text(moving, style="yellow")] if moving else []

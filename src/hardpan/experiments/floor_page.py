@@ -103,6 +103,7 @@ def floor_tiles(floor: Floor) -> tuple[Tile, ...]:
     claims = [entry for entry in floor.entries if entry.role in ("estimate", "lower")]
     standing = sum(entry.status == "stands" for entry in claims)
     doubted = sum(entry.status == "unfounded" for entry in claims)
+    disputed = sum(entry.status == "disputed" for entry in claims)
     made = numbers.estimate(best.estimate)
     lower = (
         f"The lower end assumes that {floor.low_assumption}." if floor.low_from else "Nothing bounds it from below."
@@ -114,7 +115,8 @@ def floor_tiles(floor: Floor) -> tuple[Tile, ...]:
         Tile(
             "Estimates that stand",
             f"{standing} of {len(claims)}",
-            f"{len(floor.refuted)} refuted by a classifier, {doubted} contradicted by their own errors.",
+            f"{len(floor.refuted)} refuted by a classifier, {doubted} contradicted by their own errors"
+            + (f", {disputed} by a ceiling." if disputed else "."),
         ),
     )
 
@@ -124,7 +126,7 @@ def _most(floor: Floor) -> str:
 
 
 def _colour(entry: Entry) -> str:
-    if entry.status != "stands":
+    if entry.status in ("refuted", "unfounded"):
         return "refuted"
     return "ceiling" if entry.role in ("upper", "classifier") else "floor"
 
@@ -138,7 +140,7 @@ def _sentences(floor: Floor) -> tuple[str, ...]:
         f"So the best classifier that can exist is wrong on at most one in {share:,} examples (confidence {level}, "
         f"{classifiers} on one test part).",
     ]
-    return (*said, *(item.sentence for item in floor.differences))
+    return (*said, *(item.sentence for item in floor.crossings), *(item.sentence for item in floor.differences))
 
 
 def _table(floor: Floor) -> Table:

@@ -5,7 +5,7 @@
 is the verdict. Arrays and estimates in, records out; no flow, no file, no torch.
 """
 
-from hardpan.bayes.floors.candidates import Candidate, Check, Entry, Floor
+from hardpan.bayes.floors.candidates import Candidate, Check, Crossing, Entry, Floor
 from hardpan.bayes.floors.from_features import FROM_FEATURES, Examples
 from hardpan.bayes.floors.gap import Difference, told_apart
 from hardpan.bayes.floors.joining import floor
@@ -22,6 +22,7 @@ __all__ = [
     "BhattacharyyaBounds",
     "Candidate",
     "Check",
+    "Crossing",
     "Difference",
     "Entry",
     "Examples",

@@ -9,7 +9,7 @@ from hardpan.bayes.floors.gap import Difference
 from hardpan.records import Estimate, record
 
 Role = Literal["estimate", "lower", "upper", "classifier"]
-Status = Literal["stands", "refuted", "unfounded"]
+Status = Literal["stands", "refuted", "unfounded", "disputed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,9 @@ class Entry:
         role: "estimate", "lower", "upper" or "classifier".
         estimate: the number.
         assumption: what it rests on.
-        status: "stands"; "refuted" where it lies above the limit; "unfounded" where its assumption fails a test.
-        against: what refutes it: a classifier, or its own decisions; empty where it stands.
+        status: "stands"; "refuted" where it lies above the limit; "unfounded" where its assumption fails a test;
+            "disputed" where it is a floor above a ceiling, or that ceiling: one of the two is wrong.
+        against: what speaks against it: a classifier, its own decisions, or the other ends; empty where it stands.
         reason: the same in a sentence.
     """
 
@@ -67,6 +68,28 @@ class Entry:
     status: str
     against: str
     reason: str
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A floor whose value lies above that of a ceiling.
+
+    Attributes:
+        floor: name of the lower end or estimate.
+        ceiling: name of the upper end.
+        at_least: lower end of the floor's interval.
+        at_most: upper end of the ceiling's interval.
+        contradiction: whether ``at_least`` exceeds ``at_most``, so that chance does not explain it.
+        sentence: the same in words.
+    """
+
+    floor: str
+    ceiling: str
+    at_least: float
+    at_most: float
+    contradiction: bool
+    sentence: str
 
 
 @record
@@ -88,6 +111,7 @@ class Floor:
         notes: what limits the claims.
         left_out: estimators that could not be computed, and why.
         differences: how well each model's samples can be told from the data.
+        crossings: floors above ceilings, contradictions or not.
     """
 
     entries: tuple[Entry, ...]
@@ -103,6 +127,7 @@ class Floor:
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
 
     def __getitem__(self, name: str) -> Entry:
         """The entry of that name."""
@@ -117,3 +142,8 @@ class Floor:
     def unfounded(self) -> tuple[str, ...]:
         """Names of the estimates whose assumption fails."""
         return tuple(entry.name for entry in self.entries if entry.status == "unfounded")
+
+    @property
+    def disputed(self) -> tuple[str, ...]:
+        """Names of the floors and ceilings that contradict each other."""
+        return tuple(entry.name for entry in self.entries if entry.status == "disputed")

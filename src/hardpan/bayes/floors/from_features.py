@@ -19,7 +19,8 @@ from hardpan.bayes.floors.fitted import SharedGaussian, fit_shared
 from hardpan.bayes.floors.inputs import Labels, as_classes, as_features, as_labels
 from hardpan.bayes.floors.means import held_out_error
 from hardpan.bayes.floors.refits import FitError, fit_error
-from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check, percent
+from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check
+from hardpan.bayes.floors.wording import percent
 from hardpan.bayes.methods import gaussian
 from hardpan.errors import InputError
 from hardpan.records import Estimate

@@ -16,7 +16,8 @@ from hardpan.bayes.floors.gap import Difference
 from hardpan.bayes.floors.inputs import Labels, as_classes, as_labels, as_probabilities
 from hardpan.bayes.floors.means import held_out_error
 from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in, promise_p_value
-from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check, percent, weigh
+from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check, weigh
+from hardpan.bayes.floors.wording import percent
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 from hardpan.stats.intervals import check_confidence

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hardpan.bayes.floors.candidates import Candidate, Check, Entry, Floor
+from hardpan.bayes.floors.crossings import crossings, disputed, in_verdict
 from hardpan.bayes.floors.gap import Difference
 from hardpan.bayes.floors.refits import binomial_tails, normal_mixture
+from hardpan.bayes.floors.wording import joined, lower_first, percent
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 from hardpan.stats import clopper_pearson
@@ -21,22 +23,6 @@ from hardpan.stats import clopper_pearson
 GUESSING = "guessing"
 HELD_OUT = "the test examples are independent draws that nothing was tuned on"
 OWN_DECISIONS = "its own decisions"
-_OUR_WORDS = (
-    *(
-        "Nearest-neighbour",
-        "Nearest",
-        "Bound",
-        "Lower",
-        "Upper",
-        "One",
-        "Exact",
-        "Soft",
-        "Corrected",
-        "Uncorrected",
-    ),
-    *("Raw", "Temperature", "Vector", "Isotonic"),
-)
-MOST_NAMED = 4  # a sentence with more names than this is a list; the entries hold them all
 
 
 def weigh(
@@ -56,10 +42,12 @@ def weigh(
     unfounded when a test of its assumption fails, at level (1 − confidence)/2 shared among the tests. So where all
     assumptions are true, the chance that any limit or any test speaks falsely is at most 1 − confidence. Upper ends
     and calibrated plug-ins are ceilings: a high one is not refuted, and being only as good as their assumption they
-    refute nothing.
+    refute nothing. But a floor whose interval lies above a ceiling's contradicts it: one of the two assumptions is
+    false, nothing here says which, and both are disputed (:mod:`hardpan.bayes.floors.crossings`).
 
     The surviving bracket runs to the smallest limit, from the lowest of the lower ends that stand; of those that
-    share an assumption the highest counts, since a loose bound does not speak against a tight one.
+    share an assumption the highest counts, since a loose bound does not speak against a tight one. So it never
+    lies above a ceiling that stands, and a dispute never raises its lower end.
 
     Args:
         candidates: at least one of them a classifier.
@@ -90,7 +78,9 @@ def weigh(
     tests = sum(item.check is not None for item in candidates)
     # The limits are one-sided and use half of the allowance; the tests share the other half.
     level = (1 - confidence) / 2 / max(tests, 1)
-    entries = tuple(_weighed(item, best, limits[best], level) for item in candidates)
+    weighed = [_weighed(item, best, limits[best], level) for item in candidates]
+    crossed = crossings(weighed)
+    entries = disputed(weighed, crossed)
     lowest = _lowest(entries)
     low = min(lowest.estimate.low, limits[best]) if lowest else 0.0
     return Floor(
@@ -103,10 +93,11 @@ def weigh(
         confidence=confidence,
         n_classifiers=len(classifiers),
         n_classes=n_classes,
-        sentence=_sentence(entries, lowest, low, best, limits[best], confidence),
+        sentence=_sentence(entries, lowest, low, best, limits[best], confidence, in_verdict(crossed)),
         notes=tuple(notes),
         left_out=tuple(left_out),
         differences=tuple(differences),
+        crossings=crossed,
     )
 
 
@@ -134,16 +125,6 @@ def own_decisions_check(promised: Estimate, made: Estimate) -> Check:
     p_value = min(1.0, 2 * float(min(as_many, as_few)))
     promise = f"it promises {percent(promised.value)} of errors"
     return Check(p_value, f"{promise}, and its own decisions make {percent(made.value)}")
-
-
-def percent(value: float) -> str:
-    """A share in percent with three digits, or as a power of ten below 0.001 %.
-
-    Example:
-        >>> percent(0.0246), percent(0.0), percent(3e-27)
-        ('2.46 %', '0 %', '3e-27')
-    """
-    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else f"{value:.2g}"
 
 
 def _limit(item: Candidate, confidence: float, n_classifiers: int) -> float:
@@ -189,35 +170,31 @@ def _lowest(entries: Sequence[Entry]) -> Entry | None:
 
 
 def _sentence(
-    entries: Sequence[Entry], lowest: Entry | None, low: float, best: str, high: float, confidence: float
+    entries: Sequence[Entry],
+    lowest: Entry | None,
+    low: float,
+    best: str,
+    high: float,
+    confidence: float,
+    contradicted: str,
 ) -> str:
     text = f"The lowest possible error is at most {percent(high)} "
-    text += f"(the {100 * confidence:g} % limit of {_lower_first(best)})"
+    text += f"(the {100 * confidence:g} % limit of {lower_first(best)})"
     if lowest is not None:
-        text += f" and, if {lowest.assumption}, at least {percent(low)} ({_lower_first(lowest.name)})"
+        text += f" and, if {lowest.assumption}, at least {percent(low)} ({lower_first(lowest.name)})"
     else:
         text += ", and no estimate that could bound it from below is left"
     refuted = [
-        f"{_lower_first(entry.name)} ({percent(entry.estimate.value)})"
+        f"{lower_first(entry.name)} ({percent(entry.estimate.value)})"
         for entry in entries
         if entry.status == "refuted"
     ]
     if refuted:
-        text += f"; refuted by that limit: {_joined(refuted)}"
-    unfounded = [_lower_first(entry.name) for entry in entries if entry.status == "unfounded"]
+        text += f"; refuted by that limit: {joined(refuted)}"
+    unfounded = [lower_first(entry.name) for entry in entries if entry.status == "unfounded"]
     if unfounded:
-        text += f"; contradicted by {'its' if len(unfounded) == 1 else 'their'} own errors: {_joined(unfounded)}"
-    if not refuted and not unfounded and lowest is not None:
+        text += f"; contradicted by {'its' if len(unfounded) == 1 else 'their'} own errors: {joined(unfounded)}"
+    text += contradicted
+    if not refuted and not unfounded and not contradicted and lowest is not None:
         text += "; nothing is refuted, though a better classifier still may do it"
     return text + "."
-
-
-def _lower_first(name: str) -> str:
-    """A name inside a sentence: the first letter of ours is small, those that people gave stay as they are."""
-    return name[0].lower() + name[1:] if name.partition(" ")[0] in _OUR_WORDS else name
-
-
-def _joined(names: list[str]) -> str:
-    if len(names) > MOST_NAMED:
-        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
