@@ -31,6 +31,7 @@ from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
 from hardpan.report.slider import slider
+from hardpan.report.values import data_of
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
@@ -49,7 +50,7 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
     y = alt.Y("row:O", axis=None, scale=alt.Scale(padding=0))
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(_ROLES), range=list(_ROLES.values())))
     tips = [alt.Tooltip("name:N", title="estimate"), alt.Tooltip("shown:N", title="error"), alt.Tooltip("reason:N")]
-    base = alt.Chart(_data(rows)).encode(y=y, tooltip=tips)
+    base = alt.Chart(data_of(rows)).encode(y=y, tooltip=tips)
 
     def axis(field: str) -> alt.X:
         title = _axis_title(str(chart.options.get("x_title", "error")), log)
@@ -79,7 +80,7 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
     ]
     if chart.options.get("bracket"):
         low, high = chart.options["bracket"]
-        shaded = _data([{"low": max(low, edge), "high": max(high, edge)}])
+        shaded = data_of([{"low": max(low, edge), "high": max(high, edge)}])
         layers.insert(0, alt.Chart(shaded).mark_rect(color=LIGHT.shade).encode(x=axis("low"), x2="high:Q"))
     return alt.layer(*layers).properties(height=46 * max(1, len(rows)))
 
@@ -106,7 +107,7 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("x:Q", title=_axis_title(str(chart.options.get("x_title", "")), False), format=".3~g"),
         alt.Tooltip("shown:N", title=_axis_title(str(chart.options.get("y_title", "error")), False)),
     ]
-    base = alt.Chart(_data(rows)).encode(x=x)
+    base = alt.Chart(data_of(rows)).encode(x=x)
     layers = [
         base.mark_area(color=LIGHT.shade).encode(y=vertical("low"), y2="high:Q"),
         base.mark_line(color=LIGHT.floor, strokeWidth=2.5).encode(y=vertical("y")),
@@ -114,7 +115,7 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
     ]
     marked = [dict(row) for row in chart.options.get("marks", ())]
     if marked:
-        places = alt.Chart(_data(marked)).encode(x=x)
+        places = alt.Chart(data_of(marked)).encode(x=x)
         layers.append(places.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]))
         label: dict[str, Any] = {
             "align": "left",
@@ -141,7 +142,7 @@ def bars(chart: Chart) -> alt.TopLevelMixin:
         domain=False,
         grid=False,
     )
-    base = alt.Chart(_data(rows)).encode(
+    base = alt.Chart(data_of(rows)).encode(
         y=alt.Y("key:N", sort=None, title=None, axis=named),
         x=alt.X(
             "value:Q",
@@ -273,10 +274,6 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
         "value": max(value, edge),
         "high": max(high, edge),
     }
-
-
-def _data(rows: list[dict[str, Any]]) -> alt.Data:
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
 
 
 def _log_edge(values: Iterable[float]) -> float:

@@ -26,6 +26,7 @@ import altair as alt
 from hardpan.records import Chart
 from hardpan.report.lines import told_apart
 from hardpan.report.palette import LIGHT
+from hardpan.report.values import data_of
 
 GALLERY = "gallery"
 _PERCENT = "format(datum.value, '.3~%')"
@@ -53,7 +54,7 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
     y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(format="~s", tickCount=6))
     colour, dash = _look(groups)
-    base = alt.Chart(_data(rows)).encode(x=x, y=y)
+    base = alt.Chart(data_of(rows)).encode(x=x, y=y)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
     line = base.mark_line(interpolate="step-after", strokeWidth=2).encode(color=colour, strokeDash=dash)
     spot = base.mark_point(size=120, opacity=0, filled=True, color=LIGHT.floor).encode(tooltip=tips)
@@ -82,7 +83,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     tips = [alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", title="examples", format=",")]
     tips.append(alt.Tooltip("above:Q", title="from here on", format=","))
     colour = alt.condition("datum.low >= threshold - 1e-9", alt.value(LIGHT.ceiling), alt.value(LIGHT.floor))
-    base = alt.Chart(_data(rows))
+    base = alt.Chart(data_of(rows))
     marked = base.transform_filter("abs(datum.low - threshold) < 1e-6").transform_calculate(said=said)
     text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 12.5, "lineBreak": "\n"}
     bars = base.mark_bar(stroke=LIGHT.paper, strokeWidth=0.5).encode(
@@ -108,7 +109,7 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     colour, dash = _look(groups)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("shown:N", title="error")]
     tips.append(alt.Tooltip("count:Q", title="examples", format=","))
-    base = alt.Chart(_data(rows)).encode(x=x, color=colour, tooltip=tips)
+    base = alt.Chart(data_of(rows)).encode(x=x, color=colour, tooltip=tips)
     layers = [base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash)]
     if len(groups) <= _MOST_WITH_BARS:
         layers.append(
@@ -143,11 +144,11 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("count:Q", title="examples", format=","),
     ]
     cells = (
-        alt.Chart(_data(rows))
+        alt.Chart(data_of(rows))
         .mark_rect()
         .encode(x=x, x2="x_high:Q", y=y, y2="y_high:Q", color=colour, tooltip=tips)
     )
-    ends = alt.Chart(_data([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
+    ends = alt.Chart(data_of([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
     line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
     return alt.layer(cells, line).properties(height=380)
 
@@ -164,7 +165,7 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title=str(chart.options.get("y_title", "accuracy")), scale=spread, axis=axis)
 
-    base = alt.Chart(_data(rows))
+    base = alt.Chart(data_of(rows))
     tips = [
         alt.Tooltip("name:N", title="model"),
         alt.Tooltip("x:Q", title="mean confusion", format=".3~f"),
@@ -203,7 +204,7 @@ def dots(chart: Chart) -> alt.TopLevelMixin:
     domain = list(_DOT_ROLES)
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=domain, range=list(_DOT_ROLES.values())))
     tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=_x_title(chart))]
-    base = alt.Chart(_data(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
+    base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
     return alt.layer(
         base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
         base.mark_point(size=60, filled=True, opacity=1).encode(x=x("value"), color=colour),
@@ -303,7 +304,3 @@ def _error(row: Any) -> str:
 
 def _plain(row: Any) -> str:
     return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-
-
-def _data(rows: list[dict[str, Any]]) -> alt.Data:
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]

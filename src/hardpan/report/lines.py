@@ -15,6 +15,7 @@ from hardpan.records import Chart
 from hardpan.report import numbers
 from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.palette import LIGHT
+from hardpan.report.values import data_of
 
 # In this order; from the seventh line on, dashes alone tell lines apart.
 SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LIGHT.muted)
@@ -56,7 +57,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("x:Q", title=str(chart.options.get("x_title", "")), format=".4~g"),
         alt.Tooltip("shown:N", title=words),
     ]
-    base = alt.Chart(_data(rows)).encode(x=x, color=colour)
+    base = alt.Chart(data_of(rows)).encode(x=x, color=colour)
     layers: list[Any] = []
     if all(row["low"] is not None for row in rows):
         layers.append(base.mark_area(opacity=0.15).encode(y=vertical("low"), y2="high:Q"))
@@ -69,11 +70,11 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         # The upper line's name stands above it and the lower one's below it: they stay apart wherever they end.
         sides: tuple[dict[str, Any], ...] = ({"baseline": "bottom", "dy": -6}, {"baseline": "top", "dy": 6})
         for row, side in zip(ends, sides, strict=False):
-            named = alt.Chart(_data([row])).encode(x=x, y=vertical("y"), color=colour, text="series:N")
+            named = alt.Chart(data_of([row])).encode(x=x, y=vertical("y"), color=colour, text="series:N")
             layers.append(named.mark_text(align="right", dx=-2, fontSize=12, **side))
     marked = [dict(row) for row in chart.options.get("marks", ())]
     if marked:
-        layers.append(alt.Chart(_data(marked)).mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(x=x))
+        layers.append(alt.Chart(data_of(marked)).mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(x=x))
     return alt.layer(*layers).properties(height=_HEIGHT)
 
 
@@ -142,7 +143,3 @@ def _large(rows: list[dict[str, Any]]) -> bool:
 
 def _cycled(values: Any, count: int) -> list[Any]:
     return [values[number % len(values)] for number in range(max(1, count))]
-
-
-def _data(rows: list[dict[str, Any]]) -> alt.Data:
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]

@@ -11,8 +11,9 @@ from typing import Any
 import altair as alt
 
 from hardpan.records import Chart
-from hardpan.report.lines import SERIES, _data
+from hardpan.report.lines import SERIES
 from hardpan.report.palette import LIGHT
+from hardpan.report.values import data_of
 
 
 def slider(chart: Chart) -> alt.TopLevelMixin:
@@ -36,7 +37,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     )
     x = alt.X("x:Q", title=words, scale=alt.Scale(nice=False))
     y = alt.Y("y:Q", title="share", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
-    base = alt.Chart(_data(rows)).encode(x=x, y=y, color=colour)
+    base = alt.Chart(data_of(rows)).encode(x=x, y=y, color=colour)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:Q", title=words), alt.Tooltip("y:Q", title="share", format=".1%")]
     near: Any = f"abs(datum.x - setting) < {step / 2}"
     here = base.transform_filter(near)

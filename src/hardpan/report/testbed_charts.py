@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from hardpan.records import Chart
 from hardpan.report.palette import LIGHT
+from hardpan.report.values import data_of
 
 TICKS = (
     *(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.88),
@@ -45,16 +46,18 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     domain = {side: _padded(values) for side, values in ends.items()}
     x = _accuracy_axis(alt.X, str(chart.options.get("x_title", "")), domain["x"], probit)
     y = _accuracy_axis(alt.Y, str(chart.options.get("y_title", "")), domain["y"], probit)
-    base = alt.Chart(_data(rows))
+    base = alt.Chart(data_of(rows))
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title="original, new")]
     same = [{"x": end, "y": end} for end in (min(map(min, domain.values())), max(map(max, domain.values())))]
     layers = [
-        alt.Chart(_data(line)).mark_area(color=LIGHT.shade, clip=True).encode(x=x("x"), y=y("low"), y2="high:Q"),
-        alt.Chart(_data(same))
+        alt.Chart(data_of(line)).mark_area(color=LIGHT.shade, clip=True).encode(x=x("x"), y=y("low"), y2="high:Q"),
+        alt.Chart(data_of(same))
         .mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.2, clip=True)
         .encode(x=x("x"), y=y("y")),
-        alt.Chart(_data(line)).mark_line(color=LIGHT.ceiling, strokeWidth=2, clip=True).encode(x=x("x"), y=y("y")),
+        alt.Chart(data_of(line))
+        .mark_line(color=LIGHT.ceiling, strokeWidth=2, clip=True)
+        .encode(x=x("x"), y=y("y")),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x_low"), x2="x_high:Q", y=y("y"), color=colour),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x"), y=y("y_low"), y2="y_high:Q", color=colour),
         base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
@@ -63,7 +66,7 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     places = {"left": {"align": "right", "dx": -8}, "right": {"align": "left", "dx": 8, "dy": 10}}
     places["above"] = {"align": "left", "dx": 4, "dy": -12}
     for side, place in places.items():
-        part = _data([item for item in words if item["side"] == side])
+        part = data_of([item for item in words if item["side"] == side])
         text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **place}
         layers.append(alt.Chart(part).mark_text(**text).encode(x=x("x"), y=y("y"), text="label:N"))
     return alt.layer(*layers).properties(height=440)
@@ -140,7 +143,7 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("moved:N", title="change of rank"),
     ]
     colour = alt.Color("change:N", scale=colours, legend=None)
-    base = alt.Chart(_data(joined)).encode(x=x, y=y, color=colour, tooltip=tips)
+    base = alt.Chart(data_of(joined)).encode(x=x, y=y, color=colour, tooltip=tips)
     layers: list[Any] = [
         base.mark_line(strokeWidth=1.6).encode(detail="name:N"),
         base.mark_point(filled=True, size=36),
@@ -175,8 +178,8 @@ def deviations(chart: Chart) -> alt.TopLevelMixin:
 
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
-    base = alt.Chart(_data(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
-    zero = alt.Chart(_data([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
+    base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
+    zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
     return alt.layer(
         zero,
         base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
@@ -200,8 +203,8 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
 
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
-    base = alt.Chart(_data(rows)).encode(x=x, tooltip=tips)
-    line = alt.Chart(_data(ahead))
+    base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tips)
+    line = alt.Chart(data_of(ahead))
     return alt.layer(
         line.mark_line(color=LIGHT.ceiling, strokeWidth=2).encode(x=x, y=y("value")),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2="high:Q", color=colour),
@@ -258,7 +261,3 @@ def _accuracies(row: Mapping[str, Any]) -> str:
 
 def _points(row: Mapping[str, Any]) -> str:
     return f"{100 * row['value']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}] points"
-
-
-def _data(rows: list[dict[str, Any]]) -> alt.Data:
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
