@@ -63,8 +63,16 @@ def test_training_learns():
 
 
 def test_nan_stops_with_the_last_good_checkpoint(tmp_path):
-    with pytest.raises(engine.Diverged, match=r"loss became nan in epoch 2; .* has the checkpoint before it"):
-        engine.run_epochs(Regression(poison_epoch=2), engine.LoopConfig(4), folder=tmp_path)
+    told = []
+    with pytest.raises(engine.Diverged, match=r"loss became nan in epoch 3; .* has the checkpoint before it"):
+        engine.run_epochs(
+            Regression(poison_epoch=2),
+            engine.LoopConfig(4),
+            folder=tmp_path,
+            progress=lambda line, share: told.append(line),
+        )
+    # The message counts as progress does: the last epoch that was told of as done is the one before.
+    assert "epoch 2/4" in told[-1]
     kept = engine.load_checkpoint(tmp_path)
     assert len(kept.state["history"]) == 2
     assert all(torch.isfinite(item).all() for item in kept.tensors.values())

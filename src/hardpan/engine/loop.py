@@ -197,7 +197,8 @@ def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str]
             kept = (
                 "no checkpoint is kept" if folder is None else f"{os.fspath(folder)} has the checkpoint before it"
             )
-            raise Diverged(f"{name} became {value} in epoch {epoch}; {kept}: try a smaller learning rate")
+            # People count from 1, as the line of progress does.
+            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {kept}: try a smaller learning rate")
     return values
 
 
