@@ -80,13 +80,6 @@ def test_balanced_equals_plain_where_classes_are_balanced() -> None:
         assert found.balanced.value == pytest.approx(found.accuracy.value)
 
 
-def test_balanced_rows_are_balanced() -> None:
-    labels = np.array([0] * 5 + [1] * 9 + [2] * 3)
-    rows = followups.balanced_rows(labels, seed=2)
-    assert np.bincount(labels[rows]).tolist() == [3, 3, 3]
-    assert len(set(rows.tolist())) == 9
-
-
 def test_parts_add_up() -> None:
     parts = np.array(["x", "y", "z"])[np.arange(300) % 3]
     found = followups.by_part(NAMES, RIGHT, parts)

@@ -164,20 +164,6 @@ def class_balanced(
     return tuple(rows)
 
 
-def balanced_rows(labels: ArrayLike, seed: int = 0) -> NDArray[np.int64]:
-    """Rows of the largest exactly class-balanced part of a test set, drawn at random within each class (B.2.9).
-
-    Example:
-        >>> balanced_rows([0, 0, 0, 1, 1]).shape
-        (4,)
-    """
-    values: NDArray[Any] = np.asarray(labels)
-    classes, counts = np.unique(values, return_counts=True)
-    rng = np.random.default_rng(seed)
-    chosen = [rng.permutation(np.flatnonzero(values == c))[: counts.min()] for c in classes]
-    return np.sort(np.concatenate(chosen))
-
-
 def by_part(
     models: Sequence[str], right: ArrayLike, parts: ArrayLike, confidence: float = 0.95
 ) -> tuple[Slice, ...]:
