@@ -98,3 +98,10 @@ def test_a_manifest_that_does_not_fit_is_refused(tmp_path, run):
 def test_a_place_that_has_the_mark_in_its_name_is_opened_as_it_is(tmp_path):
     store.create(tmp_path / "me@home.json", ids=names(2), n_classes=2).write(0, 0, np.full((2, 2), 0.5))
     assert len(store.open(tmp_path / "me@home.json")) == 2
+
+
+@pytest.mark.parametrize("look", [store.open, store.open_scores])
+def test_looking_for_a_store_that_is_not_there_leaves_nothing_behind(tmp_path, look):
+    with pytest.raises(InputError, match="holds no"):
+        look(tmp_path / "nothing")
+    assert list(tmp_path.iterdir()) == []

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hardpan import store
 from hardpan.audit.evidence import Evidence, FlowEvidence, Model
 from hardpan.audit.planning import AuditPlan, flow_config, one_thread, reduced
+from hardpan.datasets.chosen import short_name
 from hardpan.errors import HardpanError, InputError
 from hardpan.records import Estimate
 from hardpan.store import Predictions
@@ -87,7 +88,7 @@ def read_model(path: str, evidence: Evidence, held: Predictions | None = None) -
                 f"--predictions {path}: was trained on {trained:,} examples of the audit's test part; give "
                 "the --seed of its own split, or predictions of a model that never saw them"
             )
-    return _model(Path(path.rstrip("/")).stem, found, rows, evidence)
+    return _model(short_name(path), found, rows, evidence)
 
 
 def read_votes(path: str, evidence: Evidence) -> NDArray[np.float64]:

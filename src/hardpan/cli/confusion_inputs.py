@@ -18,6 +18,7 @@ from hardpan.cli.groups import Where
 from hardpan.confusion.galleries import dataset_rows
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.sources import Source, read
+from hardpan.datasets.chosen import asked_for, short_name
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
@@ -54,7 +55,7 @@ def model_names(paths: Sequence[str], given: str | None) -> tuple[str, ...]:
         if len(names) != len(paths) or len(set(names)) != len(names):
             raise InputError(f"--names must be {len(paths)} different names with commas; got {given!r}")
         return names
-    stems = [Path(path.rstrip("/")).stem or path for path in paths]
+    stems = [short_name(path) for path in paths]
     return tuple(
         stem if stems.count(stem) == 1 else f"{stem} {stems[: i + 1].count(stem)}" for i, stem in enumerate(stems)
     )
@@ -174,5 +175,5 @@ def restricted(
 
 
 def _exists(path: str) -> None:
-    if "://" not in path and not os.path.exists(path):
+    if "://" not in path and not os.path.exists(path) and not os.path.exists(asked_for(path)[0]):
         raise InputError(f"{path}: is not there; give a store, an npz or npy file of predictions, or scores.json")

@@ -29,6 +29,18 @@ def asked_for(given: str) -> tuple[str, str]:
     return data, manifest
 
 
+def short_name(given: str) -> str:
+    """What to call a file, folder or address of predictions, with the subset where one was asked for.
+
+    Example:
+        >>> short_name("runs/resnet18/"), short_name("runs/resnet18@subsets/hard.json"), short_name("probs.npz")
+        ('resnet18', 'resnet18@hard', 'probs')
+    """
+    data, manifest = asked_for(given)
+    stem = Path(data.rstrip("/")).stem or given
+    return f"{stem}{MARK}{Path(manifest).stem}" if manifest else stem
+
+
 def chosen_rows(manifest: str, ids: ArrayLike) -> NDArray[np.int64]:
     """Row numbers, in rising order, of the examples that a manifest names; each must be among ``ids``."""
     found: Any = records.load(manifest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from hardpan import store
 from hardpan.bayes.floors import Difference, told_apart
 from hardpan.bayes.floors.inputs import Labels
+from hardpan.datasets.chosen import short_name
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Estimate, Split
 
@@ -85,7 +85,7 @@ def read_predictions(
     seeds, epochs = held.seeds, held.epochs
     if not seeds or not epochs:
         raise InputError(f"{path}: holds no whole epoch that all seeds share; finish the recording first")
-    stem = Path(path.rstrip("/")).stem
+    stem = short_name(path)
     found, total = [], np.zeros((len(held), held.n_classes))
     for seed in seeds:
         probs = np.asarray(held.read(seed, epochs[-1]), dtype=np.float64)

@@ -58,6 +58,8 @@ class Place:
 
     def get(self, key: str) -> bytes | None:
         """The bytes under a key, or None."""
+        if self._root is not None and not self._root.is_dir():
+            return None  # Zarr makes a folder when it looks into one that is not there
         with self._told(f"{key} was read"):
             found = sync(self.store.get(key, default_buffer_prototype()))
         return None if found is None else found.to_bytes()

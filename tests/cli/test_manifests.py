@@ -1,0 +1,82 @@
+"""A subset's manifest: the page says of every command whether it takes one, and those that do give its numbers."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from hardpan import cli, confusion, datasets, store
+
+PAGE = Path(__file__).parents[2] / "docs/commands/confusion.md"
+
+
+def commands() -> set[str]:
+    found = set()
+    for name in cli.COMMANDS:
+        command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
+        found |= {f"{name} {inner}" for inner in getattr(command, "commands", {})} or {name}
+    return found
+
+
+def test_the_page_says_of_every_command_whether_it_takes_a_manifest():
+    section = PAGE.read_text().partition("### Where a manifest goes")[2].partition("\n## ")[0]
+    told = set()
+    for group, names in re.findall(r"`([a-z]+)(?: ([a-z|-]+))?`", section):
+        told |= {f"{group} {name}" for name in names.split("|")} if names else {group}
+    # A word of a group alone, such as `replicate`, tells nothing of its commands.
+    assert commands() <= told
+    assert {item for item in told if " " in item} <= commands()
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Predictions for all digits, and a manifest of 300 of them."""
+    monkeypatch.chdir(tmp_path)
+    digits = datasets.load("digits")
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(10, 0.2), size=(2, len(digits)))
+    probs[:, np.arange(len(digits)), digits.labels] += 1
+    held = store.create("run", ids=digits.ids, n_classes=10, labels=digits.labels)
+    for seed in range(2):
+        held.write(seed, 0, probs[seed] / probs[seed].sum(axis=1, keepdims=True))
+    confusion.subset(confusion.scores("run"), count=300).save("hard.json")
+    store.export(store.open("run@hard.json"), "cut.npz")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("behind", "cut"),
+    [
+        (["confusion", "score", "run@hard.json"], ["confusion", "score", "cut.npz"]),
+        (["confusion", "score", "run", "--subset", "hard.json"], ["confusion", "score", "cut.npz"]),
+        (["confusion", "bands", "run@hard.json"], ["confusion", "bands", "cut.npz"]),
+        (["predictions", "info", "run@hard.json"], ["predictions", "info", "cut.npz"]),
+        (
+            ["floor", "estimate", "digits@hard.json", "--predictions", "run@hard.json", "--estimators", "tree"],
+            ["floor", "estimate", "digits@hard.json", "--predictions", "cut.npz", "--estimators", "tree"],
+        ),
+    ],
+)
+def test_a_manifest_behind_predictions_gives_the_numbers_of_the_part(made, capsys, behind, cut):
+    found = []
+    for words in (behind, cut):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*words, "--json"])
+        said = capsys.readouterr()
+        assert ended.value.code in (0, None), said.err
+        found.append(_numbers(json.loads(said.out)))
+    assert found[0] == found[1]
+    assert len(found[0]) > 3
+
+
+def _numbers(item):
+    """All numbers of a record but those of its sizes on disk, in order."""
+    if isinstance(item, dict):
+        return [x for name, part in item.items() if not name.startswith(("bytes", "block")) for x in _numbers(part)]
+    if isinstance(item, list):
+        return [x for part in item for x in _numbers(part)]
+    return [item] if isinstance(item, (int, float)) else []
