@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hardpan import records
 from hardpan.bayes.floors import Candidate, Check, held_out_error, weigh
+from hardpan.bayes.floors.crossings import in_sentences
 from hardpan.records import Estimate
 
 
@@ -50,7 +51,7 @@ def test_every_contradiction_is_named_and_the_bracket_is_in_order(planted, error
     }
     assert {(item.floor, item.ceiling) for item in found.crossings if item.contradiction} == expected
     assert set(found.disputed) == {name for pair in expected for name in pair}
-    assert bool(expected) == ("is false" in found.sentence)
+    assert bool(expected) == ("not both can be true" in found.sentence)
     assert all(found.low <= ceiling.estimate.high for ceiling in ceilings)
     for item in found.crossings:
         assert item.floor in item.sentence.replace("C", "c", 1)
@@ -88,7 +89,7 @@ def test_a_floor_above_a_ceiling_disputes_both_and_no_longer_bounds():
         "Bound and cap contradict each other: at least 5.5 % if neighbours share a posterior, at most 5.2 % if "
         "classes are Gaussian; one is not true."
     )
-    assert "one assumption of each of these pairs is false: bound (at least 5.5 %) with cap" in found.sentence
+    assert "; not both can be true: bound (at least 5.5 %) and cap (at most 5.2 %)." in found.sentence
     assert "nothing is refuted" not in found.sentence
     assert found["cap"].reason == (
         "Disputed: it says at most 5.2 % if classes are Gaussian, against bound (at least 5.5 %); not all of these "
@@ -133,3 +134,19 @@ def test_what_is_refuted_or_unfounded_disputes_nothing(value, p_value):
     )
     assert found["cap"].status == "stands"
     assert found.crossings == ()
+
+
+def test_many_crossings_are_told_in_few_sentences():
+    low = [claim(f"low {i}", 0.06, 0.055, 0.07, "lower") for i in range(3)]
+    caps = [claim(f"cap {i}", 0.05, 0.04, 0.052, "upper") for i in range(3)]
+    wide = [claim(f"wide {i}", 0.058, 0.05, 0.057, "upper") for i in range(2)]
+    found = weigh([*low, *caps, *wide, classifier()], n_classes=10)
+    assert len(found.crossings) == 15
+    assert [item.contradiction for item in found.crossings] == [True] * 9 + [False] * 6
+    told = in_sentences(found.crossings)
+    assert told[4:] == (
+        "5 more such pairs: see what is against each in the table.",
+        "Values cross while their intervals meet, which is no contradiction: low 0 with wide 0, low 0 with wide 1, "
+        "low 1 with wide 0 and 3 more.",
+    )
+    assert found.sentence.endswith("; and 5 more pairs.")

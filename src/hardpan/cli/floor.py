@@ -152,6 +152,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _shown(report: FloorReport, page: Path | None) -> RenderableType:
+    from hardpan.bayes.floors.crossings import in_sentences
     from hardpan.experiments.flow_page import unsettled
 
     table = Table(box=None, pad_edge=False, title_justify="left")
@@ -168,7 +169,7 @@ def _shown(report: FloorReport, page: Path | None) -> RenderableType:
     lines += [
         Text(line) for line in textwrap.wrap(numbers.unbroken(report.floor.sentence), min(100, Console().width))
     ]
-    lines += [Text(item.sentence, style="yellow") for item in report.floor.crossings]
+    lines += [Text(sentence, style="yellow") for sentence in in_sentences(report.floor.crossings)]
     lines += [Text(item.sentence) for item in report.floor.differences]
     moving = unsettled(report.along)
     lines += [Text(moving, style="yellow")] if moving else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hardpan.bayes.floors import Entry, Floor
+from hardpan.bayes.floors.crossings import in_sentences
 from hardpan.records import Chart, Section, Table, Tile
 from hardpan.report import numbers
 from hardpan.report.floor_charts import floor_chart
@@ -23,6 +24,8 @@ METHOD = (
     "decisions err more or less often than it promises is not the data; its number is marked as unfounded. The "
     "Gaussian model is allowed the error of its own fit, which refits to data of such a model measure; limits and "
     "tests together speak falsely at most as often as the stated level allows.",
+    "A lower end or estimate whose interval lies above that of a ceiling contradicts it: one of two assumptions is "
+    "false, no error of a classifier says which, and both are marked as disputed.",
 )
 CITATIONS = (
     "Cover and Hart, “Nearest neighbor pattern classification”, 1967.",
@@ -140,7 +143,7 @@ def _sentences(floor: Floor) -> tuple[str, ...]:
         f"So the best classifier that can exist is wrong on at most one in {share:,} examples (confidence {level}, "
         f"{classifiers} on one test part).",
     ]
-    return (*said, *(item.sentence for item in floor.crossings), *(item.sentence for item in floor.differences))
+    return (*said, *in_sentences(floor.crossings), *(item.sentence for item in floor.differences))
 
 
 def _table(floor: Floor) -> Table:

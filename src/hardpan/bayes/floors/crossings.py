@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hardpan.bayes.floors.candidates import Crossing, Entry
-from hardpan.bayes.floors.wording import joined, lower_first, percent
+from hardpan.bayes.floors.wording import MOST_NAMED, joined, lower_first, percent
 
 FLOORS = ("estimate", "lower")
 CEILING = "upper"
 
 
-def crossings(entries: Sequence[Entry]) -> tuple[Crossing, ...]:
-    """Every pair of a standing floor and a standing ceiling whose values are in the wrong order.
+def crossed_pairs(entries: Sequence[Entry]) -> tuple[Crossing, ...]:
+    """Pairs of a standing floor and a standing ceiling whose values are in the wrong order, contradictions first.
 
     A pair contradicts itself where the floor's interval lies above the ceiling's: floor.low > ceiling.high. Where
     the intervals meet, chance can have done it.
@@ -30,17 +30,18 @@ def crossings(entries: Sequence[Entry]) -> tuple[Crossing, ...]:
         >>> from hardpan.records import Estimate
         >>> at_least = Entry("bound", "lower", Estimate(0.06, 0.0, 0.058, 0.1), "A holds", "stands", "", "")
         >>> at_most = Entry("cap", "upper", Estimate(0.05, 0.0, 0.04, 0.055), "B holds", "stands", "", "")
-        >>> crossings([at_least, at_most])[0].sentence
+        >>> crossed_pairs([at_least, at_most])[0].sentence
         'Bound and cap contradict each other: at least 5.8 % if A holds, at most 5.5 % if B holds; one is not true.'
     """
     standing = [entry for entry in entries if entry.status == "stands"]
-    return tuple(
+    found = (
         _crossing(floor, ceiling)
         for floor in standing
         if floor.role in FLOORS
         for ceiling in standing
         if ceiling.role == CEILING and floor.estimate.value > ceiling.estimate.value
     )
+    return tuple(sorted(found, key=lambda item: not item.contradiction))
 
 
 def disputed(entries: Sequence[Entry], found: Sequence[Crossing]) -> tuple[Entry, ...]:
@@ -56,12 +57,31 @@ def disputed(entries: Sequence[Entry], found: Sequence[Crossing]) -> tuple[Entry
 def in_verdict(found: Sequence[Crossing]) -> str:
     """The contradictions as the end of the verdict's sentence; empty where there is none."""
     pairs = [
-        f"{lower_first(item.floor)} (at least {percent(item.at_least)}) with {lower_first(item.ceiling)} "
+        f"{lower_first(item.floor)} (at least {percent(item.at_least)}) and {lower_first(item.ceiling)} "
         f"(at most {percent(item.at_most)})"
         for item in found
         if item.contradiction
     ]
-    return f"; one assumption of each of these pairs is false: {joined(pairs)}" if pairs else ""
+    if len(pairs) < 2:
+        return f"; not both can be true: {pairs[0]}" if pairs else ""
+    more = f"; and {len(pairs) - MOST_NAMED} more pairs" if len(pairs) > MOST_NAMED else ""
+    return f"; of each of these pairs, not both can be true: {'; '.join(pairs[:MOST_NAMED])}{more}"
+
+
+def in_sentences(found: Sequence[Crossing]) -> tuple[str, ...]:
+    """What a page says of crossings: each of a few contradictions, and the rest in one sentence each."""
+    sentences = [item.sentence for item in found if item.contradiction]
+    if len(sentences) > MOST_NAMED:
+        more = len(sentences) - MOST_NAMED
+        sentences = [*sentences[:MOST_NAMED], f"{more} more such pairs: see what is against each in the table."]
+    mild = [
+        f"{lower_first(item.floor)} with {lower_first(item.ceiling)}" for item in found if not item.contradiction
+    ]
+    if len(mild) == 1:
+        sentences += [item.sentence for item in found if not item.contradiction]
+    elif mild:
+        sentences.append(f"Values cross while their intervals meet, which is no contradiction: {joined(mild)}.")
+    return tuple(sentences)
 
 
 def _crossing(floor: Entry, ceiling: Entry) -> Crossing:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hardpan.bayes.floors.candidates import Candidate, Check, Entry, Floor
-from hardpan.bayes.floors.crossings import crossings, disputed, in_verdict
+from hardpan.bayes.floors.crossings import crossed_pairs, disputed, in_verdict
 from hardpan.bayes.floors.gap import Difference
 from hardpan.bayes.floors.refits import binomial_tails, normal_mixture
 from hardpan.bayes.floors.wording import joined, lower_first, percent
@@ -79,7 +79,7 @@ def weigh(
     # The limits are one-sided and use half of the allowance; the tests share the other half.
     level = (1 - confidence) / 2 / max(tests, 1)
     weighed = [_weighed(item, best, limits[best], level) for item in candidates]
-    crossed = crossings(weighed)
+    crossed = crossed_pairs(weighed)
     entries = disputed(weighed, crossed)
     lowest = _lowest(entries)
     low = min(lowest.estimate.low, limits[best]) if lowest else 0.0
