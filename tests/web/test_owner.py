@@ -9,6 +9,7 @@ import pytest
 from hardpan import replicate
 from hardpan.replicate import simulate
 from hardpan.replicate.database.images import stored_images
+from hardpan.replicate.database.people import new_name
 from hardpan.web.annotation import figures, links
 
 KINDS = ("candidate", "original")
@@ -36,6 +37,10 @@ def test_frequencies_and_controls_are_those_that_were_planted(town):
     workers = rows(owner.get("/owner/export/workers.csv").text)
     for row in workers:
         assert row["completion_code"] == replicate.completion_code(town.project, row["worker"]), row
+
+
+def test_no_workers_name_needs_a_mark_in_a_table():
+    assert all(new_name()[0] not in "=+-@_" for _ in range(2000))
 
 
 def test_a_workers_number_that_looks_like_a_formula_stays_text(town):

@@ -67,7 +67,11 @@ def create_project(
     write_secrets(root, local)
     project = Project(root, config, local)
     np.save(root / "original" / "x.npy", pixels)
-    _store_originals(project, dataset, pixels)
+    try:
+        _store_originals(project, dataset, pixels)
+    except BaseException:
+        project.close()  # nobody else will
+        raise
     record_step(
         project,
         "init",

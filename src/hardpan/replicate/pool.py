@@ -220,6 +220,8 @@ def _row(
         return f"{item.name}: class {label!r} is not one of the project's"
     if max(len(key), len(item.date)) > _MOST_TEXT:
         return f"{item.name}: keyword or date is longer than {_MOST_TEXT} characters"
+    if "\0" in key + item.date + item.source:
+        return f"{item.name}: keyword, date or source holds a null character"
     return {
         "id": name,
         "kind": "candidate",

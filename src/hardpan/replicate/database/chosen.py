@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
-from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.connection import in_plain_order, log
 from hardpan.replicate.database.models import Chosen, Pair
 from hardpan.replicate.project import Project
 from hardpan.replicate.sampling import Drawn
@@ -41,9 +41,8 @@ def change_sample(project: Project, removed: Mapping[str, str], added: Sequence[
 def chosen_rows(project: Project) -> list[Any]:
     """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
     with project.database.read() as connection:
-        return list(
-            connection.execute(select(Chosen.__table__).order_by(Chosen.class_index, Chosen.image_id)).all()
-        )
+        order = (Chosen.class_index, in_plain_order(Chosen.image_id))
+        return list(connection.execute(select(Chosen.__table__).order_by(*order)).all())
 
 
 def add_pairs(project: Project, rows: Sequence[Mapping[str, Any]]) -> int:

@@ -8,7 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, OperationalError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.expression import FunctionElement
 
 from hardpan.errors import InputError, MissingExtra
 from hardpan.replicate.database.models import Event
@@ -39,8 +42,12 @@ class Database:
         A ``light`` one does not wait for the disk on SQLite: a power failure may undo it (never a killed process),
         which suits leases: who held one takes the next.
         """
-        with (self._light_writer if light else self._writer).begin() as connection:
-            yield connection
+        try:
+            with (self._light_writer if light else self._writer).begin() as connection:
+                yield connection
+        except DataError as error:  # PostgreSQL's numbers and texts have ends
+            reason = str(error.orig).strip().partition("\n")[0]
+            raise InputError(f"the database refuses a value ({reason}); give a smaller or plainer one") from error
 
     def migrate(self) -> None:
         """Bring the tables to this version; several processes may do so at once."""
@@ -60,6 +67,22 @@ class Database:
     def dispose(self) -> None:
         """Close every connection."""
         self._engine.dispose()
+
+
+class in_plain_order(FunctionElement[str]):  # noqa: N801 - it stands where SQL has a function
+    """A text to order by, character by character as Python does; PostgreSQL's own order is that of its language."""
+
+    inherit_cache = True
+
+
+@compiles(in_plain_order)
+def _as_it_is(element: in_plain_order, compiler: SQLCompiler, **given: Any) -> str:
+    return compiler.process(element.clauses, **given)
+
+
+@compiles(in_plain_order, "postgresql")
+def _by_characters(element: in_plain_order, compiler: SQLCompiler, **given: Any) -> str:
+    return f'{compiler.process(element.clauses, **given)} COLLATE "C"'
 
 
 def log(connection: Connection, at: float, actor: str, what: str, /, **details: Any) -> None:

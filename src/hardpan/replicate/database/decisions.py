@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.connection import in_plain_order, log
 from hardpan.replicate.database.models import Chosen, Decision, Image, Pair, Quota
 from hardpan.replicate.project import Project
 
@@ -139,7 +139,11 @@ def selector_view(
         lists = [
             tuple(
                 connection.scalars(
-                    select(Image.id).where(*where, Image.kind == kind).order_by(Image.id).offset(first).limit(most)
+                    select(Image.id)
+                    .where(*where, Image.kind == kind)
+                    .order_by(in_plain_order(Image.id))
+                    .offset(first)
+                    .limit(most)
                 )
             )
             for kind, first in (("original", 0), ("candidate", start))
@@ -162,7 +166,7 @@ def final_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
         rows = connection.execute(
             select(Chosen.image_id)
             .where(Chosen.removed_round.is_(None))
-            .order_by(Chosen.class_index, Chosen.image_id)
+            .order_by(Chosen.class_index, in_plain_order(Chosen.image_id))
         )
         seen = _verdicts(connection, "final-review")
         return _items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
@@ -247,7 +251,7 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
             count[3] += row.id in second
     states = []
     quotas = connection.execute(
-        select(Quota.__table__).order_by(Quota.class_index, Quota.originals.desc(), Quota.keyword)
+        select(Quota.__table__).order_by(Quota.class_index, Quota.originals.desc(), in_plain_order(Quota.keyword))
     )
     for row in quotas:
         have, selected, removed, reviewed = counts.get((row.class_index, row.keyword), [0, 0, 0, 0])

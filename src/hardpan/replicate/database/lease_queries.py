@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from sqlalchemy import BindParameter, Table, and_, bindparam, exists, func, insert, or_, select, update
 
+from hardpan.replicate.database.connection import in_plain_order
 from hardpan.replicate.database.models import Assignment, Task, TaskImage, Vote, Worker
 
 _assignments = cast(Table, Assignment.__table__)
@@ -54,7 +55,7 @@ HELD_OF_TASK = select(func.count()).where(_a.task_id == _task, _running)
 CLASS_OF_TASK = select(_t.class_index).where(_t.id == _task)
 OWN_EARLIER = select(_assignments).where(_a.task_id == _task, _a.worker_id == _worker)
 OWN_LOCKED = select(_assignments).where(_a.token == bindparam("token"), _a.worker_id == _worker).with_for_update()
-TASK_IMAGES = select(_p.image_id, _p.role).where(_p.task_id == _task).order_by(_p.image_id)
+TASK_IMAGES = select(_p.image_id, _p.role).where(_p.task_id == _task).order_by(in_plain_order(_p.image_id))
 ANSWERED_BEFORE = (
     select(_v.id).where(_v.worker_id == _worker, _v.image_id.in_(bindparam("images", expanding=True))).limit(1)
 )

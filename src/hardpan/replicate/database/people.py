@@ -15,6 +15,7 @@ from hardpan.replicate.project import Project
 
 ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
+MOST_USES = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,30 @@ class Person:
     created_at: float
 
 
+def new_name() -> str:
+    """A random name; a letter or digit comes first, for tables must mark what could begin a formula.
+
+    Example:
+        >>> len(new_name())
+        16
+    """
+    while not (name := secrets.token_urlsafe(12))[0].isalnum():
+        pass
+    return name
+
+
 def invite(
     project: Project, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
 ) -> Invited:
     """Make an invitation for ``uses`` people of one role, good for ``seconds`` (for ever where None)."""
     if role not in ROLES:
         raise InputError(f"role must be one of {', '.join(ROLES)}; got {role!r}")
-    if uses < 1:
-        raise InputError(f"uses must be at least 1; got {uses}")
+    if not 1 <= uses <= MOST_USES:
+        raise InputError(f"uses must be a number from 1 to {MOST_USES:,}; got {uses}")
+    if "\0" in label:
+        raise InputError("label holds a null character; give it without")
     now = project.clock()
-    name = secrets.token_urlsafe(12)
+    name = new_name()
     row = {
         "id": name,
         "role": role,
@@ -130,7 +145,7 @@ def enter(project: Project, link: str, *, external_id: str = "") -> Person:
             raise InputError("this link has ended; ask for a new one")
         if used >= found.uses:
             raise InputError("this link has been used by as many people as it was made for; ask for a new one")
-        worker = secrets.token_urlsafe(12)
+        worker = new_name()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
         external = external or ("" if found.uses == 1 else f"#{worker}")
         return _new_worker(connection, now, worker, name, external, found.role)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import func, insert, select, update
 
-from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.connection import in_plain_order, log
 from hardpan.replicate.database.models import Task, TaskImage
 from hardpan.replicate.project import Project
 from hardpan.replicate.tasks import PlannedTask
@@ -58,7 +58,7 @@ def stored_tasks(project: Project, batch: int) -> list[PlannedTask]:
             select(TaskImage.__table__)
             .join(Task, Task.id == TaskImage.task_id)
             .where(Task.batch == batch)
-            .order_by(TaskImage.task_id, TaskImage.image_id)
+            .order_by(TaskImage.task_id, in_plain_order(TaskImage.image_id))
         ).all()
     images: dict[int, list[tuple[str, str]]] = {}
     for row in rows:

@@ -59,6 +59,8 @@ def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platfor
         if stranger is not None:
             raise InputError(f"votes: image {stranger!r} is not in this project; add the images first")
         names = {f"{platform}:{row['worker']}"[:64] for row in rows}
+        if any("\0" in name for name in names):
+            raise InputError("votes: the name of a worker or platform holds a null character; give it without")
         known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
         fresh = [
             {"id": name, "invitation_id": None, "external_id": name, "role": "annotator", "created_at": now}

@@ -1,0 +1,94 @@
+"""What a project holds, the order it comes in and what it refuses is the same on SQLite and on PostgreSQL."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardpan import replicate
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+from hardpan.replicate.database.images import contents, stored_images
+from hardpan.replicate.database.quotas import set_quotas
+
+# In the order of characters, which is Python's and SQLite's; a server's language would put them otherwise.
+IDS = ["-q", "A2", "B1", "Z9", "_x", "a 1", "a1", "b-2", "b1", "z", "É", "é"]
+WORDS = ("Zebra", "apple", "Äpfel")
+
+
+def originals(ids=IDS, words=WORDS):
+    x = np.random.default_rng(0).integers(0, 256, (len(ids), 6, 6)).astype(np.uint8)
+    named = {"keyword": np.array([words[row % len(words)] for row in range(len(ids))])}
+    mixed = np.random.default_rng(1).permutation(len(ids))
+    labels = np.arange(len(ids)) % 2
+    return Dataset("o", x, np.array(ids)[mixed], labels, ("cat", "dog"), metadata=named, source="o")
+
+
+@pytest.fixture
+def make(tmp_path, database_url):
+    made = []
+
+    def start(dataset):
+        sizes = {"grid": 8, "positives": 2, "negatives": 2, "originals_per_class": 2, "workers_per_image": 1}
+        made.append(replicate.create_project(tmp_path / "project", dataset, database_url=database_url, **sizes)[0])
+        return made[-1]
+
+    yield start
+    for project in made:
+        project.close()
+
+
+def test_text_comes_in_the_order_of_its_characters(make):
+    project = make(originals())
+    assert [row.id for row in stored_images(project, "original")] == IDS
+    assert list(contents(project, "original").values()) == IDS[::-1]
+    set_quotas(project, [(0, word, 4, 2) for word in reversed(WORDS)])
+    assert [state.keyword for state in replicate.keywords(project)] == sorted(WORDS)
+    for word in WORDS:
+        shown = replicate.selector_view(project, 0, word).originals
+        assert list(shown) == sorted(shown)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id 'iii.*at most 180 characters"),
+        ({"ids": [f"{k}\0x" for k in range(12)]}, "id .*none of them null"),
+        ({"words": ("w" * 201,)}, "keyword .*at most 200 characters"),
+        ({"words": ("w\0x",)}, "keyword .*none of them null"),
+    ],
+)
+def test_originals_that_one_of_them_could_not_hold_are_refused(make, changed, words):
+    with pytest.raises(InputError, match=words):
+        make(originals(**changed))
+
+
+def test_a_pair_with_the_longest_id_can_be_decided_on(make):
+    from hardpan.replicate.database.chosen import add_pairs
+    from hardpan.replicate.simulate import add_arrays
+
+    project = make(originals(ids=[f"{'i' * 178}{k:02d}" for k in range(12)]))
+    new = add_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
+    other = stored_images(project, "original")[0].id
+    add_pairs(project, [{"image_id": new, "other_id": other, "place": "test", "l2": 1.0, "ssim": 0.5, "round": 0}])
+    assert replicate.decide(project, "duplicate", f"{new}|{other}", "keep", by="owner")
+    assert replicate.verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
+
+
+def test_candidates_with_null_characters_are_listed(make, tmp_path):
+    project = make(originals())
+    Image.fromarray(np.full((6, 6), 9, dtype=np.uint8)).save(tmp_path / "a.png")
+    (tmp_path / "list.csv").write_text("path,class,keyword\na.png,cat,w\0x\n")
+    found = replicate.add_candidates(project, tmp_path / "list.csv")
+    assert (found.added, len(found.broken)) == (0, 1)
+    assert "null character" in found.broken[0]
+
+
+def test_names_and_numbers_out_of_reach_are_refused(make, tmp_path):
+    project = make(originals())
+    for bad in ({"uses": 2**31}, {"label": "a\0b"}):
+        with pytest.raises(InputError, match=next(iter(bad))):
+            replicate.invite(project, **bad)
+    (tmp_path / "votes.csv").write_text("image_id,class,worker,selected\nA2,cat,w\0x,1\n")
+    with pytest.raises(InputError, match="null character"):
+        replicate.read_votes(project, tmp_path / "votes.csv")
+    assert replicate.workers(project) == []
