@@ -1,14 +1,22 @@
 """What a project holds, the order it comes in and what it refuses is the same on SQLite and on PostgreSQL."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from PIL import Image
+from sqlalchemy import func, select
 
 from hardpan import replicate
 from hardpan.errors import InputError
 from hardpan.records import Dataset
+from hardpan.replicate.database.chosen import add_pairs, begin_sample, chosen_rows
 from hardpan.replicate.database.images import contents, stored_images
+from hardpan.replicate.database.models import Invitation
 from hardpan.replicate.database.quotas import set_quotas
+from hardpan.replicate.database.votes import import_votes
+from hardpan.replicate.sampling import Drawn
+from hardpan.replicate.simulate import add_arrays
 
 # In the order of characters, which is Python's and SQLite's; a server's language would put them otherwise.
 IDS = ["-q", "A2", "B1", "Z9", "_x", "a 1", "a1", "b-2", "b1", "z", "É", "é"]
@@ -63,9 +71,6 @@ def test_originals_that_one_of_them_could_not_hold_are_refused(make, changed, wo
 
 
 def test_a_pair_with_the_longest_id_can_be_decided_on(make):
-    from hardpan.replicate.database.chosen import add_pairs
-    from hardpan.replicate.simulate import add_arrays
-
     project = make(originals(ids=[f"{'i' * 178}{k:02d}" for k in range(12)]))
     new = add_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
     other = stored_images(project, "original")[0].id
@@ -92,3 +97,39 @@ def test_names_and_numbers_out_of_reach_are_refused(make, tmp_path):
     with pytest.raises(InputError, match="null character"):
         replicate.read_votes(project, tmp_path / "votes.csv")
     assert replicate.workers(project) == []
+
+
+def at_once(function, *given):
+    with ThreadPoolExecutor(4) as pool:
+        return [future.result() for future in [pool.submit(function, *given) for _ in range(4)]]
+
+
+def test_the_same_step_four_times_at_once_is_done_once(make):
+    project = make(originals())
+    x = np.random.default_rng(2).integers(0, 256, (40, 6, 6)).astype(np.uint8)
+    names = at_once(add_arrays, project, x, [0, 1] * 20)
+    assert len({tuple(item) for item in names}) == 1
+    assert [row.id for row in stored_images(project, "candidate")] == sorted(names[0])
+    quotas = [(c, word, 4, 2) for c in (0, 1) for word in WORDS]
+    at_once(set_quotas, project, quotas)
+    assert len(replicate.keywords(project)) == len(quotas)
+    columns = ("image_id", "class_index", "worker", "selected", "at")
+    rows = [dict(zip(columns, (name, 0, f"w{k}", True, None), strict=True)) for name in names[0] for k in range(3)]
+    new = at_once(lambda: import_votes(project, rows, platform="p"))
+    assert sorted(new) == [(0, 120)] * 3 + [(120, 0)]
+    pair = {"image_id": names[0][0], "other_id": names[0][1], "place": "new", "l2": 1.0, "ssim": 0.5, "round": 0}
+    assert sorted(at_once(add_pairs, project, [pair])) == [0, 0, 0, 1]
+    drawn = [Drawn(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
+    at_once(begin_sample, project, drawn)
+    assert len(chosen_rows(project)) == 5
+    assert at_once(replicate.start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
+
+
+def test_what_is_read_in_one_transaction_is_of_one_moment(make):
+    project = make(originals())
+    count = select(func.count()).select_from(Invitation)
+    with project.database.read() as connection:
+        before = connection.scalar(count)
+        replicate.invite(project)
+        assert connection.scalar(count) == before == 0
+    assert len(replicate.invitations(project)) == 1

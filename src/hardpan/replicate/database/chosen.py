@@ -15,7 +15,7 @@ from hardpan.replicate.sampling import Drawn
 
 def begin_sample(project: Project, images: Sequence[Drawn]) -> None:
     """Replace the sample by a new one of round 0."""
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         connection.execute(delete(Chosen))
         if images:
             connection.execute(insert(Chosen), [_row(project, image, 0) for image in images])
@@ -24,7 +24,7 @@ def begin_sample(project: Project, images: Sequence[Drawn]) -> None:
 
 def change_sample(project: Project, removed: Mapping[str, str], added: Sequence[Drawn], round_number: int) -> None:
     """Take images out (id to reason) and put others in, as one round; one that was cut off begins again."""
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         connection.execute(delete(Chosen).where(Chosen.round == round_number))
         connection.execute(
             update(Chosen).where(Chosen.removed_round == round_number).values(removed_round=None, removed_why="")
@@ -47,7 +47,7 @@ def chosen_rows(project: Project) -> list[Any]:
 
 def add_pairs(project: Project, rows: Sequence[Mapping[str, Any]]) -> int:
     """Put pairs in that are not there yet; give how many were new."""
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         known = {(r.image_id, r.other_id) for r in connection.execute(select(Pair.image_id, Pair.other_id))}
         fresh = {
             (row["image_id"], row["other_id"]): dict(row)

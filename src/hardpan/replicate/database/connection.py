@@ -16,7 +16,7 @@ from sqlalchemy.sql.expression import FunctionElement
 from hardpan.errors import InputError, MissingExtra
 from hardpan.replicate.database.models import Event
 
-_ADVISORY_LOCK = 727_001
+_MIGRATING, _ALONE = 727_001, 727_002  # locks of PostgreSQL, held to the end of a transaction
 
 
 class Database:
@@ -28,22 +28,28 @@ class Database:
         self._writer = self._engine.execution_options(write=True)
         self._light_writer = self._engine.execution_options(write=True, light=True)
         self.dialect = self._engine.dialect.name
+        # What is read in one transaction is of one moment, as it always is on SQLite.
+        options = {"isolation_level": "REPEATABLE READ"} if self.dialect == "postgresql" else {}
+        self._reader = self._engine.execution_options(**options)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only looks."""
-        with self._engine.begin() as connection:
+        with self._reader.begin() as connection:
             yield connection
 
     @contextmanager
-    def write(self, *, light: bool = False) -> Iterator[Connection]:
+    def write(self, *, light: bool = False, alone: bool = False) -> Iterator[Connection]:
         """A transaction that changes: all of it is kept, or nothing.
 
         A ``light`` one does not wait for the disk on SQLite: a power failure may undo it (never a killed process),
-        which suits leases: who held one takes the next.
+        which suits leases: who held one takes the next. ``alone`` lets one of its kind in at a time, for what looks
+        before it puts in; SQLite has one writer at a time anyway.
         """
         try:
             with (self._light_writer if light else self._writer).begin() as connection:
+                if alone:
+                    self._wait_for_turn(connection, _ALONE)
                 yield connection
         except DataError as error:  # PostgreSQL's numbers and texts have ends
             reason = str(error.orig).strip().partition("\n")[0]
@@ -55,14 +61,17 @@ class Database:
 
         try:
             with self.write() as connection:
-                if self.dialect == "postgresql":
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+                self._wait_for_turn(connection, _MIGRATING)
                 upgrade(connection)
         except OperationalError as error:
             reason = str(error.orig).strip().partition("\n")[0]
             raise InputError(
                 f"database {shown_url(self.url)} cannot be opened ({reason}); check its address and that it runs"
             ) from error
+
+    def _wait_for_turn(self, connection: Connection, key: int) -> None:
+        if self.dialect == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
     def dispose(self) -> None:
         """Close every connection."""

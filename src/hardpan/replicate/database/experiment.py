@@ -28,7 +28,7 @@ def start_experiment(project: Project, original_ids: Sequence[str], new_ids: Seq
     """Choose the images of the experiment (the hardest of each set), once; give how many there are."""
     now = project.clock()
     origins = dict.fromkeys(original_ids, "original") | dict.fromkeys(new_ids, "new")
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         present = set(connection.scalars(select(Question.image_id)))
         if present:
             if present != set(origins):

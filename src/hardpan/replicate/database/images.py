@@ -30,7 +30,7 @@ def add_images(project: Project, rows: Sequence[Mapping[str, Any]], actor: str =
     """Put images in, those whose id is there already excepted; give how many were new."""
     _check(rows)
     now, new = project.clock(), 0
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         for start in range(0, len(rows), ROWS_AT_ONCE):
             piece = [dict(_DEFAULTS) | dict(row) for row in rows[start : start + ROWS_AT_ONCE]]
             known = set(connection.scalars(select(Image.id).where(Image.id.in_([row["id"] for row in piece]))))
@@ -74,7 +74,7 @@ def set_columns(project: Project, rows: Iterable[Mapping[str, Any]], what: str) 
         .where(Image.__table__.c.id == bindparam("new_id"))
         .values({key.removeprefix("new_"): bindparam(key) for key in columns})
     )
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         connection.execute(statement, given)
         log(connection, project.clock(), "owner", what, count=len(given))
     return len(given)

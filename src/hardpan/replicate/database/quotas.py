@@ -13,7 +13,7 @@ from hardpan.replicate.project import Project
 
 def set_quotas(project: Project, rows: Sequence[tuple[int, str, int, int]]) -> None:
     """Replace the quotas: (class, keyword, originals, quota)."""
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         connection.execute(delete(Quota))
         if rows:
             names = ("class_index", "keyword", "originals", "quota")
@@ -30,7 +30,7 @@ def stored_quotas(project: Project) -> dict[tuple[int, str], int]:
 
 def set_aside(project: Project, ids: Sequence[str]) -> None:
     """Mark candidates outside the date window, and only those; they stay in the pool and are never drawn."""
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         connection.execute(update(Image).where(Image.split == "aside").values(split=""))
         for start in range(0, len(ids), 500):
             piece = ids[start : start + 500]

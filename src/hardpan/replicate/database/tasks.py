@@ -15,7 +15,7 @@ from hardpan.replicate.tasks import PlannedTask
 def add_tasks(project: Project, planned: Sequence[PlannedTask], batch: int) -> None:
     """Put planned tasks in, all or none."""
     wanted = project.config.workers_per_image
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
         connection.execute(
             insert(Task),
@@ -74,7 +74,7 @@ def tasks_wanted(project: Project) -> dict[int, int]:
 
 def want_more(project: Project, extra: dict[int, int]) -> None:
     """Raise the number of workers that tasks want: task id to how many more."""
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         for task, count in extra.items():
             connection.execute(update(Task).where(Task.id == task).values(wanted=Task.wanted + count))
         log(connection, project.clock(), "owner", "want-more", tasks=len(extra), workers=sum(extra.values()))

@@ -53,7 +53,7 @@ def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platfor
     Roles follow from the images: an original of the target class is a positive control, of another a negative one.
     """
     now = project.clock()
-    with project.database.write() as connection:
+    with project.database.write(alone=True) as connection:
         images = {row.id: row for row in connection.execute(select(Image.id, Image.kind, Image.class_index)).all()}
         stranger = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
         if stranger is not None:
