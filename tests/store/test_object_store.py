@@ -12,6 +12,7 @@ import pytest
 from tests.store.made import labels, names
 
 from hardpan import confusion, store
+from hardpan.errors import InputError
 from hardpan.store.rows import softmax
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore")]
@@ -59,7 +60,9 @@ def bucket(monkeypatch):
             except OSError:
                 time.sleep(0.1)
         import boto3
+        import s3fs
 
+        s3fs.S3FileSystem.clear_instance_cache()  # one that an earlier test made knows an earlier server
         boto3.client("s3").create_bucket(Bucket="runs")
         yield "s3://runs"
     finally:
@@ -67,21 +70,26 @@ def bucket(monkeypatch):
         server.wait(timeout=20)
 
 
-def record(place):
-    """Record in another process; give what it said was done."""
+def start_recording(place):
+    """Record in another process, which says what is done."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", RECORD, place],
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": paths},
-        check=True,
     )
-    return done.stdout.splitlines()
 
 
-# Kills are in test_kill.py, on a disk: this server keeps what it has of a broken upload, as no object store does.
+def record(place):
+    """Record to the end; give what the other process said was done."""
+    running = start_recording(place)
+    told, _ = running.communicate()
+    assert running.returncode == 0
+    return told.splitlines()
+
+
 def test_recorded_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
     place = f"{bucket}/run"
     assert record(place)[-1] == "end"
@@ -100,6 +108,55 @@ def test_recorded_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
     damage(place)
     problems = store.check_store(place).problems
     assert [item.file for item in problems] == ["probabilities/1/2/c/1/0"]
+
+
+def test_what_another_process_wrote_since_is_seen(bucket):
+    """A reader that has listed a folder sees what is written into it later: numbers, not zeros."""
+    place = f"{bucket}/watched"
+    mine = store.create(place, ids=names(N), n_classes=C, labels=labels(N, C), block=20)
+    mine.write(0, 0, predicted(0, 0)[:20])
+    watching = store.open(place)
+    assert watching.seeds == ()
+    assert store.check_store(place).ok
+    assert record(place)[-1] == "end"
+    watching.refresh()
+    assert watching.seeds == (0, 1)
+    for seed in range(SEEDS):
+        for epoch in range(EPOCHS):
+            assert np.array_equal(watching.read(seed, epoch), predicted(seed, epoch))
+    assert store.check_store(place).ok
+
+
+def test_killed_at_any_moment_nothing_committed_is_lost(bucket):
+    place, rng, kills = f"{bucket}/killed", np.random.default_rng(0), 0
+    for _ in range(8):
+        running = start_recording(place)
+        assert running.stdout.readline().strip() == "begun"
+        time.sleep(rng.uniform(0, 0.25))
+        running.kill()
+        running.communicate()
+        kills += running.returncode != 0
+        assert store.check_store(place).ok
+    assert record(place)[-1] == "end"
+    found = store.open(place)
+    assert kills > 0
+    assert (found.seeds, found.epochs) == (tuple(range(SEEDS)), tuple(range(EPOCHS)))
+    for seed in range(SEEDS):
+        for epoch in range(EPOCHS):
+            assert np.array_equal(found.read(seed, epoch), predicted(seed, epoch))
+
+
+def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):
+    import s3fs
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", closed)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(InputError, match=r"^s3://runs/run: failed while zarr\.json was read \(.*\); check address"):
+        store.open(f"{bucket}/run")
 
 
 def damage(place):

@@ -250,3 +250,16 @@ def test_any_shape_block_and_id_survives(tmp_path_factory, n, classes, block, se
     found = store.open(path)
     assert found.ids.tolist() == ids
     assert np.array_equal(found.read(seed, epoch), given)
+
+
+def test_a_remote_place_remembers_no_listing():
+    """A listing that is remembered hides what other processes write later."""
+    pytest.importorskip("s3fs")
+    from hardpan.store.places import Place
+
+    for address in ("s3://runs/run", "memory://run"):
+        systems = [Place(address).store._store.fs]
+        systems += [vars(system)["sync_fs"] for system in systems if "sync_fs" in vars(system)]
+        for system in systems:
+            system.dircache["folder"] = [{"name": "folder/object"}]
+            assert "folder" not in system.dircache

@@ -22,6 +22,8 @@ from hardpan.errors import InputError, MissingExtra
 
 PathLike = str | os.PathLike[str]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Packages under fsspec whose errors for a server that is away or says no are no OSError.
+_REMOTE = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google")
 
 
 class HashingStore(WrapperStore[Store]):
@@ -123,6 +125,11 @@ class Place:
                 ) from error
             reason = error.strerror or str(error)
             raise InputError(f"{self.where}: failed while {doing} ({reason}); check path and rights") from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] not in _REMOTE:
+                raise
+            reason = " ".join(str(error).split())
+            raise InputError(f"{self.where}: failed while {doing} ({reason}); check address and rights") from error
 
 
 def _walk(root: Path, prefix: str, without: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -162,9 +169,28 @@ def _zarr_store(path: str) -> Store:
     from zarr.storage import FsspecStore
 
     try:
-        return FsspecStore.from_url(path)
+        return _remembering_no_listing(FsspecStore.from_url(path))
     except ImportError as error:
         package = getattr(error, "name", None) or str(error)
         raise MissingExtra(f"the fsspec package for {path.partition(':')[0]}:// ({package})", "remote") from error
     except ValueError as error:
         raise InputError(f"{path}: {error}; give a folder or an address that fsspec knows") from error
+
+
+def _remembering_no_listing(store: Any) -> Store:
+    """Switch off fsspec's memory of listings.
+
+    File systems such as s3fs look an object up in its folder as they listed it once, while the process lives, and say
+    of an object that another process wrote there since that it does not exist: whole markers looked damaged.
+    """
+    pending: list[Any] = [store.fs]
+    while pending:
+        system = pending.pop()
+        listings: Any = getattr(system, "dircache", None)
+        if hasattr(listings, "use_listings_cache"):
+            listings.use_listings_cache = False
+            listings.clear()
+        # Wrappers hold the file system that they wrap under one of these names.
+        pending += [inner for name in ("sync_fs", "fs") if (inner := vars(system).get(name)) is not None]
+    found: Store = store
+    return found

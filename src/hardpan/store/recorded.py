@@ -217,6 +217,14 @@ class RecordedPredictions(Predictions):
                 f"{self.where}: seed {seed} epoch {epoch} is damaged ({one_line(error)}); "
                 f"run: hardpan predictions verify {self.where}"
             ) from error
+        # Zarr reads zeros where a shard is not there, and no row of probabilities is all zeros.
+        for first in range(start - start % self.block, stop, self.block):
+            if len(rows) and not rows[max(first - start, 0)].any():
+                gone = f"block {first // self.block} is not there"
+                raise InputError(
+                    f"{self.where}: seed {seed} epoch {epoch} is damaged ({gone}); "
+                    f"run: hardpan predictions verify {self.where}"
+                )
         return rows
 
     def _whole(self) -> list[tuple[int, int]]:
