@@ -180,8 +180,8 @@ def _zarr_store(path: str) -> Store:
 def _remembering_no_listing(store: Any) -> Store:
     """Switch off fsspec's memory of listings.
 
-    File systems such as s3fs look an object up in its folder as they listed it once, while the process lives, and say
-    of an object that another process wrote there since that it does not exist: whole markers looked damaged.
+    File systems such as s3fs look an object up in its folder as they listed it once, while the process lives. They
+    say of one that another process wrote there since that it does not exist: whole markers looked damaged.
     """
     pending: list[Any] = [store.fs]
     while pending:
