@@ -114,6 +114,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--rate", type=float, default=0.0, help="learning rate (default: what suits the architecture)"
     )
+    found.add_argument(
+        "--options", type=json.loads, default={}, help='of architectures, as JSON: {"vgg16": {"dropout": 0.25}}'
+    )
     found.add_argument("--at-once", type=int, default=4, help="runs at a time on the device")
     found.add_argument("--device", default="auto")
     found.add_argument("--rows", type=int, default=0, help="only so many training and test examples, to try it")
@@ -239,6 +242,8 @@ def start(job: Job, options: argparse.Namespace) -> subprocess.Popen[bytes]:
         str(options.rate),
         "--step-size",
         str(options.step_size),
+        "--options",
+        json.dumps(options.options),
         "--job",
         json.dumps(dataclasses.asdict(job)),
     ]
@@ -266,6 +271,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         rate=options.rate,
         objective=job.objective,
         objective_options=goal,
+        model_options=options.options.get(job.model, {}),
         device=options.device,
         threads=2,
     )
