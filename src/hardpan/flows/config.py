@@ -72,7 +72,7 @@ class FlowConfig:
     width: int | None = None
     least_scale: float = 1 / 3
     most_scale: float = 3.0
-    reach: float = 4.0
+    reach: float = 2.5
     transforms: int | None = None
     hidden: int | None = None
     bins: int = 8

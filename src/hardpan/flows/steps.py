@@ -35,7 +35,7 @@ class Bounds:
 
     least: float = 1 / 3
     most: float = 3.0
-    reach: float = 4.0
+    reach: float = 2.5
 
     @property
     def span(self) -> float:
