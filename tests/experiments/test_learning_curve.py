@@ -1,5 +1,7 @@
 """Learning curves: planted power laws, and a small real one that goes on after a stop."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -61,7 +63,7 @@ def test_a_curve_falls_towards_the_floor_and_goes_on_after_a_stop(tmp_path):
     with pytest.raises(InputError, match="other settings"):
         learning_curve.grow(flow, CurveConfig(**{**_settings(config), "epochs": 4}), out=tmp_path)
     shown = learning_curve.section(resumed)
-    assert "No classifier errs less than 5 %" in shown.sentences[0]
+    assert re.search(r"No classifier errs less than (5|4\.9\d|5\.0\d) %", shown.sentences[0])
 
 
 def _settings(config):
