@@ -110,9 +110,8 @@ def _sigmoid(x):
 
 
 @triton.jit
-def _couple(taps, bias, y, z, raw, log_det, columns, START: tl.constexpr,
-    LEAST: tl.constexpr,
-    SPAN: tl.constexpr, WIDTH: tl.constexpr,
+def _couple(taps, bias, y, z, raw, log_det, columns,
+            START: tl.constexpr, LEAST: tl.constexpr, SPAN: tl.constexpr, WIDTH: tl.constexpr,
             PLACES: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     # one program an image
     image = tl.program_id(0).to(tl.int64)
@@ -156,9 +155,8 @@ def couple(taps, bias, y, log_det, width, places, bounds):
 
 
 @triton.jit
-def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total, START: tl.constexpr,
-    LEAST: tl.constexpr,
-    SPAN: tl.constexpr, PLACES: tl.constexpr,
+def _couple_back(gz, g_log_det, raw, y, gy, g_raw, total,
+                 START: tl.constexpr, LEAST: tl.constexpr, SPAN: tl.constexpr, PLACES: tl.constexpr,
                  HALF: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     active = at < total
