@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, norm
 
 from hardpan.errors import InputError
-from hardpan.stats import clopper_pearson
+from hardpan.stats import clopper_pearson, mean, normal_quantile, share
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
@@ -75,3 +75,43 @@ def test_mirror_image(n: int, data: st.DataObject) -> None:
 def test_refusals(successes: object, trials: object, confidence: float, message: str) -> None:
     with pytest.raises(InputError, match=message):
         clopper_pearson(successes, trials, confidence)  # type: ignore[arg-type]
+
+
+@given(n=st.integers(1, 10_000), data=st.data(), confidence=st.floats(0.5, 0.9999))
+def test_a_share_is_the_proportion_with_its_exact_limits(n: int, data: st.DataObject, confidence: float) -> None:
+    k = data.draw(st.integers(0, n))
+    found = share(k, n, confidence, method="m")
+    low, high = clopper_pearson(k, n, confidence)
+    assert (found.value, found.low, found.high) == (k / n, float(low), float(high))
+    assert found.stderr == pytest.approx((k / n * (1 - k / n) / n) ** 0.5)
+    assert (found.n, found.confidence, found.method) == (n, confidence, "m")
+
+
+def test_a_share_of_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="trials must be at least 1"):
+        share(0, 0)
+    with pytest.raises(InputError, match="whole numbers"):
+        share(0.5, 3)
+
+
+def test_the_interval_of_a_mean_is_the_normal_one() -> None:
+    values = np.random.default_rng(0).normal(2.0, 3.0, size=400)
+    found = mean(values, 0.9)
+    low, high = norm.interval(0.9, values.mean(), values.std(ddof=1) / 20)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (found.value, found.n) == (pytest.approx(values.mean()), 400)
+
+
+def test_a_mean_ends_where_it_is_told_and_needs_a_value() -> None:
+    assert mean([0.0, 0.1], least=0.0).low == 0.0
+    single = mean([0.25])
+    assert (single.low, single.stderr, single.high) == (0.25, 0.0, 0.25)
+    with pytest.raises(InputError, match="at least one number"):
+        mean([])
+
+
+def test_the_normal_quantile_is_scipys() -> None:
+    for confidence in (0.5, 0.9, 0.95, 0.9999):
+        assert normal_quantile(confidence) == pytest.approx(norm.ppf(0.5 + confidence / 2))
+    with pytest.raises(InputError, match="confidence must lie"):
+        normal_quantile(1.0)

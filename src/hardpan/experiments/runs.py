@@ -14,13 +14,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from hardpan import parallel, records
+from hardpan import parallel, records, stats
 from hardpan.errors import InputError
 from hardpan.experiments.sets import Labelled, Sets, Source, read_sets
 from hardpan.records import Dataset, Estimate, record
-from hardpan.stats import clopper_pearson
 from hardpan.training import TrainConfig
 
 Progress = Callable[[str, float], None]
@@ -183,10 +181,7 @@ def accuracy(right: NDArray[np.bool_], confidence: float = 0.95) -> Estimate:
         >>> accuracy(np.array([True, True, True, False])).value
         0.75
     """
-    low, high = clopper_pearson([int(right.sum())], [len(right)], confidence)
-    value = float(right.mean())
-    error = float(np.sqrt(value * (1.0 - value) / len(right)))
-    return Estimate(value, error, float(low[0]), float(high[0]), confidence, "Clopper–Pearson", len(right))
+    return stats.share(int(right.sum()), len(right), confidence)
 
 
 def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: float = 0.95) -> Estimate:
@@ -207,7 +202,7 @@ def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: 
     b, c = int((first & ~second).sum()), int((second & ~first).sum())
     centre = (b - c) / (n + 2)
     error = float(np.sqrt(b + c + 1 - (b - c) ** 2 / (n + 2)) / (n + 2))
-    width = float(ndtri(0.5 + confidence / 2)) * error
+    width = stats.normal_quantile(confidence) * error
     low, high = max(centre - width, -1.0), min(centre + width, 1.0)
     return Estimate((b - c) / n, error, low, high, confidence, "paired, Agresti–Min interval", n)
 

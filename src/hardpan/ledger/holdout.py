@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hardpan.errors import InputError
 from hardpan.ledger import chain
 from hardpan.ledger.vault import Secret, read_submission, unlock
 from hardpan.records import Estimate, write_bytes
-from hardpan.stats import clopper_pearson
+from hardpan.stats import share
 
 
 def open_holdout(folder: Path, key: bytes, *, names: Sequence[str] = (), reason: str = "") -> dict[str, Estimate]:
@@ -96,9 +97,4 @@ def _choose(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entr
 
 
 def _holdout_estimate(errors: int, examples: int, miss: float, notes: tuple[str, ...]) -> Estimate:
-    low, high = clopper_pearson(errors, examples, confidence=1 - miss)
-    share = errors / examples
-    spread = (share * (1 - share) / examples) ** 0.5
-    return Estimate(
-        share, spread, float(low), float(high), 1 - miss, "super hold-out, Clopper–Pearson", examples, notes=notes
-    )
+    return replace(share(errors, examples, 1 - miss, method="super hold-out, Clopper–Pearson"), notes=notes)

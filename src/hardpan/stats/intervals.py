@@ -1,4 +1,4 @@
-"""Confidence intervals for proportions."""
+"""Confidence intervals for shares and means."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan.errors import InputError
+from hardpan.records import Estimate
 
 
 def clopper_pearson(
@@ -42,6 +43,60 @@ def clopper_pearson(
     low = np.where(k == 0, 0.0, special.betaincinv(np.maximum(k, 1.0), n - k + 1.0, tail))
     high = np.where(k == n, 1.0, special.betainccinv(k + 1.0, np.maximum(n - k, 1.0), tail))
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def share(count: float, total: float, confidence: float = 0.95, *, method: str = "Clopper–Pearson") -> Estimate:
+    """A share k/n of examples with its exact interval (:func:`clopper_pearson`) and standard error √(p(1 − p)/n).
+
+    Args:
+        count: k, how many of them, a whole number.
+        total: n ≥ 1, of how many.
+        confidence: level of the interval.
+        method: how the number was made, in words.
+
+    Example:
+        >>> share(5, 10)
+        Estimate(0.5 ± 0.16, 95 % [0.187086, 0.812914], Clopper–Pearson, n=10)
+    """
+    low, high = clopper_pearson(count, total, confidence)
+    value = float(count / total)
+    return Estimate(
+        value, (value * (1.0 - value) / total) ** 0.5, float(low), float(high), confidence, method, int(total)
+    )
+
+
+def mean(
+    values: ArrayLike, confidence: float = 0.95, *, least: float = -np.inf, method: str = "mean, normal interval"
+) -> Estimate:
+    """The mean of independent values with its normal interval, x̄ ± z s/√n.
+
+    Args:
+        values: (n,) numbers, at least one; a single one has standard error 0.
+        confidence: level of the interval.
+        least: what no mean can be below, such as 0 for errors: the interval ends there.
+        method: how the number was made, in words.
+
+    Example:
+        >>> mean([1.0, 2.0, 3.0])
+        Estimate(2 ± 0.58, 95 % [0.868414, 3.13159], mean, normal interval, n=3)
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not len(numbers):
+        raise InputError(f"values must be one row of at least one number; got shape {numbers.shape}")
+    value, n = float(numbers.mean()), len(numbers)
+    error = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    reach = normal_quantile(confidence) * error
+    return Estimate(value, error, max(least, value - reach), value + reach, confidence, method, n)
+
+
+def normal_quantile(confidence: float) -> float:
+    """Half the width of a two-sided normal interval in standard errors, z = Φ⁻¹(½ + confidence/2).
+
+    Example:
+        >>> round(normal_quantile(0.95), 3)
+        1.96
+    """
+    return float(special.ndtri(0.5 + check_confidence(confidence) / 2.0))
 
 
 def check_confidence(confidence: float) -> float:

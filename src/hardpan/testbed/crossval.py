@@ -10,7 +10,7 @@ import numpy as np
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.stats.intervals import clopper_pearson
+from hardpan.stats import share
 from hardpan.testbed.columns import columns_of, numbers, read_columns
 
 
@@ -73,17 +73,12 @@ def cross_validation(table: Any, confidence: float = 0.95) -> CrossValidation:
             raise InputError(f"{where}: column {name!r} is missing; the columns are {', '.join(columns)}")
     correct = np.array(numbers("correct", columns["correct"], where))
     total = np.array(numbers("total", columns["total"], where))
-    low, high = clopper_pearson(correct, total, confidence)
     found: dict[str, dict[str, Estimate]] = {}
     for i, (model, dataset) in enumerate(zip(columns["model"], columns["dataset"], strict=True)):
-        p = float(correct[i] / total[i])
-        error = float(np.sqrt(p * (1.0 - p) / total[i]))
         sets = found.setdefault(str(model), {})
         if str(dataset) in sets:
             raise InputError(f"{where}: model {model} has two rows for {dataset!r}")
-        sets[str(dataset)] = Estimate(
-            p, error, float(low[i]), float(high[i]), confidence, "Clopper–Pearson", int(total[i])
-        )
+        sets[str(dataset)] = share(correct[i], total[i], confidence)
     return CrossValidation(tuple(_row(model, sets, where) for model, sets in found.items()), confidence)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.special import betainc
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.stats import clopper_pearson
+from hardpan.stats import share
 
 Floats = NDArray[np.float64]
 Classifier = Callable[[Floats, NDArray[np.int64], Floats], NDArray[Any]]
@@ -104,7 +104,7 @@ def discriminate(
     told, name = _classifier(classifier)
     guesses = np.asarray(told(x[~split.judged], split.which[~split.judged], x[split.judged]))
     right, judged = int((guesses == split.which[split.judged]).sum()), int(split.judged.sum())
-    low, high = (float(end) for end in clopper_pearson(right, judged, confidence=confidence))
+    accuracy = share(right, judged, confidence, method="held-out split, Clopper–Pearson")
     p_value, p_method = (
         float(betainc(right, judged - right + 1, 0.5)) if right else 1.0,
         "exact binomial, one held-out split",
@@ -112,17 +112,15 @@ def discriminate(
     if test == "permutation":
         p_value = _permuted(told, x, split, right, permutations, seed)
         p_method = f"permutation test, {permutations} permutations within classes"
-    share = right / judged
-    error = float(np.sqrt(share * (1 - share) / judged))
     return Discrimination(
-        accuracy=Estimate(share, error, low, high, confidence, "held-out split, Clopper–Pearson", judged, seed),
+        accuracy=replace(accuracy, seed=seed),
         p_value=p_value,
         p_method=p_method,
         train=int((~split.judged).sum()),
         test=judged,
         classes=0 if original_labels is None else len(np.unique(split.classes)),
         classifier=name,
-        variation_bound=max(0.0, 2 * low - 1),
+        variation_bound=max(0.0, 2 * accuracy.low - 1),
     )
 
 

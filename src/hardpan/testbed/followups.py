@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.stats import clopper_pearson
+from hardpan.stats import normal_quantile, share
 
 Booleans = NDArray[np.bool_]
 _GREY = np.array([0.299, 0.587, 0.114])
@@ -273,19 +273,7 @@ def _share(right: Booleans, confidence: float) -> Estimate:
     n = len(right)
     if n == 0:
         return Estimate(np.nan, np.nan, 0.0, 1.0, confidence, "no examples", 0)
-    hits = int(right.sum())
-    low, high = clopper_pearson(hits, n, confidence=confidence)
-    value = hits / n
-    return Estimate(
-        value, float(np.sqrt(value * (1 - value) / n)), float(low), float(high), confidence, "Clopper–Pearson", n
-    )
-
-
-def normal_quantile(confidence: float) -> float:
-    """Half the width of a two-sided normal interval, in standard errors."""
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + confidence) / 2))
+    return share(int(right.sum()), n, confidence)
 
 
 def check_right(models: Sequence[str], right: ArrayLike) -> Booleans:

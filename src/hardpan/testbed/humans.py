@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
+from hardpan.stats import share
 from hardpan.stats.agreement import right_or_wrong
-from hardpan.stats.intervals import clopper_pearson
 from hardpan.testbed.columns import Columns, columns_of, numbers, read_columns
 from hardpan.testbed.comparison import mean_over_models
 from hardpan.testbed.reading import as_table
@@ -193,7 +193,4 @@ def _answers(columns: Columns) -> tuple[list[int], list[int]]:
 def _estimate(correct: int, total: int, confidence: float) -> Estimate:
     if total == 0:
         raise InputError("responses: a participant answered none of the hardest examples of a set")
-    low, high = clopper_pearson(correct, total, confidence)
-    p = correct / total
-    error = float(np.sqrt(p * (1 - p) / total))
-    return Estimate(p, error, float(low), float(high), confidence=confidence, method="Clopper–Pearson", n=total)
+    return share(correct, total, confidence)

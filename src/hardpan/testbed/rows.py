@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from hardpan.records import Estimate, record
-from hardpan.stats.intervals import clopper_pearson
+from hardpan.stats.intervals import clopper_pearson, normal_quantile
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats
 from hardpan.testbed.line import LineFit
@@ -153,7 +152,7 @@ def _residuals(
     inner = np.clip(x, step, 1 - step)
     steepness = (fit.predict(inner + step / 2) - fit.predict(inner - step / 2)) / step
     error = np.sqrt(new_error**2 + (steepness * original_error) ** 2 + fit.prediction_error(x) ** 2)
-    reach = float(special.ndtri(0.5 + level / 2)) * error
+    reach = normal_quantile(level) * error
     value = counts.new_accuracy - predicted
     method = f"new accuracy minus the {fit.scale} line, delta method"
     return [

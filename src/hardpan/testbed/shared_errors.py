@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.testbed.followups import check_right, normal_quantile
+from hardpan.stats import normal_quantile
+from hardpan.testbed.followups import check_right
 
 
 @record
