@@ -5,6 +5,7 @@
     evidence.py    settings, and what every part works on and gives back
     planning.py    what will run, and how long
     materials.py   predictions, flow and votes: given, or trained here
+    progress.py    how far it is
     running.py     the parts in order, and the report they make together
     floor.py       how low can the error go
     hardness.py    which examples are hard

@@ -33,13 +33,13 @@ def headline(found: AuditComparison) -> str:
     """The one sentence to take away."""
     ranking = _believed(found)
     if ranking is None:
-        return f"{_listed(found.names)} share no measure of hardness."
+        return f"{numbers.listed(found.names)} share no measure of hardness."
     words = in_sentence(ranking.measure)
     if len(ranking.names) > 2:
         return f"From hard to easy by the {words}: {', '.join(ranking.names)}."
     change = found.differences.get(ranking.measure)
     if change is not None and change.low <= 0 <= change.high:
-        return f"{_listed(found.names)} are not told apart by the {words}: {_pair(found, ranking)}."
+        return f"{numbers.listed(found.names)} are not told apart by the {words}: {_pair(found, ranking)}."
     return f"{ranking.names[0]} is the harder one by the {words}: {_pair(found, ranking)}."
 
 
@@ -78,7 +78,7 @@ def to_html(found: AuditComparison, audits: Sequence[Audit], command: str = "") 
     )
     return page(
         section(found),
-        title=f"Comparison of {_listed(found.names)}",
+        title=f"Comparison of {numbers.listed(found.names)}",
         headline=headline(found),
         provenance=made,
     )
@@ -154,7 +154,9 @@ def _doubts(found: AuditComparison) -> list[str]:
         for status in ("refuted", "unfounded", "disputed"):
             names = [name for name, verdict in doubted.items() if verdict.status == status]
             if names:
-                said.append(f"{MEASURES[measure]}: {status} on {_listed(names)}. Their own pages say by what.")
+                said.append(
+                    f"{MEASURES[measure]}: {status} on {numbers.listed(names)}. Their own pages say by what."
+                )
     return said
 
 
@@ -205,7 +207,7 @@ def _floors(item: OrderStability) -> Chart:
         for temperature, error in zip(item.temperatures, item.errors[name], strict=True)
         if error > SMALLEST_SHOWN
     )
-    words = f"Floors of the {item.curve} of {_listed(item.names)}: where lines cross, the order turns."
+    words = f"Floors of the {item.curve} of {numbers.listed(item.names)}: where lines cross, the order turns."
     options = {
         "x_title": "temperature τ",
         "y_title": "Bayes error",
@@ -250,7 +252,3 @@ def _change(measure: str, item: Estimate | None) -> str | None:
 def _pair(found: AuditComparison, ranking: HardnessOrder) -> str:
     shown = (in_words(ranking.measure, found.values[ranking.measure][name]) for name in ranking.names)
     return " against ".join(words.partition(" (")[0] for words in shown)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import stats
 from hardpan.audit.evidence import Evidence, Finding
 from hardpan.records import Chart, Estimate, Section, Table
-from hardpan.stats import clopper_pearson
 
 MOST_BARS = 60
 MOST_ROWS = 1000
@@ -54,40 +54,29 @@ def find(evidence: Evidence) -> Finding:
 def _found(evidence: Evidence) -> dict[str, list[Estimate | float | None]]:
     """What the other parts found, by class, on the test part: errors of the models, confusion, the flow's floor."""
     test, labels, k = evidence.split.test, evidence.labels, evidence.dataset.n_classes
+    level = evidence.config.confidence
     by_class = [test[labels[test] == c] for c in range(k)]
     found: dict[str, list[Estimate | float | None]] = {}
     for model in evidence.models:
         if model.known(test):
             wrong = model.probs.argmax(axis=1) != labels
-            found[f"error of {model.name}"] = [_counted(int(wrong[rows].sum()), len(rows)) for rows in by_class]
+            found[f"error of {model.name}"] = [
+                stats.share(int(wrong[rows].sum()), len(rows), level) if len(rows) else None for rows in by_class
+            ]
     if "floor_difficulty" in evidence.columns:
         values = np.asarray(evidence.columns["floor_difficulty"], dtype=np.float64)
-        found["floor by the flow"] = [_mean(values[rows]) for rows in by_class]
+        found["floor by the flow"] = [_mean(values[rows], level) for rows in by_class]
     if "confusion" in evidence.columns:
         values = np.asarray(evidence.columns["confusion"], dtype=np.float64)
-        means = [_mean(values[rows]) for rows in by_class]
+        means = [_mean(values[rows], level) for rows in by_class]
         found["mean confusion, bits"] = [None if mean is None else round(mean.value, 3) for mean in means]
     return found
 
 
-def _counted(wrong: int, n: int) -> Estimate | None:
-    """An error with its interval."""
-    if not n:
-        return None
-    low, high = (float(end) for end in clopper_pearson(wrong, n))
-    value = wrong / n
-    return Estimate(value, float(np.sqrt(value * (1 - value) / n)), low, high, method="Clopper–Pearson", n=n)
-
-
-def _mean(values: NDArray[np.float64]) -> Estimate | None:
-    """The mean of what is known, none below 0, with a normal interval."""
+def _mean(values: NDArray[np.float64], confidence: float) -> Estimate | None:
+    """The mean of what is known, none below 0."""
     known = values[np.isfinite(values)]
-    if not len(known):
-        return None
-    mean = float(known.mean())
-    error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-    low, high = max(0.0, mean - 1.959964 * error), mean + 1.959964 * error
-    return Estimate(mean, error, low, high, method="mean", n=len(known))
+    return stats.mean(known, confidence, least=0.0) if len(known) else None
 
 
 def _balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from hardpan.bayes.floors.inputs import standardised
 from hardpan.datasets.checks import checked_labels, checked_x
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Estimate, Section, Split, Tile, record
+from hardpan.stats.intervals import check_confidence
 from hardpan.store import Predictions
 
 FEWEST_EXAMPLES = 10
@@ -68,6 +69,7 @@ class AuditConfig:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        check_confidence(self.confidence)
         if not self.budget > 0:
             raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
         for name, least in (

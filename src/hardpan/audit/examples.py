@@ -7,7 +7,7 @@ when a part of the audit found them:
 - ``predicted``, ``p_label``: what the ensemble says, and the probability that it gives the label;
 - ``floor_posterior``: probability that the flow gives the label; ``floor_difficulty``: 1 − its largest posterior;
 - ``selection_frequency``: share of annotators that selected the image for its class;
-- ``duplicate``, ``duplicate_distance``, ``duplicate_part``: the nearest other example;
+- ``duplicate``, ``duplicate_distance``, ``duplicate_part``: of a test example, the nearest training example;
 - ``correct: MODEL``: whether a model is right; ``share_correct``: the share of models that are.
 """
 

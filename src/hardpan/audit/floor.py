@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ MOST_NAMED = 4
 def find(evidence: Evidence) -> Finding:
     """Put every estimate side by side, and say which survive."""
     floor = _floor(evidence)
-    best = best_classifier(floor)
+    best = floor_page.best_classifier(floor)
     charts, curves = _dials(evidence)
     verdicts = _verdicts(evidence, floor)
     moving = unsettled(evidence.flow.floors) if evidence.flow is not None else ""
@@ -45,7 +45,7 @@ def find(evidence: Evidence) -> Finding:
         "best": Tile("Best model", made.partition(" (")[0], f"{best.name} on the test part: {made}."),
         "headroom": Tile(
             "Headroom",
-            f"at most {numbers.percent(headroom.high, headroom.high / 20)}".replace(" %", " points"),
+            f"at most {numbers.limit(headroom.high)}".replace(" %", " points"),
             _headroom_words(floor, best),
         ),
     }
@@ -70,11 +70,6 @@ def find(evidence: Evidence) -> Finding:
         curves=curves,
         columns=columns,
     )
-
-
-def best_classifier(floor: Floor) -> Entry:
-    """The classifier with the lowest held-out error."""
-    return min((e for e in floor.entries if e.role == "classifier"), key=lambda entry: entry.estimate.value)
 
 
 def _floor(evidence: Evidence) -> Floor:
@@ -123,11 +118,11 @@ def _floor(evidence: Evidence) -> Floor:
 
 def _headline(evidence: Evidence, floor: Floor, best: Entry) -> str:
     made = numbers.estimate(best.estimate)
-    most = numbers.percent(floor.high, floor.high / 20)
-    if floor.low_from and floor.low < HALF_BETTER * floor.high:
-        most = f"{numbers.percent_range(floor.low, floor.high)}, its lower end resting on an assumption"
-    else:
-        most = f"at most {most}"
+    bracket = numbers.percent_range(floor.low, floor.high)
+    most = f"at most {numbers.limit(floor.high)}"
+    # A lower end that is written as 0 says nothing; one close to the upper end claims too much for an assumption.
+    if floor.low_from and not bracket.startswith("0.0–") and floor.low < HALF_BETTER * floor.high:
+        most = f"{bracket}, its lower end resting on an assumption"
     return f"On {evidence.dataset.name} the lowest possible error is {most}; the best model here makes {made}."
 
 
@@ -153,7 +148,9 @@ def _standing(floor: Floor) -> str:
     standing = [entry.name for entry in claims if entry.status == "stands"]
     named = standing if len(standing) <= MOST_NAMED else [*standing[: MOST_NAMED - 1], "others"]
     said = f"Of {len(claims)} estimates of the floor " + (
-        f"{len(standing)} stand{'s' if len(standing) == 1 else ''}: {_listed(named)}" if standing else "none stands"
+        f"{len(standing)} stand{'s' if len(standing) == 1 else ''}: {numbers.listed(named)}"
+        if standing
+        else "none stands"
     )
     against = [
         f"{count} {'is' if count == 1 else 'are'} {words}"
@@ -165,10 +162,6 @@ def _standing(floor: Floor) -> str:
         if count
     ]
     return f"{'; '.join([said, *against])}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _bracket(floor: Floor) -> Estimate:

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import confusion, records
+from hardpan import confusion, records, stats
 from hardpan.audit.evidence import Evidence, Finding, Model
 from hardpan.audit.measures import in_words
 from hardpan.confusion.banding import FEWEST_ERRORS
@@ -32,12 +32,15 @@ def find(evidence: Evidence) -> Finding:
     scores, signals = _scored(model, evidence)
     test = scores.rows(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
-    section = confusion.section(scores, signals, evidence.dataset, part="test", subset=hard)
+    section = confusion.section(
+        scores, signals, evidence.dataset, part="test", subset=hard, confidence=evidence.config.confidence
+    )
     section = dataclasses.replace(section, sentences=(_who(model, evidence), *section.sentences))
     if len(evidence.models) > 1:
         section = _with_others(section, test, evidence)
     tenth = next((e for name, e in section.estimates.items() if "tenth" in name), None)
-    tiles, lede, measures = {}, [], {"mean_confusion": _mean(test)}
+    mean = stats.mean(test.values, evidence.config.confidence, least=0.0, method="mean score, bits")
+    tiles, lede, measures = {}, [], {"mean_confusion": mean}
     if tenth is not None:
         tiles["hard"], told = _tail(tenth, model)
         lede.append(told)
@@ -65,7 +68,7 @@ def _tail(share: Estimate, model: Model) -> tuple[Tile, str]:
     if share.n < FEWEST_ERRORS:
         several = len(model.predictions.seeds) > 1
         who = f"A seed of {model.name}" if several else model.name[0].upper() + model.name[1:]
-        count = f"{share.n} error{'' if share.n == 1 else 's'}" if share.n else "no errors"
+        count = numbers.counted(share.n, "error") if share.n else "no errors"
         told = f"{who} makes {'about ' if several and share.n else ''}{count} on the test part"
         tile = Tile(title, "too few errors to say", f"{told}.")
         return tile, f"{told}: too few to say whether they are the confusing ones."
@@ -103,10 +106,10 @@ def _who(model: Model, evidence: Evidence) -> str:
             if seen == len(train)
             else f"trained here on {seen:,} of {len(train):,} training examples"
         )
+    recorded = f"{numbers.counted(seeds, 'seed')}, {numbers.counted(epochs, 'epoch')}"
     return (
-        f"Scores come from {model.name} ({made}): {seeds} seed{'s' if seeds > 1 else ''}, {epochs} "
-        f"epoch{'s' if epochs > 1 else ''}. An example is confusing where the seeds' mean prediction stays spread "
-        "over classes while training goes on; no label is used."
+        f"Scores come from {model.name} ({made}): {recorded}. An example is confusing where the seeds' mean "
+        "prediction stays spread over classes while training goes on; no label is used."
     )
 
 
@@ -129,13 +132,6 @@ def _with_others(section: Section, test: confusion.Scores, evidence: Evidence) -
     columns = ("model", "error", "share of its errors in the confusing tenth", "ρ by band")
     shown = Table("Does confusion of one model predict the errors of the others?", columns, tuple(table))
     return dataclasses.replace(section, charts=(*section.charts, chart), tables=(shown, *section.tables))
-
-
-def _mean(test: confusion.Scores) -> Estimate:
-    values = test.values
-    mean, n = float(values.mean()), len(values)
-    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    return Estimate(mean, error, mean - 1.959964 * error, mean + 1.959964 * error, method="mean score, bits", n=n)
 
 
 def _columns(

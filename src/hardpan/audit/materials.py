@@ -7,7 +7,7 @@ started again goes on where it was.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hardpan import store
 from hardpan.audit.evidence import Evidence, FlowEvidence, Model
 from hardpan.audit.planning import AuditPlan, flow_config, one_thread, reduced
+from hardpan.audit.progress import Progress, between
 from hardpan.datasets.chosen import short_name
 from hardpan.errors import HardpanError, InputError
 from hardpan.records import Estimate
@@ -25,7 +26,6 @@ from hardpan.store import Predictions
 if TYPE_CHECKING:
     from hardpan.flows import Flow
 
-Progress = Callable[[str, float], None]
 POSTERIOR_OF_TRAIN = 20_000  # a larger training set gets no posteriors of the flow: nothing on the page shows them
 SAMPLES = 2000
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
@@ -49,7 +49,7 @@ def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) 
     """Add what is trained here, and a flow, to the evidence; what cannot be had is a note: the audit goes on."""
     config, notes, models = evidence.config, list(evidence.notes), list(evidence.models)
     if plan.ensemble:
-        models.append(_trained(evidence, plan, work / "predictions", _between(progress, 0.0, 0.5)))
+        models.append(_trained(evidence, plan, work / "predictions", between(progress, 0.0, 0.5)))
     flow = None
     if config.flow not in ("auto", "none"):
         from hardpan import flows
@@ -59,7 +59,7 @@ def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) 
         )
     elif plan.flow_epochs:
         try:
-            flow = _fitted(evidence, plan, work / "flow", _between(progress, 0.5, 1.0))
+            flow = _fitted(evidence, plan, work / "flow", between(progress, 0.5, 1.0))
         except InputError as error:
             notes.append(f"There is no flow of this dataset: {error}.")
     notes += [
@@ -269,7 +269,3 @@ def _named_apart(models: list[Model]) -> list[Model]:
         again = counts[model.name]
         found.append(model if again == 1 else dataclasses.replace(model, name=f"{model.name} ({again})"))
     return found
-
-
-def _between(progress: Progress, low: float, high: float) -> Progress:
-    return lambda step, fraction: progress(step, low + (high - low) * fraction)

@@ -16,7 +16,7 @@ MEASURES = {
     "tail_share": "Errors in the confusing tenth",
     "drop": "Drop on fresh data",
     "bits": "Bits per dimension of the flow",
-    "duplicated": "Test examples with a copy in train",
+    "duplicated": "Test examples with a copy outside the test part",
 }
 """Measure by name, and what it is in words."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import hardpan
 from hardpan import records
-from hardpan.audit.evidence import Evidence, Finding
+from hardpan.audit.evidence import AuditConfig, Evidence, Finding
 from hardpan.audit.planning import AuditPlan
 from hardpan.records import Provenance
 
@@ -31,6 +31,7 @@ def command_of(source: str, evidence: Evidence, plan: AuditPlan) -> str:
     ):
         words += [option, value] if value else []
     words += ["--by-order"] if config.by_order else []
+    words += ["--confidence", f"{config.confidence:g}"] if config.confidence != AuditConfig().confidence else []
     if config.flow != "auto":
         words += ["--flow", config.flow]
     elif plan.flow_epochs:

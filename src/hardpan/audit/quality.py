@@ -34,19 +34,8 @@ def find(evidence: Evidence) -> Finding:
     across = [rows for rows in groups if (part[rows] == 2).any() and (part[rows] != 2).any()]
     conflicts = [rows for rows in groups if len(np.unique(evidence.labels[rows])) > 1]
     leaked = sum(int((part[rows] == 2).sum()) for rows in across)
-    shown = _share(leaked, len(split.test), evidence.config.confidence)
-    copies = sum(len(rows) - 1 for rows in groups)
-    sentences = [
-        f"{copies:,} of {len(dataset):,} examples are exact copies of another."
-        if copies
-        else "No two examples are exact copies of one another.",
-        f"{leaked:,} test examples ({numbers.estimate(shown)}) have an exact copy outside the test part."
-        if leaked
-        else "No test example has an exact copy outside the test part.",
-        f"{len(conflicts):,} groups of copies have labels that disagree."
-        if conflicts
-        else "No copies have labels that disagree.",
-    ]
+    shown = stats.share(leaked, len(split.test), evidence.config.confidence)
+    sentences = _of_copies(groups, leaked, shown, conflicts, len(dataset))
     tables = [_group_table("Copies with different labels", conflicts, evidence)] if conflicts else []
     charts: list[Chart] = []
     queries, distances, nearest = _nearest(evidence)
@@ -55,9 +44,9 @@ def find(evidence: Evidence) -> Finding:
     near = near[np.argsort(distances[near], kind="stable")]
     asked = "" if len(queries) == len(split.test) else f" of {len(queries):,} that were searched for"
     nearer = f"nearer than a quarter of the usual distance, {usual:.3g}"
+    with_one = f"{numbers.counted(len(near), 'test example')}{asked} {_have(len(near))}"
     sentences.append(
-        f"{len(near):,} test example{'s' if len(near) > 1 else ''}{asked} {'have' if len(near) > 1 else 'has'} a "
-        f"near-duplicate in the training part ({nearer}): a model may know the answer by heart."
+        f"{with_one} a near-duplicate in the training part ({nearer}): a model may know the answer by heart."
         if len(near)
         else f"No test example{asked} has a near-duplicate in the training part ({nearer})."
     )
@@ -76,6 +65,29 @@ def find(evidence: Evidence) -> Finding:
     )
 
 
+def _of_copies(
+    groups: list[NDArray[np.int64]], leaked: int, shown: Estimate, conflicts: list[NDArray[np.int64]], n: int
+) -> list[str]:
+    """What there is of exact copies, in three sentences."""
+    copies = sum(len(rows) - 1 for rows in groups)
+    copied = "is an exact copy" if copies == 1 else "are exact copies"
+    test = f"{numbers.counted(leaked, 'test example')} ({numbers.estimate(shown)}) {_have(leaked)}"
+    disagree = f"{numbers.counted(len(conflicts), 'group')} of copies {_have(len(conflicts))}"
+    return [
+        f"{copies:,} of {n:,} examples {copied} of another."
+        if copies
+        else "No two examples are exact copies of one another.",
+        f"{test} an exact copy outside the test part."
+        if leaked
+        else "No test example has an exact copy outside the test part.",
+        f"{disagree} labels that disagree." if conflicts else "No copies have labels that disagree.",
+    ]
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
 def _groups(evidence: Evidence) -> list[NDArray[np.int64]]:
     """Rows that hold the same numbers, two or more together."""
     ids = datasets.content_ids(evidence.dataset.x)
@@ -89,12 +101,6 @@ def _part_numbers(evidence: Evidence) -> NDArray[np.int64]:
     part = np.zeros(len(evidence.dataset), dtype=np.int64)
     part[evidence.split.validation], part[evidence.split.test] = 1, 2
     return part
-
-
-def _share(count: int, n: int, confidence: float) -> Estimate:
-    low, high = (float(end) for end in stats.clopper_pearson(count, n, confidence))
-    value = count / n
-    return Estimate(value, float(np.sqrt(value * (1 - value) / n)), low, high, confidence, "Clopper–Pearson", n)
 
 
 def _nearest(evidence: Evidence) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:

@@ -26,13 +26,13 @@ from hardpan.audit import counts, examples, floor, fresh, hardness, materials, p
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.audit.finished import Audit
 from hardpan.audit.planning import AuditPlan
+from hardpan.audit.progress import Progress, between
 from hardpan.audit.provenance import command_of, provenance_of
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Tile
 from hardpan.report.files import missing_parents, remove_if_empty
 from hardpan.store import Predictions
 
-Progress = Callable[[str, float], None]
 Place = str | os.PathLike[str]
 Given = Place | Sequence[Place] | NDArray[Any] | Predictions | Mapping[str, Predictions | ArrayLike]
 WORK = "work"
@@ -140,7 +140,7 @@ def run(
         plan = _plan(evidence, work)
         if on_plan is not None:
             on_plan(plan)
-        evidence = materials.obtain(evidence, plan, work, _between(report, 0.03, 0.75))
+        evidence = materials.obtain(evidence, plan, work, between(report, 0.03, 0.75))
         findings: list[Finding] = []
         for number, part in enumerate(parts):
             report(part.step, 0.75 + 0.2 * number / len(parts))
@@ -247,7 +247,3 @@ def _key(evidence: Evidence) -> str:
     }
     told = json.dumps([settings, records.array_hash(evidence.dataset.x), records.array_hash(evidence.labels)])
     return hashlib.sha256(told.encode()).hexdigest()[:12]
-
-
-def _between(progress: Progress, low: float, high: float) -> Progress:
-    return lambda step, fraction: progress(step, low + (high - low) * fraction)

@@ -12,7 +12,7 @@ from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.records import Estimate
 from hardpan.report import numbers
 
-SATURATED = 0.5  # where the best error is less than this above its own interval's width, the test set is too small
+SATURATED = 0.5  # an error below this part of its own interval's width cannot be told from that of a better model
 MANY_COPIES = 0.005
 HEAVY_TAIL = 0.4
 
@@ -41,7 +41,7 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     shown = {name: in_words(name, item) for name, item in measures.items()}
     said = []
     if "bracket" in measures:
-        most = numbers.percent(measures["bracket"].high, measures["bracket"].high / 20)
+        most = numbers.limit(measures["bracket"].high)
         said.append(f"Floor: no more than {most} of errors are unavoidable.")
     if "flow_floor" in verdicts:
         bits = f"{shown['bits'].partition(' (')[0]} bits a dimension on test data"
@@ -49,7 +49,7 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     if "best_error" in measures:
         said.append(f"Best model: {shown['best_error']} of the test part wrong.")
     if "headroom" in measures:
-        most = numbers.percent(measures["headroom"].high, measures["headroom"].high / 20)
+        most = numbers.limit(measures["headroom"].high)
         said.append(f"Headroom: at most {most.replace(' %', ' points')} are left to win.")
     if "mean_confusion" in measures:
         said.append(f"Mean confusion of the test part, in bits: {shown['mean_confusion']}.")
@@ -58,7 +58,7 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     if "drop" in measures:
         said.append(f"Drop on fresh data: {shown['drop']}.")
     if "duplicated" in measures:
-        said.append(f"Test examples with an exact copy in train: {shown['duplicated']}.")
+        said.append(f"Test examples with an exact copy outside the test part: {shown['duplicated']}.")
     return said
 
 
@@ -67,13 +67,15 @@ def _next_steps(evidence: Evidence, measures: Mapping[str, Estimate]) -> list[st
     steps = []
     copies = measures.get("duplicated")
     if copies is not None and copies.value > MANY_COPIES:
-        steps.append("Remove test examples that have a copy in train: their score says nothing of new data.")
+        steps.append(
+            "Remove test examples that have a copy outside the test part: their score says nothing of new data."
+        )
     best = measures.get("best_error")
     if best is not None and best.n and best.value < SATURATED * (best.high - best.low):
         more = 4 * best.n
         steps.append(
-            "The test part is too small to rank models this good: the interval is wider than the error itself. "
-            f"About {more:,} examples would halve it."
+            "The test part is too small to rank models this good: the interval is more than twice as wide as the "
+            f"error. About {more:,} examples would halve it."
         )
     tail = measures.get("tail_share")
     if tail is not None and tail.n >= FEWEST_ERRORS and tail.low > HEAVY_TAIL:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, progress_on_stderr
 from hardpan.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def audit(
     flow_epochs: Annotated[int, typer.Option(help="Epochs of the flow; 0: as many as the budget holds.")] = 0,
     flow_rows: Annotated[int, typer.Option(help="Training rows of the flow; 0: as many as the budget holds.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    confidence: Confidence = 0.95,
     out: OutFolder = None,
     seed: Seed = 0,
     json: JsonFlag = False,
@@ -80,6 +81,7 @@ def audit(
     check_writable(folder)
     config = audits.AuditConfig(
         seed=seed,
+        confidence=confidence,
         testbed=tuple(testbed or ()),
         testbed_new=testbed_new,
         predictions=tuple(predictions or ()),

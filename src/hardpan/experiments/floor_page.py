@@ -41,6 +41,7 @@ CITATIONS = (
     "Optimality”, 2021.",
 )
 PLUG_IN_OF = " plug-in of "
+FEW_EXAMPLES = 5  # one in so many is too coarse: 44 in 100 is not nearly one in 2
 _ROLES = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling", "classifier": "classifier"}
 
 
@@ -88,21 +89,20 @@ def _crowding(floor: Floor) -> set[str]:
     return {e.name for name in owners[2:] for e in floor.entries if e.name.endswith(PLUG_IN_OF + name)}
 
 
+def best_classifier(floor: Floor) -> Entry:
+    """The classifier with the lowest held-out error."""
+    return min((e for e in floor.entries if e.role == "classifier"), key=lambda entry: entry.estimate.value)
+
+
 def floor_headline(name: str, floor: Floor) -> str:
     """The one sentence to take away."""
-    best = min(
-        (entry for entry in floor.entries if entry.role == "classifier"), key=lambda entry: entry.estimate.value
-    )
-    made = numbers.estimate(best.estimate)
-    most = numbers.percent(floor.high, floor.high / 20)
+    most, made = numbers.limit(floor.high), numbers.estimate(best_classifier(floor).estimate)
     return f"On {name} the lowest possible error is at most {most}; the best classifier here gets {made} wrong."
 
 
 def floor_tiles(floor: Floor) -> tuple[Tile, ...]:
     """The bracket, the best classifier, and how many estimates are left."""
-    best = min(
-        (entry for entry in floor.entries if entry.role == "classifier"), key=lambda entry: entry.estimate.value
-    )
+    best = best_classifier(floor)
     claims = [entry for entry in floor.entries if entry.role in ("estimate", "lower")]
     standing = sum(entry.status == "stands" for entry in claims)
     doubted = sum(entry.status == "unfounded" for entry in claims)
@@ -111,7 +111,9 @@ def floor_tiles(floor: Floor) -> tuple[Tile, ...]:
     lower = (
         f"The lower end assumes that {floor.low_assumption}." if floor.low_from else "Nothing bounds it from below."
     )
-    bracket = numbers.percent_range(floor.low, floor.high) if floor.low_from else f"at most {_most(floor)}"
+    bracket = (
+        numbers.percent_range(floor.low, floor.high) if floor.low_from else f"at most {numbers.limit(floor.high)}"
+    )
     return (
         Tile("Floor", bracket, f"The upper end is the limit of {floor.high_from}. {lower}"),
         Tile("Best classifier here", made.partition(" (")[0], f"{best.name} on the test part: {made}."),
@@ -124,10 +126,6 @@ def floor_tiles(floor: Floor) -> tuple[Tile, ...]:
     )
 
 
-def _most(floor: Floor) -> str:
-    return numbers.percent(floor.high, floor.high / 20)
-
-
 def _colour(entry: Entry) -> str:
     if entry.status in ("refuted", "unfounded"):
         return "refuted"
@@ -135,15 +133,25 @@ def _colour(entry: Entry) -> str:
 
 
 def _sentences(floor: Floor) -> tuple[str, ...]:
-    share = math.floor(1 / max(floor.high, 1e-12))
     level = f"{100 * floor.confidence:g} %"
-    classifiers = f"{floor.n_classifiers} classifier" + ("s" if floor.n_classifiers > 1 else "")
+    classifiers = numbers.counted(floor.n_classifiers, "classifier")
     said = [
         floor.sentence,
-        f"So the best classifier that can exist is wrong on at most one in {share:,} examples (confidence {level}, "
-        f"{classifiers} on one test part).",
+        f"So the best classifier that can exist is wrong on at most {_in_examples(floor.high)} (confidence "
+        f"{level}, {classifiers} on one test part).",
     ]
     return (*said, *in_sentences(floor.crossings), *(item.sentence for item in floor.differences))
+
+
+def _in_examples(share: float) -> str:
+    """A share in whole examples, rounded up.
+
+    Example:
+        >>> _in_examples(0.0271), _in_examples(0.432)
+        ('one in 36 examples', '44 in 100 examples')
+    """
+    whole = math.floor(1 / max(share, 1e-12))
+    return f"one in {whole:,} examples" if whole >= FEW_EXAMPLES else f"{math.ceil(100 * share)} in 100 examples"
 
 
 def _table(floor: Floor) -> Table:

@@ -7,6 +7,7 @@ written as powers of ten.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from hardpan.records import Estimate
@@ -56,6 +57,16 @@ def percent_range(low: float, high: float) -> str:
         return f"{percent(low, 0.4 * low)}–{percent(high, spread)}"
     decimals = _decimals(100 * high, 100 * spread)
     return f"{_fixed(100 * low, decimals)}–{_fixed(100 * high, decimals)} %"
+
+
+def limit(value: float) -> str:
+    """Write an upper limit as percent, with the digits that :func:`percent_range` gives it above 0.
+
+    Example:
+        >>> limit(0.02708), limit(0.314), limit(3e-6)
+        ('2.7 %', '31 %', '3.0 × 10⁻⁶')
+    """
+    return percent(value, value / 2)
 
 
 def estimate(item: Estimate) -> str:
@@ -116,6 +127,26 @@ def unbroken(text: str) -> str:
         2
     """
     return text.replace(" %", "\u00a0%").replace(" × 10", "\u00a0×\u00a010").replace(" ± ", "\u00a0±\u00a0")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Put names into a sentence.
+
+    Example:
+        >>> listed(["a", "b", "c"]), listed(["a"])
+        ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write a count with its noun; the plural adds an s where none is given.
+
+    Example:
+        >>> counted(1, "test example"), counted(1200, "test example"), counted(0, "copy", "copies")
+        ('1 test example', '1,200 test examples', '0 copies')
+    """
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def cell(value: Any) -> str:

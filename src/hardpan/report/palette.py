@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,10 @@ class Theme:
     third: str
     fourth: str
     fifth: str
+
+    def css(self) -> str:
+        """The colours as variables of a style sheet."""
+        return " ".join(f"--{field.name}: {getattr(self, field.name)};" for field in fields(self))
 
 
 # Further lines of one chart are their green, purple and yellow, each as dark or light as the paper asks for.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import hashlib
 import json
@@ -19,7 +18,7 @@ import hardpan
 from hardpan.records import Estimate, Provenance, Section, Tile
 from hardpan.report import charts, confusion_charts, numbers
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
-from hardpan.report.palette import DARK, LIGHT, Theme
+from hardpan.report.palette import DARK, LIGHT
 
 
 def page(
@@ -173,11 +172,7 @@ def _policy(scripts: Iterable[str]) -> str:
 
 
 def _css() -> str:
-    return _read("page.css").replace("{{ light }}", _variables(LIGHT)).replace("{{ dark }}", _variables(DARK))
-
-
-def _variables(theme: Theme) -> str:
-    return " ".join(f"--{f.name}: {getattr(theme, f.name)};" for f in dataclasses.fields(theme))
+    return _read("page.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
 
 
 def _read(name: str) -> str:

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 
 from hardpan.audit.examples import Examples
 from hardpan.errors import InputError
-from hardpan.report.palette import DARK, LIGHT, Theme
+from hardpan.report.palette import DARK, LIGHT
 from hardpan.web.explorer.query import Explorer, read_filters
 from hardpan.web.explorer.subset import manifest
 from hardpan.web.security.headers import SecurityHeaders
@@ -83,7 +83,7 @@ def _file(name: str, media_type: str) -> Handler:
 
 
 async def _styles(request: Request) -> Response:
-    text = _read("explorer.css").replace("{{ light }}", _variables(LIGHT)).replace("{{ dark }}", _variables(DARK))
+    text = _read("explorer.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
     return Response(text, media_type="text/css; charset=utf-8")
 
 
@@ -191,10 +191,6 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in row.items()
     }
-
-
-def _variables(theme: Theme) -> str:
-    return " ".join(f"--{f.name}: {getattr(theme, f.name)};" for f in dataclasses.fields(theme))
 
 
 def _read(name: str) -> str:

@@ -1,0 +1,18 @@
+"""How far an audit is, told by its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str, float], None]
+"""Called with the step that begins and the fraction of the work that is done."""
+
+
+def between(progress: Progress, low: float, high: float) -> Progress:
+    """Progress for a piece of the work that goes from ``low`` to ``high`` of the whole.
+
+    Example:
+        >>> between(lambda step, fraction: print(step, fraction), 0.5, 1.0)("fitting", 0.5)
+        fitting 0.75
+    """
+    return lambda step, fraction: progress(step, low + (high - low) * fraction)
