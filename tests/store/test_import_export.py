@@ -179,8 +179,11 @@ def test_class_names_as_labels_become_numbers(tmp_path):
             r"1 of 3 rows are not probabilities \(the first sums to 1.8\): b;",
         ),
         ("id,p0,p1\na,0.5,0.5\nb,,0.9\nc,0.5,0.5\n", r"the first holds NaN\): b;"),
-        ("seed,p0,p1\n-1,0.5,0.5\n", "seed must not be negative"),
-        ("seed,p0,p1\none,0.5,0.5\n", "seed must hold whole numbers"),
+        ("seed,p0,p1\n-1,0.5,0.5\n", "seed must be from 0 to 2147483647; got -1"),
+        ("seed,p0,p1\n2147483648,0.5,0.5\n", "seed must be from 0 to 2147483647; got 2147483648"),
+        ("seed,p0,p1\n99999999999999999999,0.5,0.5\n", "seed must hold whole numbers"),
+        ("seed,p0,p1\none,0.5,0.5\n", "seed must hold whole numbers; got 'one'"),
+        ("id,label,cat,dog\na,bird,0.5,0.5\n", "label must hold whole numbers; got 'bird'"),
     ],
 )
 def test_tables_that_cannot_be_right_are_refused_and_leave_no_store(tmp_path, text, message):

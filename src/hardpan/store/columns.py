@@ -13,6 +13,7 @@ from hardpan.datasets.checks import checked_ids, checked_labels
 from hardpan.datasets.ids import row_ids
 from hardpan.errors import InputError
 
+LARGEST = 2**31 - 1  # of a seed's or an epoch's number
 SPLITS = ("train", "validation", "test")
 
 
@@ -62,8 +63,8 @@ def numbers(what: str, given: Sequence[int] | None, n: int) -> tuple[int, ...]:
     if given is None:
         return tuple(range(n))
     found = tuple(int(number) for number in given)
-    if len(found) != n or len(set(found)) != n or min(found) < 0:
-        raise InputError(f"{what} must be {n} different numbers of at least 0; got {list(found)}")
+    if len(found) != n or len(set(found)) != n or min(found) < 0 or max(found) > LARGEST:
+        raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(found)}")
     return found
 
 

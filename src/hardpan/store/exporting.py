@@ -62,11 +62,18 @@ def _chosen(
     predictions: Predictions, seeds: Sequence[int] | None, epochs: Sequence[int] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     runs = predictions.seeds if seeds is None else tuple(seeds)
+    strange = [seed for seed in runs if seed not in predictions.seeds]
+    if strange:
+        held = ", ".join(map(str, predictions.seeds)) or "none"
+        raise InputError(f"{predictions.where}: seed {strange[0]} is not there; its seeds are {held}")
     common = predictions.epochs if epochs is None else tuple(epochs)
     if seeds is not None and epochs is None and runs:
         common = tuple(sorted(set.intersection(*(set(predictions.epochs_of(seed)) for seed in runs))))
     if not runs or not common:
         raise InputError(f"{predictions.where}: holds no epoch that is there for all seeds; record one first")
+    for what, numbers in (("seeds", runs), ("epochs", common)):
+        if len(set(numbers)) != len(numbers):
+            raise InputError(f"{what} must name each number once; got {', '.join(map(str, numbers))}")
     for seed in runs:
         for epoch in common:
             if not predictions.committed(seed, epoch):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.datasets.chosen import asked_for
 from hardpan.errors import InputError
 from hardpan.store.assembly import Assembler
 from hardpan.store.layout import text_hash
@@ -58,7 +59,7 @@ def merge(
     """
     if len(paths) < 2:
         raise InputError(f"merge needs at least two sources; got {len(paths)}")
-    if any(os.fspath(path) == os.fspath(out) for path in paths):
+    if _same_place(out) in {_same_place(path) for path in paths}:
         raise InputError(f"{out}: is one of the sources; give a new place")
     sources = [open_predictions(path) for path in paths]
     _check_alike(sources)
@@ -97,6 +98,12 @@ def merge(
     where = tuple(source.where for source in sources)
     classes = target.n_classes
     return Brought(where, target.where, len(target), classes, seeds, tuple(sorted(held)), notes=tuple(notes))
+
+
+def _same_place(path: str | os.PathLike[str]) -> str:
+    """A path in one spelling: "./run", "run/" and a link to it are the same place."""
+    text = os.fspath(asked_for(os.fspath(path))[0]).removeprefix("file://")
+    return text.rstrip("/") if "://" in text else os.path.realpath(text)
 
 
 def _check_alike(sources: Sequence[Predictions]) -> None:

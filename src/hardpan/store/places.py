@@ -49,6 +49,8 @@ class Place:
 
     def __init__(self, path: PathLike | Store) -> None:
         self.where = str(path)
+        if not self.where:
+            raise InputError("a store needs a place; give a folder or an fsspec address, got ''")
         inner = path if isinstance(path, Store) else _zarr_store(os.fspath(path))
         self.store = HashingStore(inner)
         self._root = inner.root if isinstance(inner, LocalStore) else None

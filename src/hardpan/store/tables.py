@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from hardpan.datasets.ids import row_ids
 from hardpan.errors import InputError
 from hardpan.store.assembly import Assembler
+from hardpan.store.columns import LARGEST
+from hardpan.store.columns import numbers as checked_numbers
 from hardpan.store.making import begin
 from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
@@ -173,9 +175,7 @@ def _renumbered(what: str, found: list[int], given: dict[str, Any]) -> dict[int,
     wanted = given.get(what)
     if wanted is None:
         return {number: number for number in found}
-    if len(wanted) != len(found) or len(set(wanted)) != len(found) or min(wanted) < 0:
-        raise InputError(f"{what} must be {len(found)} different numbers of at least 0; got {list(wanted)}")
-    return dict(zip(found, (int(number) for number in wanted), strict=True))
+    return dict(zip(found, checked_numbers(what, wanted, len(found)), strict=True))
 
 
 def _whole_numbers(path: Path, what: str, column: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
@@ -183,10 +183,12 @@ def _whole_numbers(path: Path, what: str, column: NDArray[Any] | None, n: int) -
         return np.zeros(n, dtype=np.int64)
     try:
         found = column.astype(np.int64)
-    except ValueError as error:
-        raise InputError(f"{path}: {what} must hold whole numbers ({str(error)[:80]})") from error
-    if found.min() < 0:
-        raise InputError(f"{path}: {what} must not be negative; got {found.min()}")
+    except (ValueError, OverflowError) as error:
+        wrong = next((text for text in column.tolist() if not str(text).strip().isdecimal()), column[0])
+        raise InputError(f"{path}: {what} must hold whole numbers; got {str(wrong)!r}") from error
+    if found.min() < 0 or found.max() > LARGEST:
+        wrong = found.min() if found.min() < 0 else found.max()
+        raise InputError(f"{path}: {what} must be from 0 to {LARGEST}; got {wrong}")
     return found
 
 
