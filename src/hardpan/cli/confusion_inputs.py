@@ -52,7 +52,7 @@ def model_names(paths: Sequence[str], given: str | None) -> tuple[str, ...]:
     """Names of the models: as given, or from their paths, told apart where those are alike."""
     if given is not None:
         names = tuple(piece.strip() for piece in given.split(","))
-        if len(names) != len(paths) or len(set(names)) != len(names):
+        if len(names) != len(paths) or len(set(names)) != len(names) or not all(names):
             raise InputError(f"--names must be {len(paths)} different names with commas; got {given!r}")
         return names
     stems = [short_name(path) for path in paths]

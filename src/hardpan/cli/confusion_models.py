@@ -126,6 +126,8 @@ def ablate(
     dataset = inputs.load_data(data)
     source = inputs.load_source(predictions, config, dataset, by_row)
     aimed = source if target is None else inputs.load_source(target, config, dataset, by_row)
+    if target is not None and aimed.labels is None:
+        raise InputError(f"--target {target}: has no labels, so that its errors are not known; give --data too")
     counts = inputs.whole("--seed-counts", numbers) or None
     with progress_on_stderr() as progress:
         right = None
@@ -181,6 +183,8 @@ def compare(
     """
     check_out(out)
     called = inputs.model_names(predictions, names)
+    if of not in ("ensemble", "seeds"):
+        raise InputError(f"--of must be ensemble or seeds; got {of!r}")
     config = ConfusionConfig(
         epochs=inputs.epochs_of(epochs),
         part=part,

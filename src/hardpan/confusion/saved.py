@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,19 @@ TABLE = "scores.csv"
 def save_scores(scores: Scores, folder: str | os.PathLike[str]) -> Path:
     """Write ``scores.csv`` and ``scores/scores.json`` with its arrays beside it; give the JSON's path."""
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    records.write_text(place / TABLE, _table(scores))
-    return records.save(scores, place / FOLDER / FILE)
+    with written_to(place):
+        place.mkdir(parents=True, exist_ok=True)
+        records.write_text(place / TABLE, _table(scores))
+        return records.save(scores, place / FOLDER / FILE)
+
+
+@contextmanager
+def written_to(place: Path) -> Iterator[None]:
+    """Say in one sentence that a place cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror or error}); give another place") from error
 
 
 def load_scores(path: str | os.PathLike[str]) -> Scores | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ class Part:
     start: int
     stop: int
     first_row: int = 0
+    call: str = ""
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -44,12 +46,21 @@ class Part:
     def __getstate__(self) -> tuple[Any, ...]:
         if self.array is not None:
             rows = np.ascontiguousarray(self.array[:, :, self.start : self.stop])
-            return (rows, None, self.seeds, self.epochs, 0, len(self), self.first_row)
+            return (rows, None, self.seeds, self.epochs, 0, len(self), self.first_row, self.call)
         if isinstance(self.predictions, str) or hasattr(self.predictions, "place"):  # a store: read again there
             where = str(getattr(self.predictions, "address", self.predictions))
-            return (None, where, self.seeds, self.epochs, self.start, self.stop, self.first_row)
+            return (None, where, self.seeds, self.epochs, self.start, self.stop, self.first_row, self.call)
         read = [self.epoch(index)[0] for index in range(len(self.epochs))]
-        return (np.concatenate(read, axis=1), None, self.seeds, self.epochs, 0, len(self), self.first_row)
+        return (
+            np.concatenate(read, axis=1),
+            None,
+            self.seeds,
+            self.epochs,
+            0,
+            len(self),
+            self.first_row,
+            self.call,
+        )
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         for name, value in zip(self.__slots__, state, strict=True):
@@ -61,7 +72,7 @@ class Part:
             if self.array.flags.c_contiguous and type(self.array) is np.ndarray:
                 return self.array, index, self.start
             return np.ascontiguousarray(self.array[:, index : index + 1, self.start : self.stop]), 0, 0
-        opened = _opened(self.predictions) if isinstance(self.predictions, str) else self.predictions
+        opened = _opened(self.predictions, self.call) if isinstance(self.predictions, str) else self.predictions
         epoch = self.epochs[index]
         first = opened.read(self.seeds[0], epoch, self.start, self.stop)
         if len(self.seeds) == 1:
@@ -79,7 +90,8 @@ class Part:
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(where: str) -> Any:
+def _opened(where: str, call: str) -> Any:
+    """A store, opened once a call in each worker: one that lives on would not see what was recorded since."""
     from hardpan import store
 
     return store.open(where)
@@ -153,9 +165,10 @@ class Source:
 
     def parts(self, rows: int) -> Iterator[Part]:
         """Parts of at most so many rows, in order."""
+        call = uuid.uuid4().hex
         for start in range(0, len(self), rows):
             stop = min(start + rows, len(self))
-            yield Part(self.array, self.predictions, self.seeds, self.epochs, start, stop, start)
+            yield Part(self.array, self.predictions, self.seeds, self.epochs, start, stop, start, call)
 
 
 def read(

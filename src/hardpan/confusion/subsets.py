@@ -74,7 +74,10 @@ class Subset:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the manifest as JSON (many ids in an npz beside it)."""
-        return records.save(self, path)
+        from hardpan.confusion.saved import written_to
+
+        with written_to(Path(path)):
+            return records.save(self, path)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Subset:
