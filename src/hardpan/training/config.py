@@ -100,7 +100,8 @@ class TrainConfig:
                 raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            if not number or not low <= value <= high:
                 upper = "" if math.isinf(high) else f" and at most {high:g}"
                 raise InputError(f"{name} must be a number of at least {low:g}{upper}; got {value!r}")
         for name, allowed in _CHOICES.items():

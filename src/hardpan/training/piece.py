@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from hardpan import datasets, engine
+from hardpan.datasets.chosen import asked_for
 from hardpan.records import Dataset, Split, array_hash
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import Examples, normalization, on_device, shaped
@@ -66,14 +67,21 @@ class Ended:
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(name: str) -> tuple[Dataset, Split]:
+def _loaded(name: str, stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
     dataset = datasets.load(name)
     return dataset, datasets.split(dataset)
 
 
+def _stamps(name: str) -> tuple[int, ...]:
+    """Times and sizes of the files that a dataset is read from, so that one written anew is read anew."""
+    places = [Path(text) for text in (name, *asked_for(name)) if text]
+    found = [place.stat() for place in places if place.exists()]
+    return tuple(number for item in found for number in (item.st_mtime_ns, item.st_size))
+
+
 def load_split(data: str | Dataset) -> tuple[Dataset, Split]:
     """Give a dataset and its one split; a worker that runs several pieces loads the data once."""
-    return _loaded(data) if isinstance(data, str) else (data, datasets.split(data))
+    return _loaded(data, _stamps(data)) if isinstance(data, str) else (data, datasets.split(data))
 
 
 def run_settings(dataset: Dataset, config: TrainConfig, groups: NDArray[np.int64] | None) -> dict[str, Any]:
