@@ -15,7 +15,7 @@ from hardpan import replicate
 from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
 from hardpan.cli.replicate_people import register as register_people
 from hardpan.cli.replicate_set import register as register_set
-from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
+from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened, plainly
 from hardpan.cli.replicate_votes import register as register_votes
 from hardpan.records import Section, Table
 
@@ -46,22 +46,24 @@ def init(
     as_json: JsonFlag = False,
 ) -> None:
     """Begin a project: hardpan replicate init new-digits --original digits."""
-    project, token = replicate.create_project(
-        folder,
-        original,
-        classes,
-        name=name,
-        database_url=database_url,
-        grid=grid,
-        positives=positives,
-        negatives=negatives,
-        workers_per_image=workers,
-        originals_per_class=originals,
-        lease_seconds=lease,
-        seed=seed,
-    )
-    status = replicate.project_status(project)
-    project.close()
+    with plainly(folder), progress_on_stderr() as progress:
+        progress("reading the original data", 0.0)
+        project, token = replicate.create_project(
+            folder,
+            original,
+            classes,
+            name=name,
+            database_url=database_url,
+            grid=grid,
+            positives=positives,
+            negatives=negatives,
+            workers_per_image=workers,
+            originals_per_class=originals,
+            lease_seconds=lease,
+            seed=seed,
+        )
+        status = replicate.project_status(project)
+        project.close()
     told = f"\nowner's token (shown once; keep it): {token}" if token else ""
     shown = f"{folder}: {status.originals:,} originals in {status.classes} classes{told}\nnext: {status.next}"
     if as_json and token:
@@ -82,7 +84,7 @@ def demo(
     """Make a small project of digits to try things on: hardpan replicate demo new-digits --annotators 24."""
     from hardpan.replicate import simulate
 
-    with progress_on_stderr() as progress:
+    with plainly(folder), progress_on_stderr() as progress:
         progress("making a project of digits", 0.0)
         project, token = simulate.demo_project(folder, database_url=database_url, seed=seed)
         if annotators and token:  # a project that was there already keeps its votes
@@ -141,9 +143,15 @@ def subclasses(
     as_json: JsonFlag = False,
 ) -> None:
     """Find originals' keywords and what each should give: hardpan replicate subclasses new-cats --per-class 200."""
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
         report = replicate.find_subclasses(
-            project, source, per_class=per_class, top=top, first_date=first_date, last_date=last_date
+            project,
+            source,
+            per_class=per_class,
+            top=top,
+            first_date=first_date,
+            last_date=last_date,
+            progress=progress,
         )
     table = RichTable(
         "class", "keyword", "originals", "quota", "supply", "used", title="Keywords", title_justify="left"
@@ -170,7 +178,8 @@ def tasks(
     as_json: JsonFlag = False,
 ) -> None:
     """Make grid tasks for candidates that are in none: hardpan replicate tasks new-digits."""
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("planning tasks", 0.0)
         made = replicate.make_tasks(project, similarity=similarity, hierarchy=hierarchy)
         more = replicate.top_up(project) if top_up else 0
     rows = tuple((name, count) for name, count in made.annotated_originals.items())

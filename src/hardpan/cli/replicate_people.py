@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hardpan import replicate
 from hardpan.cli.common import JsonFlag, Seed, emit
-from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
+from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, check_out, opened, write_page
 from hardpan.errors import InputError
 
 
@@ -76,17 +76,13 @@ def experiment(
 def _results(folder: Path, out: Path | None, database_url: str, seed: int, as_json: bool) -> None:
     from hardpan.cli import testbed_views
 
+    check_out(out)
     with opened(folder, database_url) as project:
         found = replicate.experiment_results(project, seed=seed)
         name = project.config.name
     lines = list(found.notes)
     if out is not None:
-        from hardpan.records import write_text
-        from hardpan.report import page
-
         section = replicate.experiment_section(found)
-        out.mkdir(parents=True, exist_ok=True)
-        text = page([section], title=f"People: {name}", headline="People on the hardest images of both sets")
-        write_text(out / "index.html", text)
-        lines.append(f"Page: {out / 'index.html'}")
+        headline = "People on the hardest images of both sets"
+        lines.append(f"Page: {write_page(out, section, found, f'People: {name}', headline)}")
     emit(found, as_json, Group(testbed_views.people(found), Text("\n".join(lines))))

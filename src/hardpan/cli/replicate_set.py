@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hardpan import replicate
 from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
-from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
+from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, check_out, opened, write_page
 from hardpan.errors import InputError
 
 PerClass = Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")]
@@ -46,7 +46,8 @@ def sample(
     as_json: JsonFlag = False,
 ) -> None:
     """Draw the new set: hardpan replicate sample new-digits --strategy matched --per-class 10."""
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("counting votes and drawing", 0.0)
         drawn = replicate.draw_sample(
             project,
             strategy=strategy,
@@ -74,29 +75,27 @@ def what_if(
     per_class: PerClass = 10,
     predictions: Annotated[
         Path | None,
-        typer.Option("--predictions", help="Table: id, a column a model. Only after assemble; logged."),
+        typer.Option(
+            "--predictions", help="Table: id, a column a model, every candidate. Only after assemble; logged."
+        ),
     ] = None,
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Size and average frequency at every threshold: hardpan replicate what-if new-digits --out what-if."""
-    with opened(folder, database_url) as project:
+    check_out(out)
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("counting votes", 0.0)
         found = replicate.project_what_if(project, per_class, predictions=predictions)
         name = project.config.name
     section = replicate.what_if_section(found)
     told = ""
     if out is not None:
-        from hardpan.records import write_text
-        from hardpan.report import page
-
-        out.mkdir(parents=True, exist_ok=True)
-        text = page([section], title=f"What if: {name}", headline=section.charts[0].title)
-        write_text(out / "index.html", text)
-        told = f"\nPage: {out / 'index.html'}"
+        told = f"Page: {write_page(out, section, found, f'What if: {name}', section.charts[0].title)}"
     table = RichTable(*section.tables[0].columns, title="Thresholds", title_justify="left")
     for row in section.tables[0].rows:
         table.add_row(*("" if value is None else str(value) for value in row))
-    emit(found, as_json, Group(table, Text(told.strip())))
+    emit(found, as_json, Group(table, Text(told)))
 
 
 def duplicates(
@@ -183,9 +182,14 @@ def assemble(
 ) -> None:
     """Write the set with its datasheet and freeze it: hardpan replicate assemble new-digits."""
     wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
         made = replicate.assemble(
-            project, formats=wanted, author=author, license_=license_, unreviewed_ok=unreviewed_ok
+            project,
+            formats=wanted,
+            author=author,
+            license_=license_,
+            unreviewed_ok=unreviewed_ok,
+            progress=progress,
         )
     lineage = made.lineage
     lines = [f"{lineage.images:,} images in {len(lineage.per_class)} classes: {made.folder} (frozen)"]

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from hardpan import replicate
-from hardpan.cli.common import JsonFlag, emit
+from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
 from hardpan.records import Estimate, Section
 
@@ -35,7 +35,8 @@ def votes(
     as_json: JsonFlag = False,
 ) -> None:
     """Exchange votes with other platforms: hardpan replicate votes new-digits --export votes.csv."""
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("reading votes", 0.0)
         told = []
         if import_ is not None:
             new, known = replicate.read_votes(project, import_, platform=platform)
@@ -57,7 +58,8 @@ def frequencies(
     as_json: JsonFlag = False,
 ) -> None:
     """Selection frequencies, workers on controls, agreement: hardpan replicate frequencies new-digits."""
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("counting votes", 0.0)
         quality = replicate.annotation_quality(project, min_informedness=minimum)
         names = [item.name for item in project.classes]
         if out is not None:

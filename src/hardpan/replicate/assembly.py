@@ -6,7 +6,7 @@ import csv
 import io
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import hardpan
 from hardpan import records
 from hardpan.errors import InputError
 from hardpan.records import record
-from hardpan.replicate.drawing import current_sample, is_frozen, sample_steps
+from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
 from hardpan.replicate.pictures import resized
 from hardpan.replicate.project import Project
 from hardpan.replicate.sampling import Sample
@@ -73,6 +73,7 @@ def assemble(
     author: str = "",
     license_: str = "",
     unreviewed_ok: bool = False,
+    progress: Callable[[str, float], None] | None = None,
 ) -> Assembled:
     """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
 
@@ -83,6 +84,7 @@ def assemble(
         license_: its licence, for the datasheet.
         unreviewed_ok: freeze the set even where possible near-duplicates wait for a reviewer; the datasheet and
             ``unreviewed_pairs.csv`` then name them.
+        progress: told the step and the fraction done.
     """
     from hardpan.replicate.croissant_file import croissant
     from hardpan.replicate.database.decisions import duplicate_queue
@@ -97,18 +99,22 @@ def assemble(
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
             _record(project, lineage, formats, author, license_, unreviewed_ok)
         return Assembled(str(target), lineage, ())
+    told = progress or (lambda step, fraction: None)
+    told("checking the sample", 0.0)
     drawn = current_sample(project)
     waiting = duplicate_queue(project, most=10**9)
     warnings = _check(project, drawn, waiting, unreviewed_ok)
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
+    told("writing the files", 0.3)
     x, y = arrays(project, drawn)
     _write(fresh, project, drawn, x, y, formats)
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
     facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings, waiting)
     records.write_text(fresh / "DATASHEET.md", datasheet(facts))
+    told("describing and hashing them", 0.8)
     files = _hashes(fresh)
     sizes = {name: (fresh / name).stat().st_size for name in files}
     records.write_text(fresh / "croissant.json", records.dumps(croissant(facts, files, sizes)) + "\n")
@@ -146,7 +152,12 @@ def _check(project: Project, drawn: Sample, waiting: Sequence[PairItem], unrevie
             f"the sample has {missing} empty places ({'; '.join(drawn.notes[-3:])}); add candidates or votes, "
             "then sample again"
         )
-    sample_steps(project)
+    changed = sample_problems(project)
+    if changed:
+        raise InputError(
+            f"the sample cannot be replayed ({changed[0]}), as after subclasses ran with other settings; draw it "
+            f"again with: hardpan replicate sample {project.root}"
+        )
     looked = [step for step in read_steps(project) if step.name == "duplicates"]
     if not looked or looked[-1].outputs["images"] != hash_rows(drawn.ids):
         raise InputError(

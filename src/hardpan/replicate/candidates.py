@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ _NAMES = {
     "class": ("class", "class_name", "label"),
     "frequency": ("frequency", "selection_frequency"),
     "votes": ("votes", "n"),
-    "subclass": ("subclass", "sub_class", "sub-class", "keyword"),
+    "subclass": ("subclass", "sub_class", "keyword"),
 }
 
 
@@ -100,4 +101,5 @@ def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]
 
 
 def _find(columns: Any, names: Sequence[str]) -> Sequence[Any] | None:
-    return next((list(columns[name]) for name in names if name in columns), None)
+    plain = {re.sub(r"[\s-]+", "_", str(name).strip().lower()): name for name in reversed(list(columns))}
+    return next((list(columns[plain[name]]) for name in names if name in plain), None)

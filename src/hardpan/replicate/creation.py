@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -188,8 +189,8 @@ def _check(config: ProjectConfig) -> None:
             f"grid must be larger than positives + negatives ({config.positives + config.negatives}); "
             f"got {config.grid}"
         )
-    if not config.lease_seconds > 0:
-        raise InputError(f"lease_seconds must be above 0; got {config.lease_seconds!r}")
+    if not 0 < config.lease_seconds < math.inf:
+        raise InputError(f"lease_seconds must be a finite number above 0; got {config.lease_seconds!r}")
     if len(config.classes) < 2:
         raise InputError("a project needs at least two classes: negative controls come from another one")
 

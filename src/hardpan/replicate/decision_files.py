@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hardpan import records
 from hardpan.errors import InputError
 from hardpan.replicate.duplicates import Learned
+from hardpan.replicate.files import write_file
 from hardpan.replicate.project import Project
 from hardpan.replicate.quality import Quality
 
@@ -28,7 +28,7 @@ def write_queue(project: Project, path: str | os.PathLike[str]) -> int:
     writer.writerow(QUEUE_COLUMNS)
     items = duplicate_queue(project, most=10**9)
     writer.writerows(("duplicate", i.subject, "", i.place, i.l2, i.ssim, i.features) for i in items)
-    records.write_text(Path(path), text.getvalue())
+    write_file(path, text.getvalue())
     return len(items)
 
 
@@ -94,4 +94,4 @@ def write_frequencies(quality: Quality, class_names: list[str], path: str | os.P
             f.probability,
         )
         writer.writerow((f.image_id, class_names[f.class_index], f.role, *numbers))
-    records.write_text(Path(path), text.getvalue())
+    write_file(path, text.getvalue())

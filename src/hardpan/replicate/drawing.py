@@ -173,6 +173,22 @@ def replay_again(project: Project, before: Sample, removed: list[str], round_num
     return sample_again(before, candidates, removed, round_number=round_number, ever_removed=gone)
 
 
+def sample_problems(project: Project) -> list[str]:
+    """Draw the sample again from votes, quotas, decisions and seeds, and say what does not fit."""
+    start, rounds = sample_steps(project)
+    drawn = replay_sample(project, start.parameters, start.seed)
+    problems = []
+    if hash_rows(drawn.ids) != start.outputs["ids"]:
+        problems.append("the votes and the seed give another sample")
+    for step in rounds:
+        drawn = replay_again(project, drawn, list(step.parameters["removed"]), step.parameters["round"])
+        if hash_rows(drawn.ids) != step.outputs["ids"]:
+            problems.append(f"round {step.parameters['round']} gives another sample")
+    if drawn.ids != current_sample(project).ids:
+        problems.append("sample.json holds other images than the steps give")
+    return problems
+
+
 def sample_steps(project: Project) -> tuple[Step, list[Step]]:
     """The step that drew the current sample, and the rounds after it."""
     steps = read_steps(project)

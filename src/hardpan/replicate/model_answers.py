@@ -44,7 +44,7 @@ def right_by_model(
         columns = read_columns(place) if place.suffix.lower() in TABLE_SUFFIXES else {}
         if "id" not in columns:
             return _in_order(places, list(original), list(new))
-        _merge(found, _of_table(columns, truth, class_names, str(place)))
+        _merge(found, of_table(columns, truth, class_names, str(place)))
     return found
 
 
@@ -67,9 +67,10 @@ def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
     return found
 
 
-def _of_table(
+def of_table(
     columns: Mapping[str, Sequence[Any]], truth: Mapping[str, str], class_names: Sequence[str], where: str
 ) -> Right:
+    """The same from the columns of one table: id and a column a model, or id, model and prediction."""
     ids = [str(name) for name in columns["id"]]
     found: Right = {}
     if "model" in columns and "prediction" in columns:

@@ -80,6 +80,8 @@ def add_candidates(
     from hardpan.replicate.database.images import add_images, contents
 
     path = Path(source)
+    if class_name:
+        project.config.class_index(class_name)  # refuses a class that is not one of the project's
     offered = list(read_offers(path))
     known, originals = set(contents(project, "candidate")), set(contents(project, "original"))
     counts: Counter[str] = Counter()

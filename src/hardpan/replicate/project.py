@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
 _ID = re.compile(r"[0-9a-f]{16}")
+_HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
 
 @records.record
@@ -140,7 +141,11 @@ class Project:
     @cached_property
     def original_pixels(self) -> NDArray[np.uint8]:
         """Pixels of the original set, (N, H, W) or (N, H, W, 3), mapped from disk."""
-        return cast(NDArray[np.uint8], np.load(self.root / "original" / "x.npy", mmap_mode="r", allow_pickle=False))
+        path = self.root / "original" / "x.npy"
+        try:
+            return cast(NDArray[np.uint8], np.load(path, mmap_mode="r", allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path} cannot be read ({error}); restore it") from error
 
     def pool_file(self, image_id: str) -> Path:
         """Where a candidate's pixels lie; ids are content hashes, and nothing else is looked up."""
@@ -195,8 +200,15 @@ def open_project(path: str | os.PathLike[str], *, database_url: str = "") -> Pro
         write_secrets(root, local)
     except (OSError, ValueError) as error:
         raise InputError(f"{root / 'local.json'} cannot be read ({error}); restore it") from error
+    if not _are_secrets(local):
+        raise InputError(f"{root / 'local.json'} does not hold the project's secrets; restore it")
     address = database_url or os.environ.get(DATABASE_VARIABLE, "")
     return Project(root, config, local | ({"database_url": address} if address else {}))
+
+
+def _are_secrets(local: Any) -> bool:
+    names = ("secret", "owner_hash")
+    return isinstance(local, dict) and all(_HEXADECIMAL.fullmatch(str(local.get(name, ""))) for name in names)
 
 
 def new_secrets(database_url: str = "") -> tuple[dict[str, str], str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.replicate.bins import average_frequency
 from hardpan.replicate.candidates import Annotated
@@ -112,6 +113,8 @@ def quality_of(votes: Sequence[StoredVote], *, min_informedness: float = MIN_INF
     negative ones at its lower limit (Clopper–Pearson, 90 % two-sided), lies under ``min_informedness``: nobody is
     flagged for bad luck on a few controls; who selects at random, all or nothing is, after enough of them.
     """
+    if not -1.0 <= min_informedness <= 1.0:
+        raise InputError(f"min_informedness must lie between -1 and 1; got {min_informedness!r}")
     workers = worker_quality(votes, min_informedness)
     bad = {item.worker_id for item in workers if item.flagged}
     frequencies = selection_frequencies(votes, bad)

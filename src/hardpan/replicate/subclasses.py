@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import Any
 from hardpan.errors import InputError
 from hardpan.records import record
 from hardpan.replicate.bins import largest_remainder
+from hardpan.replicate.drawing import check_open
 from hardpan.replicate.pictures import picture_id
 from hardpan.replicate.pool import decoded, read_offers
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_file, hash_rows, record_step
 
 TOP = 25
+_TOLD_EVERY = 500
 
 
 @record
@@ -90,6 +92,7 @@ def find_subclasses(
     top: int = TOP,
     first_date: str = "",
     last_date: str = "",
+    progress: Callable[[str, float], None] | None = None,
 ) -> Subclasses:
     """Find originals' keywords, make quotas, and give candidates with a kept keyword their class.
 
@@ -101,16 +104,18 @@ def find_subclasses(
         top: keywords kept a class.
         first_date: candidates before it are set aside, those without a date too.
         last_date: candidates after it, likewise.
+        progress: told the step and the fraction done.
     """
     from hardpan.replicate.database.images import contents, set_columns, stored_images
     from hardpan.replicate.database.quotas import set_aside, set_quotas
 
+    check_open(project)  # the sample of a frozen set is replayed with the quotas that it was drawn by
+    window = _window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
-        found, inputs = _matches(project, Path(source), contents(project, "original"))
+        found, inputs = _matches(project, Path(source), contents(project, "original"), progress)
         set_columns(project, [{"id": name, "keyword": word} for name, word in sorted(found.items())], "keywords")
     originals = stored_images(project, "original")
-    window = _window(first_date, last_date)
     outside = [row.id for row in stored_images(project, "candidate") if not _within(row.date, window)]
     set_aside(project, outside)
     counts = [Counter[str]() for _ in project.classes]
@@ -138,11 +143,19 @@ def find_subclasses(
     return report
 
 
-def _matches(project: Project, source: Path, originals: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _matches(
+    project: Project,
+    source: Path,
+    originals: Mapping[str, str],
+    progress: Callable[[str, float], None] | None,
+) -> tuple[dict[str, str], dict[str, str]]:
     """Original id to keyword, of pictures with the same pixels (distance 0)."""
     found: dict[str, str] = {}
     read = []
-    for item in read_offers(source):
+    offered = list(read_offers(source))
+    for number, item in enumerate(offered):
+        if progress is not None and number % _TOLD_EVERY == 0:
+            progress(f"looking for originals, {number:,} of {len(offered):,} pictures", number / len(offered))
         word = item.keyword or item.class_name
         pixels = decoded(project, item)
         if isinstance(pixels, str) or not word:
@@ -202,6 +215,8 @@ def _window(first: str, last: str) -> tuple[date | None, date | None]:
     for text, end in zip((first, last), ends, strict=True):
         if text and end is None:
             raise InputError(f"a date must be written as YYYY-MM-DD; got {text!r}")
+    if ends[0] and ends[1] and ends[0] > ends[1]:
+        raise InputError(f"the dates must rise; got from {first} to {last}")
     return ends[0], ends[1]
 
 

@@ -183,6 +183,12 @@ def nearby_classes(
     for c, item in enumerate(config.classes):
         first = [config.class_index(name) for name in item.nearby]
         rest = [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
+        told = similarity or hierarchy
+        if told is not None and not first and np.isinf(distance[c][rest]).all():
+            raise InputError(
+                f"{told}: leads from class {item.name!r} to no other; give a row with it, or a class in the column "
+                "nearby of the class list"
+            )
         found[c] = first + rest
     return found
 
@@ -287,7 +293,6 @@ def _csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read ({error}); give a CSV file") from error
-    for row in rows:
-        if any(not row.get(column) for column in columns):
-            raise InputError(f"{path}: needs columns {', '.join(columns)}, filled in every row")
+    if not rows or any(not row.get(column) for row in rows for column in columns):
+        raise InputError(f"{path}: needs columns {', '.join(columns)}, filled in every row")
     return rows

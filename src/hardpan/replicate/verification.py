@@ -12,7 +12,7 @@ from hardpan import records
 from hardpan.errors import InputError
 from hardpan.records import record
 from hardpan.replicate.assembly import Lineage, arrays
-from hardpan.replicate.drawing import current_sample, is_frozen, replay_again, replay_sample, sample_steps
+from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
 from hardpan.replicate.pictures import picture_id
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_file, hash_rows, read_steps
@@ -139,18 +139,7 @@ def _tasks(project: Project) -> list[str]:
 def _sample(project: Project) -> list[str]:
     if not (project.root / "sample.json").exists():
         return []
-    start, rounds = sample_steps(project)
-    drawn = replay_sample(project, start.parameters, start.seed)
-    problems = []
-    if hash_rows(drawn.ids) != start.outputs["ids"]:
-        problems.append("the votes and the seed give another sample")
-    for step in rounds:
-        drawn = replay_again(project, drawn, list(step.parameters["removed"]), step.parameters["round"])
-        if hash_rows(drawn.ids) != step.outputs["ids"]:
-            problems.append(f"round {step.parameters['round']} gives another sample")
-    if drawn.ids != current_sample(project).ids:
-        problems.append("sample.json holds other images than the steps give")
-    return problems
+    return sample_problems(project)
 
 
 def _files(project: Project) -> list[str]:

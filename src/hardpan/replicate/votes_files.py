@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import math
 import os
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hardpan import records
 from hardpan.errors import InputError
+from hardpan.replicate.files import write_file
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_file, record_step
 
@@ -33,13 +36,13 @@ def export_votes(project: Project, path: str | os.PathLike[str]) -> int:
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
         stream: Any = io.BytesIO()
         parquet.write_table(pyarrow.table(dict(zip(COLUMNS, map(list, columns), strict=True))), stream)
-        records.write_bytes(target, stream.getvalue())
+        write_file(target, stream.getvalue())
     elif target.suffix.lower() == ".csv":
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(COLUMNS)
         writer.writerows(rows)
-        records.write_text(target, text.getvalue())
+        write_file(target, text.getvalue())
     else:
         raise InputError(f"{target}: votes are written as .csv or .parquet; got {target.suffix!r}")
     return len(rows)
@@ -69,9 +72,9 @@ def read_votes(project: Project, path: str | os.PathLike[str], *, platform: str 
         {
             "image_id": str(image),
             "class_index": project.config.class_index(str(label)),
-            "worker": str(worker),
+            "worker": _worker(worker, source),
             "selected": _truth(said, source),
-            "at": when,
+            "at": _moment(when, source),
         }
         for image, label, worker, said, when in zip(*given.values(), times, strict=True)  # type: ignore[arg-type]
     ]
@@ -84,6 +87,32 @@ def read_votes(project: Project, path: str | os.PathLike[str], *, platform: str 
     if new:
         record_step(project, "votes", inputs={source.name: hash_file(source)}, outputs={"votes": new})
     return new, known
+
+
+def _worker(value: Any, source: Path) -> str:
+    name = "" if value is None or value != value else str(value).strip()
+    if not name:
+        raise InputError(
+            f"{source}: column 'worker' is empty in some row; votes belong to a worker, so name every one"
+        )
+    return name
+
+
+def _moment(value: Any, source: Path) -> float | None:
+    """Seconds since 1970, from a number or from a time as ISO 8601 writes it (UTC where it names no zone)."""
+    text = "" if value is None or value != value else str(value).strip()
+    if not text:
+        return None
+    with contextlib.suppress(ValueError):
+        if math.isfinite(seconds := float(text)):
+            return seconds
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{source}: at must be seconds since 1970 or a time such as 2024-05-01T12:00:00Z; got {value!r}"
+        ) from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
 def _truth(value: Any, source: Path) -> bool:

@@ -98,7 +98,7 @@ def project_what_if(
     Args:
         project: an open project.
         per_class: images wanted of each class.
-        predictions: table with a column id and a column of predicted class names for each model.
+        predictions: table with a column id and a column of predicted classes for each model, for every candidate.
         actor: who opens them.
     """
     from hardpan.replicate.database.votes import add_event, all_votes
@@ -114,7 +114,7 @@ def project_what_if(
                 "no classifier may touch the collection: accuracies can be opened after assemble has frozen the set"
             )
         add_event(project, actor, "opened-accuracies", file=Path(predictions).name)
-        right = _right(Path(predictions), table)
+        right = _right(Path(predictions), table, names)
     return what_if(table, per_class, right=right)
 
 
@@ -163,16 +163,20 @@ def what_if_section(found: WhatIf) -> Section:
     return Section("What if", sentences, charts=(chart,), tables=(table,), warnings=warnings)
 
 
-def _right(path: Path, table: Annotated) -> dict[str, dict[str, bool]]:
+def _right(path: Path, table: Annotated, class_names: list[str]) -> dict[str, dict[str, bool]]:
+    from hardpan.replicate.model_answers import of_table
     from hardpan.testbed.columns import read_columns
 
     columns = read_columns(path)
     if "id" not in columns or len(columns) < 2:
         raise InputError(f"{path}: needs a column id and a column of predicted class names for each model")
     truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))
-    ids = [str(name) for name in columns["id"]]
-    return {
-        model: {i: str(said) == truth[i] for i, said in zip(ids, answers, strict=True) if i in truth}
-        for model, answers in columns.items()
-        if model != "id"
-    }
+    right = of_table(columns, truth, class_names, str(path))
+    for model, answers in right.items():
+        missing = [name for name in truth if name not in answers]
+        if missing:
+            raise InputError(
+                f"{path}: {model} has no prediction for {len(missing):,} of the {len(truth):,} candidates with "
+                f"votes, such as {missing[0]!r}; any of them may be drawn, so predict all"
+            )
+    return right

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import FunctionElement
@@ -63,7 +63,7 @@ class Database:
             with self.write() as connection:
                 self._wait_for_turn(connection, _MIGRATING)
                 upgrade(connection)
-        except OperationalError as error:
+        except DatabaseError as error:  # no server, or a file that is something else
             reason = str(error.orig).strip().partition("\n")[0]
             raise InputError(
                 f"database {shown_url(self.url)} cannot be opened ({reason}); check its address and that it runs"

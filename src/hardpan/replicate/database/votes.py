@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
 from hardpan.replicate.database.models import Assignment, Event, Image, Task, Vote, Worker
 from hardpan.replicate.project import Project
+
+MOST_NAME = 64  # characters of a worker's name in the database
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platfor
         stranger = next((row["image_id"] for row in rows if row["image_id"] not in images), None)
         if stranger is not None:
             raise InputError(f"votes: image {stranger!r} is not in this project; add the images first")
-        names = {f"{platform}:{row['worker']}"[:64] for row in rows}
+        names = {imported_name(platform, row["worker"]) for row in rows}
         if any("\0" in name for name in names):
             raise InputError("votes: the name of a worker or platform holds a null character; give it without")
         known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
@@ -74,7 +77,7 @@ def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platfor
         present = {tuple(row) for row in keys}
         votes = []
         for row in rows:
-            worker = f"{platform}:{row['worker']}"[:64]
+            worker = imported_name(platform, row["worker"])
             key = (worker, row["image_id"], row["class_index"])
             if key in present:
                 continue
@@ -84,6 +87,20 @@ def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platfor
             connection.execute(insert(Vote), votes)
             log(connection, now, "owner", "imported", votes=len(votes), platform=platform)
         return len(votes), len(rows) - len(votes)
+
+
+def imported_name(platform: str, worker: str) -> str:
+    """What a worker of another platform is called here; long names that begin alike stay apart.
+
+    Example:
+        >>> imported_name("prolific", "5f1"), len({imported_name("p" * 80, str(k)) for k in range(9)})
+        ('prolific:5f1', 9)
+    """
+    name = f"{platform}:{worker}"
+    if len(name) <= MOST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{name[: MOST_NAME - 17]}-{digest}"
 
 
 def events(project: Project, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
@@ -169,5 +186,5 @@ def _vote(image: Any, worker: str, row: Mapping[str, Any], now: float) -> dict[s
         "role": role,
         "selected": bool(row["selected"]),
         "task_id": None,
-        "at": float(row.get("at") or now),
+        "at": now if row.get("at") is None else float(row["at"]),
     }
