@@ -26,6 +26,25 @@ def test_the_tree_is_as_short_as_scipys_and_joins_everything(n, d, seed):
     assert len(np.unique(group)) == 1
 
 
+@settings(max_examples=30)
+@given(st.integers(2, 70), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_repeats_and_ties_join_as_in_prims_algorithm_by_hand(n, d, spread, seed):
+    x = np.random.default_rng(seed).integers(-spread, spread + 1, size=(n, d)).astype(float)
+    source, target, lengths = minimal_spanning_tree(x)
+    distances, inside, expected = squareform(pdist(x)), np.arange(n) == 0, []
+    while not inside.all():
+        gaps = np.where(inside[:, None] & ~inside, distances, np.inf)
+        expected.append(gaps.min())
+        inside[np.unravel_index(gaps.argmin(), gaps.shape)[1]] = True
+    np.testing.assert_allclose(np.sort(lengths), np.sort(expected), rtol=1e-4, atol=1e-3)
+    # Every edge begins in the tree and ends outside of it.
+    seen = {0}
+    for a, b in zip(source.tolist(), target.tolist(), strict=True):
+        assert a in seen
+        assert b not in seen
+        seen.add(b)
+
+
 def test_the_share_of_mixed_edges_goes_to_the_henze_penrose_integral():
     # Two unit Gaussians at distance 2: 2δ = 2 ∫ ¼ p q / (½ p + ½ q).
     def integrand(t):

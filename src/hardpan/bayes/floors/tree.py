@@ -116,7 +116,7 @@ def henze_penrose(
 def minimal_spanning_tree(x: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """The n − 1 edges of the Euclidean minimal spanning tree: both ends and lengths, by Prim's algorithm.
 
-    All distances are held in single precision (4 n² bytes); after that a step is a handful of passes over one row.
+    All distances are held in single precision (4 n² bytes); after that a step is one pass over one row of them.
 
     Args:
         x: (n, ...) features or images.
@@ -126,31 +126,18 @@ def minimal_spanning_tree(x: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.i
         >>> sorted(lengths.round(4).tolist())
         [1.0, 2.0, 2.0]
     """
+    from hardpan.bayes.floors.prim import grow  # numba: only where a tree is asked for
+
     squares, scale = _squared_distances(as_features("x", x))
     n = len(squares)
-    parent = np.zeros(max(n - 1, 0), dtype=np.int64)
     source, target = np.empty(n - 1, dtype=np.int64), np.empty(n - 1, dtype=np.int64)
     lengths = np.empty(n - 1)
-    # Points outside the tree, with the distance to it and the point of it that is nearest; they become fewer.
-    outside = np.arange(1, n)
-    reach = squares[0, 1:].copy()
-    for step in range(n - 1):
-        at = int(np.argmin(reach))
-        new = outside[at]
-        source[step], target[step], lengths[step] = parent[at], new, reach[at]
-        last = n - 2 - step
-        for item in (outside, reach, parent):
-            item[at] = item[last]
-        outside, reach, parent = outside[:last], reach[:last], parent[:last]
-        row = squares[new].take(outside)
-        closer = row < reach
-        np.putmask(parent, closer, new)
-        np.minimum(reach, row, out=reach)
+    grow(squares, source, target, lengths)
     return source, target, scale * np.sqrt(lengths)
 
 
 def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
-    """Squared distances (n, n) in units of the largest coordinate, and that unit."""
+    """Squared distances (n, n) in units of the largest coordinate, below 0 where rounding says so, and the unit."""
     dtype = np.result_type(rows.dtype, np.float32)
     # Distances come from |a|² − 2ab + |b|², which keeps its digits only near the origin.
     near = rows.astype(dtype) - rows.mean(axis=0, dtype=np.float64).astype(dtype)
@@ -164,7 +151,7 @@ def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
     found = np.empty((len(near), len(near)), dtype=np.float32)
     for start in range(0, len(near), _ROWS_AT_ONCE):
         rows_here = slice(start, start + _ROWS_AT_ONCE)
-        np.maximum(left[rows_here] @ right.T, 0, out=found[rows_here], casting="same_kind")
+        np.matmul(left[rows_here], right.T, out=found[rows_here], casting="same_kind")
     return found, scale
 
 
