@@ -42,7 +42,7 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     said = []
     if "bracket" in measures:
         most = numbers.limit(measures["bracket"].high)
-        said.append(f"Floor: no more than {most} of errors are unavoidable.")
+        said.append(f"Floor: an error of at most {most} is unavoidable.")
     if "flow_floor" in verdicts:
         bits = f"{shown['bits'].partition(' (')[0]} bits a dimension on test data"
         said.append(f"Floor by the flow: {shown['flow_floor']}, {bits}. {verdicts['flow_floor'].reason}")

@@ -7,6 +7,8 @@ add its line to ``COMMANDS``. The module is imported only when it is used, so th
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -54,7 +56,16 @@ class LazyGroup(TyperGroup):
         command.name = name
         # Completion is installed once, for the whole of hardpan; Typer would offer it again in every command.
         command.params = [item for item in command.params if not str(item.name).endswith("_completion")]
+        _unwrap(command)
         return name, command, rest
+
+
+def _unwrap(command: Any) -> None:
+    """Let a terminal of any width break the lines of help; in the source they are broken for the reader of code."""
+    if command.help:
+        command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help))
+    for inner in getattr(command, "commands", {}).values():
+        _unwrap(inner)
 
 
 app = typer.Typer(cls=LazyGroup, rich_markup_mode="rich")

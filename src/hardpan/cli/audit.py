@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, Group
+from rich.text import Text
 
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, progress_on_stderr
 from hardpan.errors import InputError
@@ -129,22 +129,14 @@ def _duration(length: float) -> str:
     return f"{length / 60:.1f} minutes" if length >= 90 else f"{max(1, round(length))} s"
 
 
-def summary(found: Audit, path: Path) -> Table:
+def summary(found: Audit, path: Path) -> Group:
     """The report in about ten lines: the numbers of the page, and where the page is."""
     from hardpan.report import numbers
 
-    table = Table(
-        title=textwrap.fill(numbers.unbroken(found.headline), min(100, Console().width)),
-        title_justify="left",
-        title_style="bold",
-        show_header=False,
-        box=None,
-    )
-    table.add_column(overflow="fold")
-    for line in found.findings:
-        table.add_row(numbers.unbroken(line))
-    if found.next_steps:
-        table.add_row(f"Next: {found.next_steps[0]}")
-    table.add_row(f"Page: {path}")
-    table.add_row(f"Every example: hardpan browse {path.parent}")
-    return table
+    # Rich would break a line between a number and its unit.
+    width = min(100, Console().width)
+    told = [*found.findings, *(f"Next: {step}" for step in found.next_steps[:1])]
+    lines = [Text(textwrap.fill(numbers.unbroken(found.headline), width), style="bold")]
+    lines += [Text(textwrap.fill(numbers.unbroken(line), width, subsequent_indent="  ")) for line in told]
+    lines += [Text(f"Page: {path}"), Text(f"Every example: hardpan browse {path.parent}")]
+    return Group(*lines)

@@ -60,13 +60,13 @@ def percent_range(low: float, high: float) -> str:
 
 
 def limit(value: float) -> str:
-    """Write an upper limit as percent, with the digits that :func:`percent_range` gives it above 0.
+    """Write an upper limit as percent: one digit behind the point from 1 % on, two digits in all below.
 
     Example:
-        >>> limit(0.02708), limit(0.314), limit(3e-6)
-        ('2.7 %', '31 %', '3.0 × 10⁻⁶')
+        >>> limit(0.02708), limit(0.1243), limit(0.00314), limit(3.1e-6)
+        ('2.7 %', '12.4 %', '0.31 %', '3.1 × 10⁻⁶')
     """
-    return percent(value, value / 2)
+    return percent(value, 0.005 if value >= 0.01 else value / 5)
 
 
 def estimate(item: Estimate) -> str:
@@ -114,7 +114,7 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
     spread = scale * (item.high - item.low) / 2
     decimals = _decimals(scale * item.value, spread)
     value, low, high = (
-        f"{scale * number:+.{decimals}f}".replace("-", "−") for number in (item.value, item.low, item.high)
+        f"{scale * number:+z.{decimals}f}".replace("-", "−") for number in (item.value, item.low, item.high)
     )
     return f"{value}{' ' if unit else ''}{unit} ({low} to {high})"
 
