@@ -30,6 +30,7 @@ POSTERIOR_OF_TRAIN = 20_000  # a larger training set gets no posteriors of the f
 SAMPLES = 2000
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
 GALLERY_EACH = 16
+ASKING = 0.9  # of the work with a flow that is fitted here; from there on it is asked
 
 
 def with_given(evidence: Evidence, held: Mapping[str, Predictions]) -> Evidence:
@@ -55,7 +56,11 @@ def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) 
         from hardpan import flows
 
         flow = _flow_evidence(
-            flows.load(config.flow), evidence, f"flow {Path(config.flow).name}", progress, given=config.flow
+            flows.load(config.flow),
+            evidence,
+            f"flow {Path(config.flow).name}",
+            between(progress, 0.5, 1.0),
+            given=config.flow,
         )
     elif plan.flow_epochs:
         try:
@@ -193,9 +198,10 @@ def _fitted(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress
     if not (place / "flow.json").is_file():
         small = reduced(evidence.dataset, evidence, plan.flow_rows, max(plan.flow_rows, 2000))
         with one_thread():
-            flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=progress)
+            fitting = between(progress, 0.0, ASKING)
+            flows.fit(small, flow_config(evidence.config, plan.flow_epochs), out=place, progress=fitting)
     # Read back in either case: an audit that goes on says to the last bit what one without a stop says.
-    return _flow_evidence(flows.load(place), evidence, "small flow", progress)
+    return _flow_evidence(flows.load(place), evidence, "small flow", between(progress, ASKING, 1.0))
 
 
 def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress, given: str = "") -> FlowEvidence:
@@ -207,15 +213,19 @@ def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress
             f"--flow {given}: has {flow.n_classes} classes, and {dataset.name} has {dataset.n_classes}; give a "
             "flow of this dataset"
         )
-    progress("asking the flow", 0.97)
-    wanted = [split.validation, split.test]
+    wanted = {"validation": split.validation, "test": split.test}
     if len(split.train) <= POSTERIOR_OF_TRAIN:
-        wanted.append(split.train)
+        wanted["train"] = split.train
     posterior = np.full((len(dataset), dataset.n_classes), np.nan)
-    for rows in wanted:
+    asked, work = 0, sum(map(len, wanted.values())) + len(split.test) + SAMPLES
+    for part, rows in wanted.items():
+        progress(f"asking the flow for {len(rows):,} posteriors of the {part} part", asked / work)
         posterior[rows] = flow.posterior(dataset.x[rows], seed=config.seed)
-    curve = flow.bayes_curve(config.temperatures, rtol=max(config.rtol, 1e-2), seed=config.seed)
+        asked += len(rows)
+    progress("asking the flow for the likelihood of the test part", asked / work)
     nll = flow.nll(dataset.x[split.test], evidence.labels[split.test], seed=config.seed)
+    progress("asking the flow for its Bayes errors and samples", (asked + len(split.test)) / work)
+    curve = flow.bayes_curve(config.temperatures, rtol=max(config.rtol, 1e-2), seed=config.seed)
     factor = flow.bits_per_dimension(1.0)
     bits = Estimate(
         nll.value * factor,
@@ -227,15 +237,6 @@ def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress
     )
     error = flow.bayes_error(rtol=config.rtol, seed=config.seed)
     drawn = flow.sample(SAMPLES, seed=config.seed)[0]
-    gallery = []
-    if dataset.x.ndim > 2:
-        for temperature in GALLERY_TEMPERATURES:
-            try:
-                images = flow.sample(GALLERY_EACH, temperature=temperature, seed=config.seed)[0]
-            except HardpanError:  # a temperature at which this flow draws nothing finite has no picture
-                continue
-            here = error if temperature == 1 else flow.bayes_error(temperature, rtol=1e-2, seed=config.seed)
-            gallery.append((temperature, here, images))
     return FlowEvidence(
         name=name,
         error=error,
@@ -247,10 +248,23 @@ def _flow_evidence(flow: Flow, evidence: Evidence, name: str, progress: Progress
         bits=bits,
         floors=flow.record.floors,
         fitted_rows=int(flow.record.fitted.get("train_rows", 0)),
-        gallery=tuple(gallery),
+        gallery=_gallery(flow, error, config.seed) if dataset.x.ndim > 2 else (),
         fitted_here=not given,
         sha256=flows.weights_hash(given) if given else "",
     )
+
+
+def _gallery(flow: Flow, error: Estimate, seed: int) -> tuple[tuple[float, Estimate, NDArray[np.float32]], ...]:
+    """Samples at several temperatures, each with the flow's Bayes error there; ``error`` is that at 1."""
+    found = []
+    for temperature in GALLERY_TEMPERATURES:
+        try:
+            images = flow.sample(GALLERY_EACH, temperature=temperature, seed=seed)[0]
+        except HardpanError:  # a temperature at which this flow draws nothing finite has no picture
+            continue
+        here = error if temperature == 1 else flow.bayes_error(temperature, rtol=1e-2, seed=seed)
+        found.append((temperature, here, images))
+    return tuple(found)
 
 
 def _cropped(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -227,9 +227,21 @@ class _Clock:
         self._progress(line, (epoch * self._task.steps + steps) / (self._epochs * self._task.steps))
 
 
+_LEFT_TO_THE_HISTORY = ("test", "gradient_norm")
+
+
 def _is_shown(name: str, values: Mapping[str, float]) -> bool:
-    """Whether a line has room for a value: test values are for the end, and an accuracy says more than its loss."""
-    return not name.startswith("test") and name.replace("_loss", "_accuracy") not in values.keys() - {name}
+    """Whether a line has room for a value: not where another one says more, nor for errors of errors.
+
+    Example:
+        >>> values = dict.fromkeys(["loss", "nll", "gradient_norm", "validation_nll", "bayes_error_stderr"], 0.0)
+        >>> [name for name in values if _is_shown(name, values)]
+        ['loss', 'validation_nll']
+    """
+    if name.startswith(_LEFT_TO_THE_HISTORY) or name.endswith("_stderr"):
+        return False
+    # An accuracy says more than its loss, and the validation part more than the training part.
+    return not {name.replace("_loss", "_accuracy"), f"validation_{name}"} & (values.keys() - {name})
 
 
 def _told(name: str, value: float) -> str:
