@@ -25,10 +25,10 @@ def comparison(report: testbed.Comparison, page: Path | None) -> RenderableType:
             escape(row.model) + ("" if row.in_fit else " *"),
             accuracy(row.original),
             accuracy(row.new),
-            f"{100 * row.gap.value:.1f}",
+            f"{100 * row.gap.value:z.1f}",
             f"{row.new_rank} ({row.new_rank_low}–{row.new_rank_high})",
             f"{row.delta_rank:+d}" if row.delta_rank else "0",
-            f"{100 * row.residual.value:+.1f}",
+            f"{100 * row.residual.value:+z.1f}",
         )
     lines: list[RenderableType] = [table, *map(Text, headline(report))]
     lines += [Text(line_sentence(fit)) for fit in (report.fit, report.other_fit)]
@@ -103,10 +103,10 @@ def decomposed(result: testbed.Decomposition) -> RenderableType:
     for part in result.parts:
         table.add_row(
             escape(part.model),
-            f"{100 * part.gap:+.1f}",
-            f"[{100 * part.generalization.low:+.1f}, {100 * part.generalization.high:+.1f}]".replace("[", r"\["),
+            f"{100 * part.gap:+z.1f}",
+            f"[{100 * part.generalization.low:+z.1f}, {100 * part.generalization.high:+z.1f}]".replace("[", r"\["),
             _points(part.remainder),
-            rf"\[{100 * part.uniform_remainder.low:+.1f}, {100 * part.uniform_remainder.high:+.1f}]",
+            rf"\[{100 * part.uniform_remainder.low:+z.1f}, {100 * part.uniform_remainder.high:+z.1f}]",
         )
     sentences = [
         f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
@@ -123,7 +123,7 @@ def people(result: testbed.Humans) -> RenderableType:
     """The paper's Table 3."""
     table = _table("Accuracy of people in percent", "participant", "original", "new", "gap")
     for row in result.rows:
-        table.add_row(escape(row.name), accuracy(row.original), accuracy(row.new), f"{100 * row.gap:+.1f}")
+        table.add_row(escape(row.name), accuracy(row.original), accuracy(row.new), f"{100 * row.gap:+z.1f}")
     better = f"{result.better_on_original} did better on the original set, {result.better_on_new} on the new one"
     return Group(table, Text(f"{better}; the average gap is {_points(result.mean_gap, markup=False)} points."))
 
@@ -151,7 +151,7 @@ def cross_validated(result: testbed.CrossValidation) -> RenderableType:
     for row in result.rows:
         values = [item.value for item in row.splits]
         splits = f"{100 * min(values):.1f} to {100 * max(values):.1f} ({len(values)})"
-        drop = f"{100 * row.drop:.1f}"
+        drop = f"{100 * row.drop:z.1f}"
         table.add_row(escape(row.model), accuracy(row.original), splits, accuracy(row.new), drop)
     foreseen = sum(row.foreseen for row in result.rows)
     return Group(
@@ -168,7 +168,7 @@ def accuracy(item: Estimate) -> str:
 
 
 def _points(item: Estimate, markup: bool = True) -> str:
-    text = f"{100 * item.value:+.1f} [{100 * item.low:+.1f}, {100 * item.high:+.1f}]"
+    text = f"{100 * item.value:+z.1f} [{100 * item.low:+z.1f}, {100 * item.high:+z.1f}]"
     return text.replace("[", r"\[") if markup else text
 
 

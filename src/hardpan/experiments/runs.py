@@ -219,7 +219,7 @@ def percent(item: Estimate) -> str:
 
 def points(item: Estimate) -> str:
     """A difference of accuracies in percentage points with its interval."""
-    return f"{100 * item.value:+.1f} [{100 * item.low:+.1f}, {100 * item.high:+.1f}]"
+    return f"{100 * item.value:+z.1f} [{100 * item.low:+z.1f}, {100 * item.high:+z.1f}]"
 
 
 def describe(sets: Sets, config: TrainConfig) -> tuple[str, ...]:

@@ -107,8 +107,9 @@ def line_sentence(fit: LineFit) -> str:
     slope = fit.slope
     level = f"{100 * slope.confidence:g} %"
     return (
-        f"On the {fit.scale} scale the new accuracy is {slope.value:.2f} [{slope.low:.2f}, {slope.high:.2f}] times "
-        f"the original one plus {_offset(fit)} ({level} intervals, {fit.n} models, r² = {fit.r2:.3f})."
+        f"On the {fit.scale} scale the new accuracy is the original one times {slope.value:.2f} "
+        f"[{slope.low:.2f}, {slope.high:.2f}], with an offset of {_offset(fit)} ({level} intervals, {fit.n} "
+        f"models, r² = {fit.r2:.3f})."
     )
 
 
@@ -306,4 +307,4 @@ def _points(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{100 * value:+.1f}"
+    return f"{100 * value:+z.1f}"
