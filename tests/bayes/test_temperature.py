@@ -49,6 +49,30 @@ def test_curve_with_a_covariance_for_each_class_may_fall() -> None:
         assert bayes.gaussian(means, covs=covs, temperature=root).value == pytest.approx(0.12, rel=3e-3)
 
 
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10_000))
+def test_with_diagonal_covariances_the_curve_rises(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    classes, dimension = int(rng.integers(3, 6)), int(rng.integers(1, 4))
+    means = rng.normal(0, 2, size=(classes, dimension))
+    variances = np.exp(rng.normal(0, 2, size=(classes, dimension)))
+    priors = rng.dirichlet(np.full(classes, 3.0))
+    temperatures = [0.2, 0.5, 1.0, 2.0, 5.0, 50.0]
+    curve = bayes.gaussian_curve(means, None, priors, covs=variances, temperatures=temperatures, rtol=0.01)
+    for before, after in pairwise(curve.estimates):
+        assert after.value >= before.value - 5 * math.hypot(before.stderr, after.stderr)
+
+
+def test_an_error_that_the_scan_meets_exactly_is_found_once() -> None:
+    # One of the temperatures of the scan has the very error, in the very draws of the scan.
+    covs = [[1.0, 1.0], [9.0, 0.5], [0.5, 4.0]]
+    means = [[0.0, 0.0], [2.0, 0.0], [0.0, 3.0]]
+    found = bayes.gaussian(means, covs=covs, method="chernoff", rtol=5e-3, max_draws=2**14).value
+    roots = bayes.temperatures_for(means, covs, error=found)
+    assert len(roots) == 1
+    assert roots[0] == pytest.approx(1.0, rel=0.02)
+
+
 @settings(max_examples=6)
 @given(exponent=st.floats(-12, -0.4), seed=st.integers(0, 20))
 def test_temperature_for_is_the_inverse(exponent: float, seed: int) -> None:

@@ -164,8 +164,13 @@ def temperatures_for(
 ) -> tuple[float, ...]:
     """Every temperature between 1e-3 and 1e3 at which classes N(means[k], τ²Σ_k) have the Bayes error ``error``.
 
-    With a covariance for each class E(τ) can rise and fall: it is scanned at 10 temperatures a decade, and each
+    With a matrix for each class E(τ) can rise and fall: it is scanned at 10 temperatures a decade, and each
     crossing is refined to 1e-3 relative in the error. A pair of crossings closer than the scan is missed.
+
+    With diagonal covariances E(τ) rises, as it does with a shared one, and there is one crossing: 1 − E is the
+    integral over t of the volume where some π_k p_k > t; along an axis, each class holds an interval around its
+    centre there, and intervals whose centres are drawn together (a higher τ, in units of τ) cover no more than
+    before. One axis after another.
 
     Example:
         >>> temperatures_for([[0.0], [2.0]], covs=[1.0, 1.0], error=0.3)  # doctest: +ELLIPSIS
@@ -180,17 +185,44 @@ def temperatures_for(
         found = solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws).log10
         return -math.inf if found is None else max(found, -1e300)
 
+    def gap(x: float) -> float:
+        return log_error(x, _COARSE) - wanted
+
     grid = np.log(_SCAN)
-    gaps = np.array([log_error(x, _COARSE) - wanted for x in grid])
-    crossings = np.flatnonzero(np.sign(gaps[:-1]) * np.sign(gaps[1:]) < 0)
-    if not len(crossings):
-        low, high = 10 ** (gaps.min() + wanted), 10 ** (gaps.max() + wanted)
+    crossings, lowest, highest = _crossings(gap, grid, rising=np.ndim(covs) < 3)
+    if not crossings:
+        low, high = 10 ** (lowest + wanted), 10 ** (highest + wanted)
         raise InputError(f"error must lie between {low:.4g} and {high:.4g} for these classes; got {error:g}")
     roots = []
     for i in crossings:
-        coarse = float(brentq(lambda x: log_error(x, _COARSE) - wanted, grid[i], grid[i + 1], xtol=1e-6))
+        coarse = float(brentq(gap, grid[i], grid[i + 1], xtol=1e-6))
         roots.append(math.exp(_polish(log_error, coarse, wanted)))
     return tuple(roots)
+
+
+def _crossings(
+    gap: Callable[[float], float], grid: NDArray[np.float64], rising: bool
+) -> tuple[list[int], float, float]:
+    """Where a function changes its sign between neighbours of a grid, and its lowest and highest value there.
+
+    A point of the grid with the value 0 counts as below, so its crossing is seen once. A rising function is asked
+    at the ends and at the middles of what is left.
+    """
+    if not rising:
+        gaps = np.array([gap(x) for x in grid])
+        above = gaps > 0
+        return np.flatnonzero(above[:-1] != above[1:]).tolist(), float(gaps.min()), float(gaps.max())
+    low, high = 0, len(grid) - 1
+    lowest, highest = gap(grid[low]), gap(grid[high])
+    if lowest > 0 or highest <= 0:
+        return [], lowest, highest
+    while high - low > 1:
+        middle = (low + high) // 2
+        if gap(grid[middle]) > 0:
+            high = middle
+        else:
+            low = middle
+    return [low], lowest, highest
 
 
 def _range(problem: SharedProblem) -> tuple[float, float]:
