@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -162,6 +163,12 @@ def test_seeds_say_everything(case):
     np.testing.assert_array_equal(flow.log_joint(x, seed=3), flow.log_joint(x, seed=3))
 
 
+def test_the_arguments_of_a_sample_have_an_order(case):
+    flow, _ = case
+    for one, two in zip(flow.sample(5, 0.6, 3), flow.sample(5, temperature=0.6, seed=3), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 def test_nll_is_the_mean_of_minus_the_joint(case):
     flow, x = case
     labels = np.arange(len(x)) % flow.n_classes
@@ -200,26 +207,53 @@ def test_density_of_a_two_by_two_image_integrates_to_one():
 def test_temperature_for_inverts_the_bayes_error():
     flow = random_flow(GREY, size=0.05)
     for error in (0.01, 0.3):
-        assert flow.bayes_error(flow.temperature_for(error)).value == pytest.approx(error, rel=5e-3)
+        tau = flow.temperature_for(error)
+        assert isinstance(tau, float)
+        assert flow.bayes_error(tau).value == pytest.approx(error, rel=5e-3)
     with pytest.raises(InputError, match="error must lie strictly between"):
         flow.temperature_for(0.9)
 
 
-def test_with_a_covariance_a_class_every_root_is_given():
-    """Two classes of different spread: E(τ) need not rise, and the temperature that it was taken at is a root."""
-    flow = random_flow(np.random.default_rng(0).normal(size=(50, 2)), n_classes=2, class_covariances=True)
+def planted(means, deviations, priors):
+    """A flow whose classes were put in place by hand, each with its own diagonal covariance."""
+    means, deviations = np.asarray(means, dtype=np.float32), np.asarray(deviations, dtype=np.float32)
+    x = np.random.default_rng(0).normal(size=(50, means.shape[1]))
+    flow = random_flow(x, n_classes=len(means), class_covariances=True)
     base = flow.network.base
     with torch.no_grad():
-        base.set_means(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
-        base.log_scales.copy_(torch.log(torch.tensor([[1.0, 1.0], [4.0, 0.5]])))
-        base.log_priors.copy_(torch.log(torch.tensor([0.5, 0.5])))
-    wanted = flow.bayes_error(1.0).value
-    roots = flow.temperatures_for(wanted)
-    assert any(root == pytest.approx(1.0, rel=0.05) for root in roots)
+        base.set_means(torch.from_numpy(means))
+        base.log_scales.copy_(torch.log(torch.from_numpy(deviations)))
+        base.log_priors.copy_(torch.log(torch.tensor(priors)))
+    return flow
+
+
+def test_with_a_covariance_a_class_the_dial_is_that_of_the_planted_classes():
+    """Concentric classes N(0, 1) and N(0, 16): one error at every temperature, in closed form."""
+    flow = planted([[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [4.0, 4.0]], [0.5, 0.5])
+    # They are equal where ρ² (1 − 1/16) = 4 log 4; ρ² is a χ² of two degrees times the variance.
+    edge = 4 * math.log(4) / (1 - 1 / 16)
+    exact = 0.5 * stats.chi2.sf(edge, 2) + 0.5 * stats.chi2.cdf(edge / 16, 2)
+    for found in flow.bayes_curve([0.1, 1.0, 30.0]).estimates:
+        assert found.low <= exact <= found.high
+    with pytest.raises(InputError, match="error must lie between"):
+        flow.temperatures_for(exact / 2)
+
+
+def test_with_a_covariance_a_class_every_root_is_given():
+    """Three classes whose error rises from 0 to that of equal means: the one root is the planted temperature.
+
+    With diagonal covariances, the only ones a flow has, E(τ) cannot fall; tests/bayes has the case of two roots.
+    """
+    flow = planted([[0, 2], [2, 0], [-2, -2]], [[4, 0.5], [0.5, 4], [1, 1]], [0.2, 0.3, 0.5])
+    curve = flow.bayes_curve(np.geomspace(0.1, 100, 13))
+    for before, after in itertools.pairwise(curve.estimates):
+        assert after.value >= before.value - 4 * math.hypot(before.stderr, after.stderr)
+    for tau in (0.4, 1.0, 2.7):
+        assert flow.temperatures_for(flow.bayes_error(tau, rtol=2e-4).value) == (pytest.approx(tau, rel=0.02),)
 
 
 def test_a_benchmark_names_every_temperature_with_its_error(tmp_path):
-    flow = random_flow(FLOATS, n_classes=2, class_covariances=True)
+    flow = planted([[0, 0], [2, 0]], [[1, 1], [3, 0.5]], [0.4, 0.6])
     wanted = flow.bayes_error(0.7).value
     roots = flow.temperatures_for(wanted)
     assert all(flow.bayes_error(root).value == pytest.approx(wanted, rel=1e-2) for root in roots)
@@ -269,6 +303,9 @@ def test_whole_numbers_are_dequantised():
         (lambda flow: flow.posterior(GREY, temperature=0), "temperature must be a positive number"),
         (lambda flow: flow.posterior(GREY, temperature=float("nan")), "temperature must be a positive number"),
         (lambda flow: flow.sample(-1), "n must be a whole number"),
+        (lambda flow: flow.sample(3, seed=-1), "seed must be a whole number of at least 0; got -1"),
+        (lambda flow: flow.sample(3, seed=0.5), "seed must be a whole number of at least 0; got 0.5"),
+        (lambda flow: flow.posterior(GREY, seed=-1), "seed must be a whole number of at least 0; got -1"),
         (lambda flow: flow.nll(GREY[:0], []), "y must be 0 class numbers|x holds no rows"),
     ],
 )

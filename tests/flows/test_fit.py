@@ -86,6 +86,19 @@ def test_a_run_that_was_cut_goes_on_to_the_same_bits(data, digits, tmp_path):
     assert again.record.floors == whole.record.floors
 
 
+def test_other_examples_under_the_same_name_are_not_given_the_old_flow(tmp_path):
+    first = blobs(120)
+    quick = FlowConfig(preset="tiny", epochs=1)
+    flows.fit(first, quick, out=tmp_path)
+    for changed in (
+        dataclasses.replace(first, x=first.x + 1e-6),
+        dataclasses.replace(first, labels=np.roll(first.labels, 1)),
+    ):
+        with pytest.raises(InputError, match="holds a run with data_sha256"):
+            flows.fit(changed, quick, out=tmp_path)
+    flows.fit(first, quick, out=tmp_path)
+
+
 def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
     wild = dataclasses.replace(QUICK, learning_rate=1e30, clip=1e30, warmup=0.0)
     with pytest.raises(InputError, match=r"became (nan|inf|-inf) in epoch .*try a smaller learning rate"):

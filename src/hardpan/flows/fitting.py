@@ -22,7 +22,7 @@ from hardpan.flows.files import save
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
 from hardpan.flows.task import FlowTask, Rows
-from hardpan.records import Dataset, Split
+from hardpan.records import Dataset, Split, array_hash
 
 Progress = Callable[[str, float], None]
 CHECKPOINTS = "checkpoints"
@@ -93,10 +93,12 @@ def sweep(
     if not class_weights:
         raise InputError("class_weights must not be empty; give at least one value of λ")
     shares = len(class_weights) + 1
+    sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
+    settings = [dataclasses.replace(config, preset=preset, class_weight=float(w), **sizes) for w in class_weights]
+    for tried in (config, *settings):
+        tried.filled()  # refuse the last value before the first is tried
     trials: list[dict[str, float]] = []
-    for number, weight in enumerate(class_weights):
-        sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
-        tried = dataclasses.replace(config, preset=preset, class_weight=float(weight), **sizes)
+    for number, (weight, tried) in enumerate(zip(class_weights, settings, strict=True)):
         place = None if out is None else Path(out) / "trials" / f"{weight:g}"
         found = fit(dataset, tried, out=place, progress=_part(progress, number, shares, f"λ = {weight:g}: "))
         trials.append({"class_weight": float(weight), "validation_nll": found.record.fitted["validation_nll"]})
@@ -145,6 +147,8 @@ def _train(
     config = task.config
     loop = engine.LoopConfig(config.epochs or 1, config.checkpoint_every, "validation_nll", config.patience)
     kept = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
+    # A file of the same name and length may hold other examples by now: no flow of the old ones is given for it.
+    kept["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(_check(dataset))[:32]
     del kept["device"], kept["checkpoint_every"]
     begun = time.monotonic()
     folder = None if out is None else Path(out) / CHECKPOINTS

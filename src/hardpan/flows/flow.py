@@ -149,11 +149,15 @@ class Flow:
                                     **self._covariance())  # fmt: skip
 
     def temperature_for(self, error: float, *, seed: int = 0) -> float:
-        """The temperature with this Bayes error; with one covariance a class, the lowest one."""
+        """The temperature with this Bayes error; with a covariance a class the lowest of perhaps several."""
         return self.temperatures_for(error, seed=seed)[0]
 
     def temperatures_for(self, error: float, *, seed: int = 0) -> tuple[float, ...]:
-        """Every temperature with this Bayes error: one, or with one covariance a class possibly several."""
+        """Every temperature with this Bayes error, as :func:`hardpan.bayes.temperatures_for` finds them.
+
+        With a covariance a class the whole range is searched. A flow's covariances are diagonal, so that E(τ) rises
+        (with full matrices it need not), and there is one.
+        """
         if self.class_covariances:
             return bayes.temperatures_for(self.means, self.variances, self.priors, error=error, seed=seed)
         return (bayes.temperature_for(self.means, self.variances, self.priors, error=error, seed=seed),)
@@ -201,21 +205,21 @@ class Flow:
         return nll / (math.log(2) * self.dimension)
 
     def sample(
-        self, n: int, *, temperature: float = 1.0, seed: int = 0
+        self, n: int, temperature: float = 1.0, seed: int = 0
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Draw n examples: x (n, ...) in data units, not rounded, and classes y (n,)."""
         found = self.sample_with_posterior(n, temperature=temperature, seed=seed)
         return found.x, found.y
 
     @torch.no_grad()
-    def sample_with_posterior(self, n: int, *, temperature: float = 1.0, seed: int = 0) -> Samples:
+    def sample_with_posterior(self, n: int, temperature: float = 1.0, seed: int = 0) -> Samples:
         """Draw n examples with the exact posterior of each, computed where they are drawn: in the base space.
 
         Rows i·1024 to (i + 1)·1024 come from ``default_rng([seed, i])``: a longer draw begins like a shorter one.
         """
         _check_temperature(temperature)
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-            raise InputError(f"n must be a whole number of at least 0; got {n!r}")
+        _check_whole("n", n)
+        _check_whole("seed", seed)
         xs, ys, posteriors = [], [], []
         for block in range(-(-int(n) // BLOCK)):
             drawn_top, drawn_rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
@@ -265,15 +269,16 @@ class Flow:
                 f"x must hold numbers of shape (N, {', '.join(map(str, self.input_shape))}); "
                 f"got {array.dtype} of shape {array.shape}"
             )
+        _check_whole("seed", seed)
         for start in range(0, len(array), BLOCK):
             rng = np.random.default_rng([seed, start // BLOCK])
             ready = self.network.scaling.continuous(array[start : start + BLOCK], rng)
             yield self.network.latents(self._tensor(ready))
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(
-            self.network.base.log_priors.device
-        )
+        with np.errstate(over="ignore"):  # what single precision cannot hold is infinite, and told as such
+            ready = np.ascontiguousarray(array, dtype=np.float32)
+        return torch.from_numpy(ready).to(self.network.base.log_priors.device)
 
     def _labels(self, y: ArrayLike, n: int) -> NDArray[np.int64]:
         labels = np.asarray(y)
@@ -305,3 +310,8 @@ def _check_temperature(temperature: float) -> None:
         raise InputError(f"temperature must be a positive number; got {temperature!r}")
     if not 0 < temperature < math.inf:
         raise InputError(f"temperature must be a positive number; got {temperature!r}")
+
+
+def _check_whole(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise InputError(f"{name} must be a whole number of at least 0; got {value!r}")
