@@ -87,6 +87,48 @@ def test_a_sample_that_contradicts_its_floor_is_not_kept():
         benchmark.check_draw(posterior, labels, Estimate(0.2, 0.0, 0.2, 0.2))
 
 
+def test_a_broken_flow_leaves_nothing_behind(flow, tmp_path):
+    """A flow whose labels have nothing to do with its draws: the check sees it, and no piece is kept."""
+
+    class Mislabelled(flows.Flow):
+        def _draw(self, rng, temperature):
+            top, rest, labels = super()._draw(rng, temperature)
+            return top, rest, rng.permutation(labels)
+
+    broken = Mislabelled(flow.network, flow.record)
+    with pytest.raises(HardpanError, match="which is not the exact Bayes error"):
+        flows.synthesize(broken, tmp_path / "out", temperature=0.3, n=400)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_changed_afterwards_is_told(flow, tmp_path):
+    flows.synthesize(flow, tmp_path, n=100)
+    content = (tmp_path / "data.npz").read_bytes()
+    (tmp_path / "data.npz").write_bytes(content[:-1] + b"x")
+    with pytest.raises(InputError, match=r"is not what manifest\.json says"):
+        flows.synthesize(flow, tmp_path, n=100)
+    (tmp_path / "data.npz").unlink()
+    with pytest.raises(InputError, match=r"is not what manifest\.json says"):
+        flows.synthesize(flow, tmp_path, n=100)
+
+
+def test_a_damaged_piece_is_named(flow, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "BLOCK", 1024)
+
+    def stop(step, fraction):
+        if fraction > 0.5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        flows.synthesize(flow, tmp_path, n=3000, progress=stop)
+    piece = tmp_path / benchmark.PARTS / "000000.npz"
+    piece.write_bytes(piece.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"000000\.npz: is damaged; remove it"):
+        flows.synthesize(flow, tmp_path, n=3000)
+    piece.unlink()
+    assert len(flows.synthesize(flow, tmp_path, n=3000).labels) == 3000
+
+
 def test_rounding_to_few_levels_costs_more(flow):
     """Throwing bits away cannot help, and a flow whose images are cut to black knows nothing."""
     drawn = flow.sample_with_posterior(600, temperature=1.2, seed=1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from hardpan import records, stats
 from hardpan.errors import HardpanError, InputError
 from hardpan.flows import formats, rounding
-from hardpan.flows.files import weights_hash
+from hardpan.flows.files import fingerprint, weights_hash
 from hardpan.flows.flow import Flow
 from hardpan.records import Estimate, record
 
@@ -152,39 +153,30 @@ def synthesize(
     config = dataclasses.replace(config or SynthesizeConfig(), **changes)
     formats.check(config.format, flow.grey_levels)
     folder = Path(out)
-    settings = dataclasses.asdict(config) | {"flow": _hash(flow, source)}
+    settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else fingerprint(flow)}
     if (done := _finished(folder, settings)) is not None:
         return done
     found_at = (config.temperature,) if config.bayes_error is None else flow.temperatures_for(config.bayes_error)
-    temperature = found_at[0]
-    exact = flow.bayes_error(temperature, rtol=1e-4, seed=config.seed)
-    parts = _parts(folder, settings)
-    blocks = -(-config.n // BLOCK)
-    for number in range(blocks):
-        if progress:
-            progress(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / blocks)
-        _draw_block(flow, parts, number, temperature, config)
-    posterior = np.concatenate([block["posterior"] for block in _blocks(parts, blocks)])
-    labels = np.concatenate([block["y"] for block in _blocks(parts, blocks)])
-    observed = check_draw(posterior, labels, exact)
-    cost = None
-    if config.format != "npz":
-        if progress:
-            progress("measuring what rounding costs", 0.87)
-        first = next(_blocks(parts, blocks))
-        cost = rounding.cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
-    if progress:
-        progress("writing the files", 0.9)
-    split = np.repeat(["train", "test"], _sizes(config))
-    data, files, ids = formats.write(
-        config.format, folder, _pieces(parts, blocks), labels, split, flow.class_names, flow.grey_levels
-    )
-    found = Benchmark(
-        config, _named(flow, source), settings["flow"], temperature, exact, observed, cost, flow.class_names,
-        data, ids, labels, split, posterior, files, found_at[1:],
-    )  # fmt: skip
-    records.save(found, folder / MANIFEST)
-    shutil.rmtree(parts)
+    exact = flow.bayes_error(found_at[0], rtol=1e-4, seed=config.seed)
+    parts, tell = _parts(folder, settings), progress or (lambda step, fraction: None)
+    try:
+        posterior, labels = _drawn(flow, parts, found_at[0], config, tell)
+        observed = _checked(parts, posterior, labels, exact)
+        cost = None if config.format == "npz" else _rounding_cost(flow, parts, found_at[0], config, tell)
+        tell("writing the files", 0.9)
+        split = np.repeat(["train", "test"], _sizes(config))
+        data, files, ids = formats.write(
+            config.format, folder, _pieces(parts), labels, split, flow.class_names, flow.grey_levels
+        )
+        found = Benchmark(
+            config, _named(flow, source), settings["flow"], found_at[0], exact, observed, cost, flow.class_names,
+            data, ids, labels, split, posterior, files, found_at[1:],
+        )  # fmt: skip
+        records.save(found, folder / MANIFEST)
+        shutil.rmtree(parts)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{folder}: cannot be written ({reason}); mended, the same call goes on") from error
     return found
 
 
@@ -233,16 +225,6 @@ def _sizes(config: SynthesizeConfig) -> tuple[int, int]:
     return config.n - test, test
 
 
-def _hash(flow: Flow, source: str) -> str:
-    if source:
-        return weights_hash(source)
-    digest = hashlib.sha256()
-    for name, value in sorted(flow.network.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(value.detach().cpu().numpy()).tobytes())
-    return digest.hexdigest()
-
-
 def _named(flow: Flow, source: str) -> str:
     fitted = str(flow.record.fitted.get("dataset", ""))
     return f"{Path(source).name or 'flow'} (fitted to {fitted})" if fitted else Path(source).name or "flow"
@@ -255,6 +237,11 @@ def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
     found = read_benchmark(folder)
     if dataclasses.asdict(found.config) | {"flow": found.flow_sha256} != dict(settings):
         raise InputError(f"{folder}: holds another benchmark; give another folder, or remove this one")
+    for name, expected in found.files.items():
+        # A folder of images has one hash over all of them, under a name that is no file's.
+        place = folder / (found.data if found.config.format == "png" else name)
+        if not place.exists() or (place.is_file() and formats.file_hash(place) != expected):
+            raise InputError(f"{place}: is not what {MANIFEST} says; remove {folder} and make it again")
     return found
 
 
@@ -274,15 +261,54 @@ def _parts(folder: Path, settings: Mapping[str, Any]) -> Path:
     return parts
 
 
+def _drawn(
+    flow: Flow, parts: Path, temperature: float, config: SynthesizeConfig, tell: Progress
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Draw what is not drawn yet, a block at a time into a file each; give all posteriors and labels."""
+    blocks = -(-config.n // BLOCK)
+    for number in range(blocks):
+        tell(f"drawing examples {number * BLOCK:,} of {config.n:,}", 0.85 * number / blocks)
+        _draw_block(flow, parts, number, temperature, config)
+    held = [(block["posterior"], block["y"]) for block in _blocks(parts)]
+    return np.concatenate([item[0] for item in held]), np.concatenate([item[1] for item in held])
+
+
+def _checked(parts: Path, posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
+    try:
+        return check_draw(posterior, labels, exact)
+    except HardpanError:
+        _forget(parts)
+        raise
+
+
+def _rounding_cost(
+    flow: Flow, parts: Path, temperature: float, config: SynthesizeConfig, tell: Progress
+) -> Estimate:
+    tell("measuring what rounding costs", 0.87)
+    first = next(_blocks(parts))
+    return rounding.cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
+
+
 def _draw_block(flow: Flow, parts: Path, number: int, temperature: float, config: SynthesizeConfig) -> None:
     place = parts / f"{number:06d}.npz"
     if place.is_file():
         return
     rows = min(BLOCK, config.n - number * BLOCK)
-    drawn = flow.sample_with_posterior(rows, temperature=temperature, seed=_block_seed(config.seed, number))
+    try:
+        drawn = flow.sample_with_posterior(rows, temperature=temperature, seed=_block_seed(config.seed, number))
+    except HardpanError:  # a temperature that draws no numbers: there is nothing to go on with
+        _forget(parts)
+        raise
     waiting = parts / f"{number:06d}.writing.npz"
     np.savez(waiting, x=drawn.x, y=drawn.y, posterior=drawn.posterior)
     os.replace(waiting, place)
+
+
+def _forget(parts: Path) -> None:
+    """Remove the pieces, and the folder of the benchmark where nothing else is in it."""
+    shutil.rmtree(parts)
+    with contextlib.suppress(OSError):
+        parts.parent.rmdir()
 
 
 def _block_seed(seed: int, number: int) -> int:
@@ -290,12 +316,16 @@ def _block_seed(seed: int, number: int) -> int:
     return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def _blocks(parts: Path, count: int) -> Iterator[dict[str, NDArray[Any]]]:
-    for number in range(count):
-        with np.load(parts / f"{number:06d}.npz", allow_pickle=False) as held:
-            yield {name: held[name] for name in ("x", "y", "posterior")}
+def _blocks(parts: Path) -> Iterator[dict[str, NDArray[Any]]]:
+    for place in sorted(parts.glob("[0-9]*[0-9].npz")):
+        try:
+            with place.open("rb") as stream, np.load(stream, allow_pickle=False) as held:
+                block = {name: held[name] for name in ("x", "y", "posterior")}
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{place}: is damaged; remove it, and the same call goes on") from error
+        yield block
 
 
-def _pieces(parts: Path, count: int) -> Callable[[], Iterator[NDArray[np.float32]]]:
+def _pieces(parts: Path) -> Callable[[], Iterator[NDArray[np.float32]]]:
     """The examples, a block at a time, as often as they are asked for."""
-    return lambda: (block["x"] for block in _blocks(parts, count))
+    return lambda: (block["x"] for block in _blocks(parts))

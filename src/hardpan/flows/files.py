@@ -76,8 +76,20 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
 
 def weights_hash(path_or_name: str | os.PathLike[str]) -> str:
     """The sha256 of a saved flow's weights, as its card says it."""
-    card = json.loads((_place(path_or_name) / CARD).read_text(encoding="utf-8"))
-    return str(card["file"]["sha256"])
+    place = _place(path_or_name) / CARD
+    try:
+        return str(json.loads(place.read_text(encoding="utf-8"))["file"]["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{place}: is damaged ({type(error).__name__}); fit the flow again") from error
+
+
+def fingerprint(flow: Flow) -> str:
+    """The sha256 of a flow's weights as they are in memory: what tells two flows apart where neither is a file."""
+    digest = hashlib.sha256()
+    for name, value in sorted(flow.network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _assemble(record: FlowRecord, content: bytes, place: Path) -> Flow:

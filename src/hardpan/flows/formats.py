@@ -101,7 +101,7 @@ def _write_npz(
         _write_array(archive, "class_names", np.array(class_names))
         _write_array(archive, "ids", np.array([f"s{row:08d}" for row in range(len(labels))]))
     os.replace(waiting, path)
-    return {path.name: _sha256(path)}
+    return {path.name: file_hash(path)}
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
@@ -137,7 +137,7 @@ def _write_idx(
         numbers = folder / f"{name}-labels-idx1-ubyte"
         content = labels[split == part].astype(np.uint8).tobytes()
         numbers.write_bytes(struct.pack(">HBBI", 0, 8, 1, shape[0]) + content)
-        files |= {f"{folder.name}/{path.name}": _sha256(path) for path in (images, numbers)}
+        files |= {f"{folder.name}/{path.name}": file_hash(path) for path in (images, numbers)}
     return files
 
 
@@ -177,7 +177,8 @@ def _class_folders(class_names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _sha256(path: Path) -> str:
+def file_hash(path: Path) -> str:
+    """Sha256 of a file, a piece at a time."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(2**20):
