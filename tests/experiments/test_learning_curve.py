@@ -62,6 +62,13 @@ def test_a_curve_falls_towards_the_floor_and_goes_on_after_a_stop(tmp_path):
     assert resumed.laws[0].exponent.value > 0
     with pytest.raises(InputError, match="other settings"):
         learning_curve.grow(flow, CurveConfig(**{**_settings(config), "epochs": 4}), out=tmp_path)
+    other = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1, width=8))
+    same_heat = CurveConfig(**{**_settings(config), "bayes_error": None, "temperature": resumed.temperature})
+    with pytest.raises(InputError, match="of another flow"):
+        learning_curve.grow(other, same_heat, out=tmp_path)
+    damaged = next((tmp_path / "cells").iterdir())
+    damaged.write_text(damaged.read_text()[:20])
+    assert learning_curve.grow(flow, config, out=tmp_path) == resumed
     shown = learning_curve.section(resumed)
     assert re.search(r"No classifier errs less than (5|4\.9\d|5\.0\d) %", shown.sentences[0])
 
@@ -71,7 +78,8 @@ def _settings(config):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"sizes": (5,)}, "sizes"), ({"models": ()}, "models"), ({"seeds": 0}, "seeds")]
+    ("changes", "words"),
+    [({"sizes": (5,)}, "sizes"), ({"models": ()}, "models"), ({"seeds": 0}, "seeds"), ({"test": 1}, "test")],
 )
 def test_settings_are_checked(changes, words):
     with pytest.raises(InputError, match=words):

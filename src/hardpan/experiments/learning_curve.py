@@ -62,9 +62,11 @@ class CurveConfig:
             raise InputError("models must name at least one architecture, such as linear,mlp,convnet")
         if not self.sizes or min(self.sizes) < 20 or len(set(self.sizes)) < len(self.sizes):
             raise InputError(f"sizes must be different whole numbers of at least 20; got {self.sizes!r}")
-        for name in ("test", "seeds", "epochs", "steps"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1; got {getattr(self, name)!r}")
+        for name, least in (("test", 2), ("seeds", 1), ("epochs", 1), ("steps", 1)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}; got {getattr(self, name)!r}")
+        if len(set(self.models)) < len(self.models):
+            raise InputError(f"models must be different architectures; got {', '.join(self.models)}")
 
 
 @record
@@ -144,6 +146,7 @@ def grow(
         The curve, with a power law an architecture.
     """
     config = config or CurveConfig()
+    _check_models(flow, config)
     temperature = config.temperature if config.bayes_error is None else flow.temperature_for(config.bayes_error)
     floor = flow.bayes_error(temperature, seed=config.seed)
     report = progress or (lambda step, fraction: None)
@@ -158,7 +161,7 @@ def grow(
     cells = [
         (model, n, seed) for model in config.models for n in sorted(config.sizes) for seed in range(config.seeds)
     ]
-    kept = _Kept(out, config, temperature)
+    kept = _Kept(out, config, temperature, flow)
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     work = np.cumsum([0, *(_epochs(config, n) * n for _, n, _ in cells)])
     for number, (model, n, seed) in enumerate(cells):
@@ -255,6 +258,16 @@ def fit_law(model: str, points: Sequence[CurvePoint]) -> PowerLaw | None:
     return PowerLaw(model, exponent, float(np.exp(level - slope * centre)), 1 - left / total if total > 0 else 1.0)
 
 
+def _check_models(flow: Flow, config: CurveConfig) -> None:
+    """Refuse an architecture that cannot be built for these examples before anything is drawn or trained."""
+    from hardpan.training import classifiers
+
+    shape = flow.sample_shape
+    channels = {1: shape, 2: (1, *shape)}.get(len(shape), (*shape[2:], *shape[:2]))
+    for model in config.models:
+        classifiers.build(model, input_shape=channels, n_classes=flow.n_classes)
+
+
 def _epochs(config: CurveConfig, n: int, batch: int = 128) -> int:
     return max(config.epochs, -(-config.steps // -(-n // batch)))
 
@@ -303,11 +316,15 @@ def _average(runs: Sequence[Sequence[float]]) -> Estimate:
 
 
 class _Kept:
-    """Finished trainings on disk, one small file each; those of other settings are not taken."""
+    """Finished trainings on disk, one small file each; those of other settings or another flow are not taken."""
 
-    def __init__(self, out: str | os.PathLike[str] | None, config: CurveConfig, temperature: float) -> None:
+    def __init__(
+        self, out: str | os.PathLike[str] | None, config: CurveConfig, temperature: float, flow: Flow
+    ) -> None:
+        from hardpan.flows.files import fingerprint  # torch: only where there is a flow
+
         self._folder = None if out is None else Path(out) / "cells"
-        same = dataclasses.asdict(config) | {"temperature": temperature}
+        same = dataclasses.asdict(config) | {"temperature": temperature, "flow_sha256": fingerprint(flow)}
         # What only decides which trainings there are, not their numbers, may change.
         self._settings = {key: value for key, value in same.items() if key not in ("models", "sizes", "seeds")}
 
@@ -318,10 +335,16 @@ class _Kept:
     def get(self, model: str, n: int, seed: int) -> dict[str, Any] | None:
         if self._folder is None or not self._path(model, n, seed).is_file():
             return None
-        held = json.loads(self._path(model, n, seed).read_text())
-        if held["settings"] != json.loads(json.dumps(self._settings)):
-            raise InputError(f"{self._folder}: holds trainings with other settings; give another folder")
-        found: dict[str, Any] = held["cell"]
+        try:
+            held = json.loads(self._path(model, n, seed).read_text(encoding="utf-8"))
+            found: dict[str, Any] = dict(held["cell"])
+            settings = held["settings"]
+        except (ValueError, KeyError, TypeError):
+            return None  # damaged: trained again
+        if settings != json.loads(json.dumps(self._settings)):
+            raise InputError(
+                f"{self._folder}: holds trainings with other settings or of another flow; give another folder"
+            )
         return found
 
     def put(self, model: str, n: int, seed: int, cell: Mapping[str, Any]) -> None:
