@@ -12,7 +12,7 @@ from hardpan.experiments import FloorBenchConfig, run_bench
 from hardpan.experiments.floor_estimators import ESTIMATORS, find_estimator
 from hardpan.experiments.floor_sets import SOURCES, find_source
 from hardpan.experiments.floor_table import bench_markdown
-from hardpan.records import Estimate
+from hardpan.records import Dataset, Estimate
 
 TINY = FloorBenchConfig(("two-gaussians",), (0.05, 0.2), (200,), ("votes",), runs=3)
 
@@ -74,6 +74,14 @@ def broken(x_train):
     raise InputError("it cannot be done")
 
 
+def crashes(x_train):
+    return 1 / 0
+
+
+def gives_a_number(x_train):
+    return {"": 0.1}
+
+
 @pytest.fixture
 def mine(monkeypatch):
     """This module under a name on the import path, as someone's own module would be."""
@@ -96,6 +104,26 @@ def test_an_estimator_that_fails_is_told_and_stops_nothing(mine):
     assert (found.rows[0].runs, found.rows[0].failed) == (0, "it cannot be done")
     assert found.rows[1].runs == 2
     assert "| mine:broken | estimate | – |" in bench_markdown(found)
+
+
+def test_own_functions_that_crash_are_results_too(mine):
+    config = FloorBenchConfig(("two-gaussians",), (0.1,), (100,), ("mine:crashes", "mine:gives_a_number"), runs=1)
+    first, second = run_bench(config).rows
+    assert first.failed == "ZeroDivisionError: division by zero"
+    assert second.failed == "TypeError: mine:gives_a_number gave a float, not an Estimate"
+
+
+def test_cells_of_another_flow_under_the_same_name_are_not_taken(tmp_path):
+    flows = pytest.importorskip("hardpan.flows")
+    rng = np.random.default_rng(0)
+    labels = np.arange(120) % 2
+    config = FloorBenchConfig((f"flow:{tmp_path / 'flow'}",), (0.1,), (60,), ("soft-labels",), runs=1)
+    for seed in (0, 1):
+        x = rng.normal(size=(120, 2)) + 3 * labels[:, None]
+        data = Dataset("two", x, np.array([f"{i}" for i in range(120)]), labels, ("a", "b"))
+        flows.fit(data, flows.FlowConfig(preset="tiny", epochs=1, seed=seed)).save(tmp_path / "flow")
+        run_bench(config, tmp_path)
+    assert len((tmp_path / "cells.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_second_run_measures_only_what_is_missing(tmp_path):
@@ -134,3 +162,9 @@ def test_unknown_names_are_refused():
         find_estimator("tea-leaves")
     with pytest.raises(InputError, match="votes at least 2"):
         run_bench(FloorBenchConfig(votes=1))
+    with pytest.raises(InputError, match="confidence must lie between 0 and 1; got 95"):
+        run_bench(FloorBenchConfig(confidence=95))
+    with pytest.raises(InputError, match="none twice"):
+        run_bench(FloorBenchConfig(floors=(0.1, 0.1)))
+    with pytest.raises(InputError, match="is a str; give a function"):
+        find_estimator("os:sep")

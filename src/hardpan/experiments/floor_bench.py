@@ -16,12 +16,12 @@ import numpy as np
 from hardpan import records
 from hardpan.errors import InputError
 from hardpan.experiments.floor_estimators import ESTIMATORS, FloorEstimator, find_estimator
-from hardpan.experiments.floor_sets import SOURCES, KnownSet, Source, find_source
+from hardpan.experiments.floor_sets import SOURCES, KnownSet, Source, find_source, source_key
 from hardpan.records import Estimate, record
 
 CELLS = "cells.jsonl"
 PARTS = (0.6, 0.2, 0.2)
-FEWEST = 50
+FEWEST, MOST = 50, 10_000_000
 Progress = Callable[[str, float], None]
 
 
@@ -116,6 +116,7 @@ def run_bench(
     _check(config)
     estimators = {name: find_estimator(name) for name in config.estimators}
     sources = {name: find_source(name) for name in config.sources}
+    names = {name: source_key(name) for name in config.sources}
     log = _Log(None if out is None else Path(out) / CELLS)
     tell = progress or (lambda step, fraction: None)
     plan = [
@@ -127,13 +128,13 @@ def run_bench(
     ]
     for number, (source, floor, n, run) in enumerate(plan):
         tell(f"{source}, floor {floor:g}, {n:,} examples, run {run + 1}", number / len(plan))
-        keys = {name: _key(config, source, floor, n, run, name) for name in estimators}
+        keys = {name: _key(config, names[source], floor, n, run, name) for name in estimators}
         waiting = [name for name in estimators if keys[name] not in log.cells]
         if waiting:
             given = _given(sources[source], floor, n, run, config)
             for name in waiting:
                 log.add(keys[name], _measured(estimators[name], given))
-    return FloorBench(config, tuple(_rows(config, estimators, log.cells)))
+    return FloorBench(config, tuple(_rows(config, names, estimators, log.cells)))
 
 
 class _Log:
@@ -169,12 +170,18 @@ class _Log:
 
 
 def _check(config: FloorBenchConfig) -> None:
+    for name in ("sources", "floors", "sizes", "estimators"):
+        given = getattr(config, name)
+        if not given or len(set(given)) < len(given):
+            raise InputError(f"{name} must name at least one, and none twice; got {', '.join(map(str, given))!r}")
+    if not 0 < config.confidence < 1:
+        raise InputError(f"confidence must lie between 0 and 1; got {config.confidence!r}")
     for floor in config.floors:
         if not 0 < floor < 0.5:
             raise InputError(f"floors must lie between 0 and 0.5; got {floor:g}")
     for n in config.sizes:
-        if n < FEWEST:
-            raise InputError(f"sizes must be at least {FEWEST}; got {n}")
+        if not FEWEST <= n <= MOST:
+            raise InputError(f"sizes must be at least {FEWEST} and at most {MOST:,}; got {n}")
     if config.runs < 1 or config.votes < 2:
         raise InputError(f"runs must be at least 1 and votes at least 2; got {config.runs} and {config.votes}")
 
@@ -211,6 +218,12 @@ def _measured(estimator: FloorEstimator, given: Mapping[str, Any]) -> dict[str, 
         found = estimator(**given)
     except InputError as error:
         return {"failed": str(error), "seconds": time.perf_counter() - start, "numbers": {}}
+    except Exception as error:
+        if estimator.name in ESTIMATORS:
+            raise
+        # Someone's own function: what it raises is a result of the bench, not its end.
+        failed = f"{type(error).__name__}: {error}"
+        return {"failed": failed, "seconds": time.perf_counter() - start, "numbers": {}}
     seconds = time.perf_counter() - start
     numbers = {name: [item.value, item.low, item.high] for name, item in found.items() if _finite(item)}
     return {"seconds": seconds, "numbers": numbers, "failed": ""}
@@ -221,14 +234,17 @@ def _finite(item: Estimate) -> bool:
 
 
 def _rows(
-    config: FloorBenchConfig, estimators: Mapping[str, FloorEstimator], cells: Mapping[str, dict[str, Any]]
+    config: FloorBenchConfig,
+    names: Mapping[str, str],
+    estimators: Mapping[str, FloorEstimator],
+    cells: Mapping[str, dict[str, Any]],
 ) -> Iterable[BenchRow]:
     for source in config.sources:
         for n in config.sizes:
             for name, estimator in estimators.items():
                 for number, role in estimator.roles.items():
                     for floor in config.floors:
-                        keys = [_key(config, source, floor, n, run, name) for run in range(config.runs)]
+                        keys = [_key(config, names[source], floor, n, run, name) for run in range(config.runs)]
                         title = f"{name} {number}".strip()
                         yield _row(source, floor, n, title, role, number, [cells[key] for key in keys])
 

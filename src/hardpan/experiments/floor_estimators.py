@@ -44,7 +44,11 @@ class FloorEstimator:
         everything = any(item.kind is item.VAR_KEYWORD for item in taken.values())
         kept = {key: value for key, value in given.items() if everything or key in taken}
         found = self.function(**kept)
-        return {"": found} if isinstance(found, Estimate) else dict(found)
+        several = {"": found} if isinstance(found, Estimate) else dict(found)
+        for item in several.values():
+            if not isinstance(item, Estimate):
+                raise TypeError(f"{self.name} gave a {type(item).__name__}, not an Estimate")
+        return several
 
 
 ESTIMATORS: dict[str, FloorEstimator] = {}
@@ -75,8 +79,10 @@ def find_estimator(name: str) -> FloorEstimator:
         raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)} or module:function; got {name!r}")
     try:
         function = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"estimator {name}: cannot be imported ({error}); is it on the import path?") from error
+    if not callable(function):
+        raise InputError(f"estimator {name}: is a {type(function).__name__}; give a function")
     return FloorEstimator(name, function, getattr(function, "roles", {"": "estimate"}))
 
 

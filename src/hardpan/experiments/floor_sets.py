@@ -80,6 +80,20 @@ def find_source(name: str) -> Source:
     return SOURCES[name]
 
 
+def source_key(name: str) -> str:
+    """What tells a source's draws from those of another: its name and, of a flow, the hash of its weights.
+
+    Example:
+        >>> source_key("warped")
+        'warped'
+    """
+    if not name.startswith("flow:"):
+        return name
+    from hardpan import flows  # torch: only where a flow is asked for
+
+    return f"{name} {flows.weights_hash(name.removeprefix('flow:'))[:16]}"
+
+
 def _means(classes: int, dimensions: int) -> Floats:
     return np.random.default_rng(_SOURCE_SEED).normal(size=(classes, dimensions))
 
