@@ -1,6 +1,9 @@
 """The commands over a flow: synthesize, judge, curve and samples, as people type them."""
 
 import json
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -92,3 +95,58 @@ def test_the_zoo_is_what_its_cards_say():
         # Cool samples are likely under the flow: their NLL lies below that of real test images.
         assert found.nll(drawn.x, drawn.y).value < fitted["test_nll"]
         assert 0 < found.bayes_error().value < 0.1
+
+
+def kill_once(command, begun):
+    """Start a command, end it by SIGKILL as soon as ``begun()`` says that part of its work is on disk."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not begun():
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -9, "it ended before it could be killed"
+
+
+@pytest.mark.soak
+def test_a_killed_synthesis_goes_on_to_the_same_bytes(flow, tmp_path):
+    def command(place):
+        options = ["--temperature", "0.7", "-n", "40000", "--format", "npz8", "--out", str(place)]
+        return [sys.executable, "-m", "hardpan", "flow", "synthesize", flow, *options]
+
+    subprocess.run(command(tmp_path / "whole"), capture_output=True, check=True)
+    cut = tmp_path / "cut"
+    for number in (1, 4):
+        kill_once(command(cut), lambda number=number: len(list(cut.glob(".parts/0*[0-9].npz"))) >= number)
+        assert not (cut / "manifest.json").exists()
+    subprocess.run(command(cut), capture_output=True, check=True)
+    assert (cut / "data.npz").read_bytes() == (tmp_path / "whole" / "data.npz").read_bytes()
+    whole, again = flows.read_benchmark(tmp_path / "whole"), flows.read_benchmark(cut)
+    np.testing.assert_array_equal(again.posterior, whole.posterior)
+    assert again.rounding == whole.rounding
+    assert not (cut / ".parts").exists()
+
+
+@pytest.mark.soak
+def test_a_killed_curve_loses_at_most_one_training(flow, tmp_path):
+    def command(place):
+        options = [
+            "--models",
+            "linear,mlp",
+            "--sizes",
+            "100,200,400",
+            "--test",
+            "300",
+            "--steps",
+            "60",
+            "--epochs",
+            "1",
+        ]
+        options += ["--temperature", "0.7", "--device", "cpu", "--json", "--out", str(place)]
+        return [sys.executable, "-m", "hardpan", "flow", "curve", flow, *options]
+
+    whole = subprocess.run(command(tmp_path / "whole"), capture_output=True, check=True).stdout
+    cut = tmp_path / "cut"
+    kill_once(command(cut), lambda: len(list(cut.glob("cells/*.json"))) >= 2)
+    kept = {item.name: item.stat().st_mtime_ns for item in cut.glob("cells/*.json")}
+    again = subprocess.run(command(cut), capture_output=True, check=True).stdout
+    assert json.loads(again)["points"] == json.loads(whole)["points"]
+    assert all((cut / "cells" / name).stat().st_mtime_ns == moment for name, moment in kept.items())

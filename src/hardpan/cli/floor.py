@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr, whole_numbers
 from hardpan.errors import InputError
 from hardpan.report import numbers
 
@@ -119,10 +119,12 @@ def bench_command(
 
     if out is not None:
         check_writable(out)
+    if markdown is not None and markdown.is_dir():
+        raise InputError(f"--markdown {markdown}: is a folder; name a file, such as {markdown / 'table.md'}")
     config = floor_bench.FloorBenchConfig(
         sources=_words(sources),
         floors=floats("--floors", floors),
-        sizes=_whole("--sizes", sizes),
+        sizes=whole_numbers("--sizes", sizes),
         estimators=_words(estimators) or floor_bench.FloorBenchConfig().estimators,
         runs=runs,
         votes=votes,
@@ -135,16 +137,12 @@ def bench_command(
         floor_bench.save_bench(found, out)
     text = bench_markdown(found)
     if markdown is not None:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
-        records.write_text(markdown, text)
+        try:
+            markdown.parent.mkdir(parents=True, exist_ok=True)
+            records.write_text(markdown, text)
+        except OSError as error:
+            raise InputError(f"--markdown {markdown}: cannot be written ({error.strerror})") from error
     emit(found, json, Text(text))
-
-
-def _whole(option: str, text: str) -> tuple[int, ...]:
-    values = floats(option, text)
-    if any(value != int(value) for value in values):
-        raise InputError(f"{option} must be whole numbers; got {text!r}")
-    return tuple(int(value) for value in values)
 
 
 def _words(text: str) -> tuple[str, ...]:

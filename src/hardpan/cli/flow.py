@@ -26,8 +26,11 @@ def group() -> None:
 @app.command("fit")
 def fit_command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A name, file or folder: images or feature vectors.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the flow and its checkpoints.")],
     preset: Annotated[str, typer.Option(help="tiny (CPU, seconds), small, or paper (K=16, L=3, C=512).")] = "small",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the flow and its checkpoints; default flow-DATA."),
+    ] = None,
     class_weight: Annotated[float, typer.Option(help="λ, the weight of the classification loss.")] = 0.01,
     sweep: Annotated[
         str,
@@ -59,8 +62,10 @@ def fit_command(
     Example: [bold]hardpan flow fit digits --preset tiny --out flows/digits[/bold]
     """
     from hardpan import datasets, flows
+    from hardpan.datasets.chosen import short_name
     from hardpan.report.files import check_writable
 
+    out = out or Path(f"flow-{short_name(data)}")
     check_writable(out)
     config = flows.FlowConfig(
         preset=preset, class_weight=class_weight, class_covariances=class_covariances, epochs=epochs,

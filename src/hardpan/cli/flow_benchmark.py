@@ -177,7 +177,7 @@ def curve(
     shown = learning_curve.section(found)
     if out is not None:
         made = Provenance(
-            seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)}, command=f"hardpan flow curve {flow}"
+            seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)}, command=_curve_command(flow, config)
         )
         text = page([shown], title=f"Learning curves on {flow}", headline=shown.sentences[0], provenance=made)
         files = {"index.html": text, "config.json": records.dumps(records.to_json(config)) + "\n"}
@@ -193,6 +193,21 @@ def curve(
     if out is not None:
         table.add_row("Page", "", "", str(out / "index.html"))
     emit(found, json, table)
+
+
+def _curve_command(flow: str, config: Any) -> str:
+    """The command that gives these settings, those apart from the defaults."""
+    import dataclasses
+
+    default, words = type(config)(), ["hardpan", "flow", "curve", flow]
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if value != getattr(default, item.name):
+            words.append(f"--{item.name.replace('_', '-')}")
+            words += (
+                [] if value is True else [",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+            )
+    return shlex.join(words)
 
 
 def _brief(made: Any) -> Any:

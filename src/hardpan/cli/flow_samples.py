@@ -45,6 +45,8 @@ def samples(
 
     check_writable(out)
     asked = floats("--temperature", temperature)
+    if len(set(asked)) < len(asked):
+        raise InputError(f"--temperature must be different numbers; got {temperature!r}")
     fitted = flows.load(flow)
     if fitted.grey_levels is None:
         raise InputError(
@@ -65,7 +67,8 @@ def samples(
     top = float(max(1, fitted.grey_levels - 1))
     floors = fitted.record.floors
     shown = samples_section(drawn, curve, high=top, n_classes=fitted.n_classes, floors=floors)
-    command = shlex.join(["hardpan", "flow", "samples", flow, "--temperature", temperature, "--seed", str(seed)])
+    options = ["--temperature", temperature, "-n", str(n), "--seed", str(seed)]
+    command = shlex.join(["hardpan", "flow", "samples", flow, *options])
     made = Provenance(command=command, seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)})
     below = dataclasses.replace(shown, sentences=shown.sentences[1:])
     text = page([below], title=f"Samples of {flow}", headline=shown.sentences[0], provenance=made)
