@@ -96,6 +96,35 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path, hardpan, monkeypatch, arg
     assert len(done.err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("import", "p.npy", "--out", ""), "a store needs a place"),
+        (
+            ("import", "p.npy", "--out", "new", "--seeds", "2147483648,3,4"),
+            "different numbers from 0 to 2147483647",
+        ),
+        (("merge", "run", "third", "--out", "./run/"), "is one of the sources"),
+        (("merge", "run@h.json", "third", "--out", "link"), "is one of the sources"),
+        (("export", "run", "new", "--seeds", "0"), "must end in one of"),
+        (("export", "run", "new.npz", "--seeds", "0,0"), "seeds must name each number once; got 0, 0"),
+        (("export", "run", "new.npz", "--epochs", "1,1"), "epochs must name each number once; got 1, 1"),
+        (("export", "run", "new.npz", "--seeds", "9"), "seed 9 is not there; its seeds are 0, 1, 2"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(tmp_path, hardpan, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    np.save("p.npy", probabilities(3, 2, N, C))
+    hardpan("import", "p.npy", "--out", "run")
+    hardpan("import", "p.npy", "--seeds", "3,4,5", "--out", "third")
+    (tmp_path / "link").symlink_to("run")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    done = hardpan(*arguments, code=2)
+    assert message in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
 def test_every_command_has_help_with_an_example(hardpan):
     for command in ("import", "verify", "info", "merge", "export"):
         assert "Example: hardpan predictions " + command in hardpan(command, "--help").out

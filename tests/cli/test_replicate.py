@@ -2,6 +2,10 @@
 
 import csv
 import json
+import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -122,7 +126,9 @@ def test_init_and_add(tmp_path, capsys, database_url):
         ("status", "nowhere"),
         ("init", "p", "--original", "nothing"),
         ("init", "p", "--original", "digits", "--grid", "6"),
+        ("init", "p", "--original", "digits", "--lease", "inf"),
         ("init", "p", "--original", "digits", "--database-url", "mysql://x"),
+        ("init", "/proc/nothing", "--original", "digits"),
         ("sample", "nowhere"),
         ("verify", "nowhere"),
         ("what-if", "nowhere"),
@@ -144,3 +150,58 @@ def test_every_command_has_an_example(capsys):
         assert "hardpan replicate" in " ".join(shown.split())
     for name in ("duplicates", "review", "assemble", "verify", "status"):
         assert "hardpan replicate" in " ".join(run(capsys, name, "--help")[1].split())
+
+
+# What became of a file of a project, and what the commands then say.
+DAMAGE = {
+    "local.json": (b"[]", "does not hold the project's secrets"),
+    "project.json": (b"{", "is not JSON"),
+    "project.sqlite": (b"no database at all " * 200, "cannot be opened (file is not a database)"),
+    "steps/0001-init.json": (b"{", "is not JSON"),
+}
+# In a process of its own: files of SQLite are damaged and disks are full here, which PostgreSQL has no part in.
+LIMITED = """
+import resource, signal, sys
+from hardpan.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for line in sys.stdin:
+    limit, *arguments = line.rstrip().split("\\t")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+    try:
+        main(["replicate", *arguments])
+    except SystemExit as end:
+        print("ended with", end.code, file=sys.stderr)
+    print("ended", flush=True)
+"""
+
+
+def run_apart(folder, lines):
+    """Run commands, each with a limit on the size of files; give what each says, and the codes they end with."""
+    text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], cwd=folder, input=text, capture_output=True, text=True, check=True
+    )
+    assert "Traceback" not in done.stderr
+    said = re.split(r"ended with (\d)\n", done.stderr)
+    return done.stdout.split("ended\n")[:-1], said[:-1:2], [int(code) for code in said[1::2]]
+
+
+def test_full_disks_and_damaged_projects_are_one_sentence(tmp_path):
+    made = ("init", "p", "--original", "digits")
+    _, said, codes = run_apart(tmp_path, [(60_000, *made), (300_000, *made), (10**9, *made)])
+    assert codes == [2, 2, 0]
+    assert said[0].startswith("hardpan: p: stopped (")
+    assert said[1].startswith("hardpan: p: the database gave up (")
+    assert [text.count("\n") for text in said] == [1, 1, 0]
+    for number, (name, (content, _)) in enumerate(DAMAGE.items()):
+        shutil.copytree(tmp_path / "p", tmp_path / str(number))
+        (tmp_path / str(number) / name).write_bytes(content)
+    (tmp_path / "p/original/x.npy").write_bytes(b"")
+    lines = [(10**9, "status", number) for number in range(len(DAMAGE))]
+    shown, said, codes = run_apart(tmp_path, [*lines, (10**9, "verify", "p")])
+    assert codes == [2] * (len(DAMAGE) + 1)
+    for text, (_, message) in zip(said, DAMAGE.values(), strict=False):
+        assert message in text
+        assert text.count("\n") == 1
+    assert "x.npy cannot be read" in shown[-1].replace("\n", " ")
+    assert "pool: as recorded" in shown[-1]

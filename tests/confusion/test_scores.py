@@ -232,3 +232,13 @@ def test_scores_survive_the_disk(tmp_path):
     assert (tmp_path / "scores.csv").read_text().splitlines()[0] == "id,score,stderr,label"
     assert isinstance(records.load(tmp_path / "scores" / "scores.json"), confusion.Scores)
     assert confusion.load_scores(tmp_path / "nothing") is None
+
+
+def test_workers_that_live_on_see_what_was_recorded_since(tmp_path):
+    probs = random_probs(1, 3, 40, 5, dtype=np.float16)
+    made = store.create(tmp_path / "run", ids=[str(row) for row in range(40)], n_classes=5, block=10)
+    for epoch in range(3):
+        made.write(0, epoch, probs[0, epoch])
+        found = confusion.scores(tmp_path / "run", backend="processes", workers=2)
+        assert found.epochs == tuple(range(epoch + 1))
+        np.testing.assert_array_equal(found.values, confusion.scores(probs[:, : epoch + 1]).values)

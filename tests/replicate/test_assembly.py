@@ -10,7 +10,7 @@ from hardpan.cli import main
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
-from hardpan.replicate.database.images import stored_images
+from hardpan.replicate.database.images import set_columns, stored_images
 from hardpan.replicate.datasheet import _plain
 
 
@@ -62,6 +62,52 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     assert all(item.image_id in sheet and _plain(item.other_id) in sheet for item in waiting[:20])
     assert f"Nobody has reviewed {len(waiting)} of these pairs" in sheet
     assert replicate.verify(project).ok
+
+
+def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
+    project = make_project(each=6, workers_per_image=1)
+    words = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "original")]
+    set_columns(project, words, "keywords")
+    some = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "candidate")]
+    set_columns(project, some, "keywords")
+    replicate.find_subclasses(project, per_class=2)
+    simulate.annotate_demo(project, 2)
+    replicate.draw_sample(project, strategy="top", per_class=2, min_votes=0)
+    replicate.find_subclasses(project, per_class=1)
+    replicate.find_duplicates(project, k=3)
+    with pytest.raises(InputError, match=r"cannot be replayed .* draw it again with: hardpan replicate sample"):
+        replicate.assemble(project, formats=("npz",), unreviewed_ok=True)
+    replicate.draw_sample(project, strategy="top", per_class=1, min_votes=0)
+    replicate.find_duplicates(project, k=3)
+    steps = []
+    replicate.assemble(
+        project, formats=("npz",), unreviewed_ok=True, progress=lambda step, share: steps.append(share)
+    )
+    assert steps == sorted(steps)
+    assert len(steps) == 3
+    assert replicate.verify(project).ok
+    with pytest.raises(InputError, match="the set is frozen"):
+        replicate.find_subclasses(project, per_class=2)
+    assert replicate.verify(project).ok
+
+
+def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path):
+    project = make_project(each=6, workers_per_image=1)
+    simulate.annotate_demo(project, 2)
+    replicate.draw_sample(project, strategy="top", per_class=1, min_votes=0)
+    replicate.find_duplicates(project, k=3)
+    replicate.assemble(project, formats=("npz",), unreviewed_ok=True)
+    rows = stored_images(project, "candidate")
+    path = tmp_path / "said.csv"
+    path.write_text("id,always\n" + "".join(f"{row.id},class 0\n" for row in rows[:-1]))
+    with pytest.raises(InputError, match=f"no prediction for 1 of the {len(rows)} candidates"):
+        replicate.project_what_if(project, 2, predictions=path)
+    path.write_text("id,always\n" + "".join(f"{row.id},dog\n" for row in rows))
+    with pytest.raises(InputError, match="'dog' is no class"):
+        replicate.project_what_if(project, 2, predictions=path)
+    path.write_text("id,always\n" + "".join(f"{row.id},0\n" for row in rows))
+    found = replicate.project_what_if(project, 2, predictions=path)
+    assert found.accuracies["always"][0] == pytest.approx(1 / 3)
 
 
 def test_too_few_votes_without_flagged_workers_name_the_remedy(make_project):

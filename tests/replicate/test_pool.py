@@ -16,6 +16,7 @@ from tests.replicate.conftest import small_set
 
 from hardpan import replicate
 from hardpan.errors import InputError
+from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.pictures import decode
 from hardpan.replicate.subclasses import keyword_quotas
 from hardpan.replicate.tasks import nearby_classes
@@ -103,7 +104,6 @@ def test_tables_keep_what_is_said_of_an_image(project, tmp_path, kind):
     report = replicate.add_candidates(project, path)
     assert (report.added, report.without_class) == (3, 1)
     assert len(report.broken) == 1
-    from hardpan.replicate.database.images import stored_images
 
     rows = {row.keyword: row for row in stored_images(project, "candidate") if row.class_index == 0}
     assert rows["tabby"].date == "2013-05-01"
@@ -246,9 +246,53 @@ def test_votes_go_out_and_come_back(make_project, tmp_path, kind):
         replicate.read_votes(project, path)
 
 
+def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
+    project = make_project(each=3, classes=2, tasks=False)
+    image = stored_images(project, "candidate")[0].id
+    path = tmp_path / ("a-name-that-is-longer-than-a-workers-name-may-be-in-the-database-of-the-project.csv")
+    head = "image_id,class,worker,selected,at\n"
+    times = ("", "12.5", "2024-05-01T12:00:00Z", "2024-05-01T14:00:00+02:00", "2024-05-01 12:00:00")
+    path.write_text(head + "".join(f"{image},class 0,{k},1,{at}\n" for k, at in enumerate(times)))
+    assert replicate.read_votes(project, path) == (5, 0)
+    assert replicate.read_votes(project, path) == (0, 5)
+    votes = replicate.all_votes(project)
+    assert len({vote.worker_id for vote in votes}) == 5
+    assert [vote.at for vote in votes] == [project.clock(), 12.5, *[1_714_564_800.0] * 3]
+    for row, message in [
+        (f"{image},class 0,new,1,yesterday\n", "at must be seconds since 1970 or a time"),
+        (f"{image},class 0,new,1,nan\n", "at must be seconds since 1970 or a time"),
+        (f"{image},class 0,,1,\n", "column 'worker' is empty"),
+        (f"{image},class 0, ,1,\n", "column 'worker' is empty"),
+    ]:
+        path.write_text(head + row)
+        with pytest.raises(InputError, match=message):
+            replicate.read_votes(project, path)
+    assert len(replicate.all_votes(project)) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("similarity", "x\n", "needs columns class, other, similarity"),
+        ("similarity", "class,other,similarity\n", "needs columns"),
+        ("similarity", "class,other,similarity\nclass 0,class 1,0.5\n", "from class 'class 2' to no other"),
+        ("hierarchy", "child,parent\ncat,animal\n", "from class 'class 0' to no other"),
+    ],
+)
+def test_files_that_say_nothing_of_a_class_are_refused(make_project, tmp_path, kind, text, message):
+    project = make_project(each=3, tasks=False)
+    (tmp_path / "near.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        nearby_classes(project, **{kind: tmp_path / "near.csv"})
+
+
+def test_a_class_that_is_none_is_refused_before_anything_is_read(project, tmp_path):
+    with pytest.raises(InputError, match="class 'dog' is not one of the project's"):
+        replicate.add_candidates(project, tmp_path, class_name="dog")
+
+
 def test_human_experiment(make_project):
     project = make_project(each=3, classes=2)
-    from hardpan.replicate.database.images import stored_images
     from hardpan.testbed import human_table
 
     originals = [row.id for row in stored_images(project, "original")][:5]

@@ -265,3 +265,14 @@ def test_a_remote_store_is_written_through_its_address(digits, tmp_path, referen
     place = "memory://" + tmp_path.name
     training.train(digits, SMALL, out=place, weights=tmp_path / "models", workers=1)
     same(store.open(place), expected)
+
+
+def test_data_that_was_written_anew_is_read_anew(tmp_path):
+    rng = np.random.default_rng(0)
+    for shift in (0, 1):
+        x, y = rng.normal(size=(40, 3)), (np.arange(40) + shift) % 2
+        np.savez(tmp_path / "data.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
+        out = tmp_path / f"run-{shift}"
+        training.train(tmp_path / "data.npz", model="linear", seeds=1, epochs=1, device="cpu", out=out, workers=1)
+        assert sorted(store.open(out).labels[:40].tolist()) == sorted(y.tolist())
+        assert store.open(out).labels.tolist() == [*y.tolist(), *y[:9].tolist()]
