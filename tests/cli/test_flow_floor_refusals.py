@@ -89,7 +89,7 @@ FIT_CASES = [
     ["v.npz", "--no-such-option"],
 ]  # fmt: skip
 SYNTHESIZE_CASES = [
-    [], ["flow"], ["nowhere", "--out", "x"], ["broken", "--out", "x"], ["lied", "--out", "x"],
+    [], ["nowhere"], ["nowhere", "--out", "x"], ["broken", "--out", "x"], ["lied", "--out", "x"],
     ["flow", "--bayes-error", "0", "--out", "x"], ["flow", "--bayes-error", "0.95", "--out", "x"],
     ["flow", "--bayes-error", "nan", "--out", "x"], ["flow", "--bayes-error", "a", "--out", "x"],
     ["flow", "--temperature", "0", "--out", "x"], ["flow", "--temperature", "nan", "--out", "x"],

@@ -34,9 +34,14 @@ def register(app: typer.Typer) -> None:
 
 def synthesize(
     flow: FlowPath,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the examples and manifest.json.")],
     bayes_error: BayesError = None,
     temperature: Temperature = 1.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the examples and manifest.json; default synthetic-FLOW."
+        ),
+    ] = None,
     n: Annotated[int, typer.Option("-n", help="How many examples, train and test together.")] = 70_000,
     test_share: Annotated[float, typer.Option(help="Share of them that is the test set.")] = 1 / 7,
     format: Annotated[
@@ -52,8 +57,10 @@ def synthesize(
     Example: [bold]hardpan flow synthesize fashion-mnist --bayes-error 0.10 -n 70000 --out synthetic[/bold]
     """
     from hardpan import flows
+    from hardpan.datasets.chosen import short_name
     from hardpan.report.files import check_writable
 
+    out = out or Path(f"synthetic-{short_name(flow)}")
     check_writable(out)
     config = flows.SynthesizeConfig(bayes_error, temperature, n, test_share, seed, format)
     with progress_on_stderr() as progress:

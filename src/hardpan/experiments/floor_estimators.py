@@ -44,7 +44,7 @@ class FloorEstimator:
         everything = any(item.kind is item.VAR_KEYWORD for item in taken.values())
         kept = {key: value for key, value in given.items() if everything or key in taken}
         found = self.function(**kept)
-        several = {"": found} if isinstance(found, Estimate) else dict(found)
+        several = dict(found) if isinstance(found, Mapping) else {"": found}
         for item in several.values():
             if not isinstance(item, Estimate):
                 raise TypeError(f"{self.name} gave a {type(item).__name__}, not an Estimate")
