@@ -14,6 +14,7 @@ from hardpan.records import Estimate
 
 NOTHING = "–"
 _EXACT_DIGITS = 3
+_COLUMN_PLACES = 2  # behind the point, in a column with numbers of 10 and more
 _SMALLEST_PERCENT = 1e-4
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -169,6 +170,24 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
+
+
+def column(cells: Sequence[Any]) -> list[str]:
+    """Write the cells of one column, numbers of about one size with as many digits behind the point.
+
+    Example:
+        >>> column([3.0, 10.5, -0.0, None]), column([0.1234, 123.4]), column([1, "a"])
+        (['3.0', '10.5', '0.0', '–'], ['0.1234', '123.4'], ['1', 'a'])
+    """
+    texts = [cell(value) for value in cells]
+    known = [place for place, value in enumerate(cells) if isinstance(value, float) and math.isfinite(value)]
+    places = max((len(texts[place].partition(".")[2]) for place in known), default=0)
+    largest = max((abs(cells[place]) for place in known), default=0.0)
+    if any("e" in texts[place] for place in known) or (places > _COLUMN_PLACES and largest >= 10.0):
+        return texts
+    for place in known:
+        texts[place] = f"{cells[place]:z.{places}f}"
+    return texts
 
 
 def _decimals(value: float, spread: float) -> int:

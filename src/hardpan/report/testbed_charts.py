@@ -26,6 +26,7 @@ TICKS = (
     *(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.88),
     *(0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 0.995, 0.999),
 )
+_LAST_WORDS = 0.65
 ROLES = {"in the fit": LIGHT.floor, "left out": LIGHT.ceiling}
 _SHARE = "format(datum.value, '.3~%')"
 _PROBIT_SHARE = "format(cumulativeNormal(datum.value), '.3~%')"
@@ -81,7 +82,9 @@ def _line_names(
     if inside[0] < inside[1]:
         at = inside[0] + 0.8 * (inside[1] - inside[0])
         names.append({"x": at, "y": at, "label": "same accuracy", "side": "left"})
-    fitted = [row for row in line if domain["y"][0] <= row["y"] <= domain["y"][1]]
+    # Also where a phone makes the drawing narrow, words that begin here end before its edge.
+    last = domain["x"][0] + _LAST_WORDS * (domain["x"][1] - domain["x"][0])
+    fitted = [row for row in line if domain["y"][0] <= row["y"] <= domain["y"][1] and row["x"] <= last]
     if fitted:
         place = max(fitted, key=lambda row: _room(row, rows, domain))
         names.append({"x": place["x"], "y": place["y"], "label": "fitted line", "side": "right"})

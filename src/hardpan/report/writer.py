@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
@@ -19,6 +20,8 @@ from hardpan.records import Estimate, Provenance, Section, Tile
 from hardpan.report import charts, confusion_charts, numbers
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
+
+_RANGE = re.compile(r"(?<=\d)–(?=\d)")
 
 
 def page(
@@ -122,7 +125,8 @@ def _table(
         for row in values
     ]
     template = environment.get_template("table.html")
-    shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(rows, values, lengths, strict=True)]
+    texts = list(zip(*(numbers.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
+    shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, strict=True)]
     return Markup(template.render(title=title, columns=columns, rows=shown, numeric=numeric, sortable=sortable))
 
 
@@ -180,7 +184,8 @@ def _read(name: str) -> str:
 
 
 def _unbroken(value: Any) -> Any:
-    return numbers.unbroken(value) if type(value) is str else value
+    # Browsers break a line after a dash, terminals do not: there a range stays together by itself.
+    return _RANGE.sub("–\u2060", numbers.unbroken(value)) if type(value) is str else value
 
 
 def _environment() -> Environment:
@@ -192,5 +197,4 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["cell"] = numbers.cell
     return environment
