@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from hardpan import datasets, flows, records
@@ -92,6 +93,10 @@ def test_the_zoo_is_what_its_cards_say():
         assert np.isfinite(drawn.x).all()
         again = found.posterior(drawn.x, temperature=0.5)
         assert np.abs(again - drawn.posterior).max() < 1e-2
+        with torch.no_grad():
+            there = found.network.latents(torch.from_numpy(drawn.x[..., None]))
+            back = found.network.data(there.top, there.rest).numpy()
+        assert np.abs(back - drawn.x).max() < 1e-4 * found.grey_levels
         # Cool samples are likely under the flow: their NLL lies below that of real test images.
         assert found.nll(drawn.x, drawn.y).value < fitted["test_nll"]
         assert 0 < found.bayes_error().value < 0.1

@@ -1,10 +1,10 @@
 """Synthetic benchmarks: what is written is what was drawn, and the truth beside it is true."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
+from tests.flows.small import random_flow
 
 from hardpan import datasets, flows, records
 from hardpan.errors import HardpanError, InputError
@@ -129,15 +129,19 @@ def test_a_damaged_piece_is_named(flow, tmp_path, monkeypatch):
     assert len(flows.synthesize(flow, tmp_path, n=3000).labels) == 3000
 
 
-def test_rounding_to_few_levels_costs_more(flow):
-    """Throwing bits away cannot help, and a flow whose images are cut to black knows nothing."""
-    drawn = flow.sample_with_posterior(600, temperature=1.2, seed=1)
-    fine = rounding.cost(flow, drawn.x, drawn.posterior, temperature=1.2, draws=2)
-    assert 0 <= fine.low <= fine.value <= fine.high
-    black = dataclasses.replace(fine)
-    chosen = flow.log_joint(np.zeros_like(drawn.x), temperature=1.2).argmax(axis=1)
-    nothing = (drawn.posterior.max(axis=1) - drawn.posterior[np.arange(600), chosen]).mean()
-    assert black.value < nothing
+def test_the_floor_of_rounded_files_lies_where_the_cost_says():
+    """Four pixels of four levels: there are 256 files, and the best decision on each can be counted."""
+    flow = random_flow(np.random.default_rng(0).integers(0, 4, (200, 2, 2)).astype(np.uint8), levels=1, steps=2)
+    drawn = flow.sample_with_posterior(40_000, temperature=0.7, seed=1)
+    cells = rounding.to_levels(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
+    found, mass = np.zeros((256, 3)), np.bincount(cells, minlength=256)
+    np.add.at(found, cells, drawn.posterior)
+    files = float((mass - found.max(axis=1)).sum() / len(cells))
+    exact = float((1 - drawn.posterior.max(axis=1)).mean())
+    cost = rounding.cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
+    assert files > exact + 0.01  # rounding to so few levels does lose something
+    assert exact + cost.high > files
+    assert cost.value < 2 * (files - exact)  # and the bound is not far off
 
 
 def test_vectors_come_as_npz_only(vectors, tmp_path):
