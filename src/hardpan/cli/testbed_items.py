@@ -20,6 +20,7 @@ from hardpan import datasets, records
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
 from hardpan.records import Estimate, Section, Table
+from hardpan.report import numbers
 from hardpan.report.files import check_writable, write_together
 from hardpan.testbed import columns as tables
 from hardpan.testbed import discriminate as discrimination
@@ -74,7 +75,7 @@ def item_analysis(
     shown = [_rich(part.tables[1]), _rich(Table("Best models", part.tables[0].columns, part.tables[0].rows[:10]))]
     notes = [Text(f"warning: {item}") for item in summary.warnings]
     if out is not None:
-        notes.append(Text(f"{out / 'index.html'} and items.csv written"))
+        notes += [Text(f"Page: {out / 'index.html'}"), Text(f"Every example: {out / 'items.csv'}")]
     emit(summary, as_json, Group(*lines, *shown, *notes))
 
 
@@ -292,14 +293,14 @@ def _by_column(
 ) -> tuple[followups.Slice, ...]:
     values = _column(examples, column, data)
     try:
-        numbers = np.array([float(value) for value in values])
+        measured = np.array([float(value) for value in values])
     except (TypeError, ValueError):
         return followups.by_part(data.models, data.right, np.asarray(values).astype(np.str_), confidence)
     if column in ("frequency", "selection_frequency"):
-        return followups.by_frequency(data.models, data.right, numbers, confidence=confidence)
-    if len(np.unique(numbers)) <= max(bins, 20):
-        return followups.by_part(data.models, data.right, numbers.astype(np.str_), confidence)
-    return followups.by_attribute(data.models, data.right, numbers, bins, confidence)
+        return followups.by_frequency(data.models, data.right, measured, confidence=confidence)
+    if len(np.unique(measured)) <= max(bins, 20):
+        return followups.by_part(data.models, data.right, measured.astype(np.str_), confidence)
+    return followups.by_attribute(data.models, data.right, measured, bins, confidence)
 
 
 def _column(path: Path, column: str, data: items.Matrix) -> Sequence[Any]:
@@ -365,11 +366,14 @@ def _emit_table(table: Table, found: Sequence[Any], as_json: bool) -> None:
 
 
 def _rich(table: Table) -> RichTable:
-    shown = RichTable(title=escape(table.title), title_justify="left")
-    for name in table.columns:
-        shown.add_column(escape(str(name)))
-    for row in table.rows:
-        shown.add_row(*(escape(str(cell)) for cell in row))
+    shown = RichTable(title=escape(table.title), title_justify="left", box=None, pad_edge=False)
+    for place, name in enumerate(table.columns):
+        cells = [row[place] for row in table.rows]
+        words = any(isinstance(cell, str) for cell in cells)
+        shown.add_column(escape(str(name)), justify="left" if words else "right")
+    texts = [numbers.column([row[place] for row in table.rows]) for place in range(len(table.columns))]
+    for row in zip(*texts, strict=True):
+        shown.add_row(*map(escape, row))
     return shown
 
 

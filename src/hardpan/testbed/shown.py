@@ -59,7 +59,8 @@ def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -
         method=(
             "Accuracies have Clopper–Pearson intervals. The gap is original minus new accuracy. Ranks are over all "
             f"models; {report.ties}. Rank intervals: {report.rank_method}.",
-            f"The line is fitted by least squares on the {report.fit.scale} scale; {report.fit.slope.method}. "
+            f"The line is fitted by least squares on the {report.fit.scale} scale; its intervals are from a "
+            f"{_resampling(report)}. "
             "The residual (effective robustness) is the new accuracy minus what the line predicts.",
             "A slope below 1 on the linear scale would mean diminishing returns, as adaptive overfitting gives; "
             "a probit slope below 1 means a larger spread of difficulty in the new set.",
@@ -115,13 +116,17 @@ def line_sentence(fit: LineFit) -> str:
 
 def _line_sentences(report: Comparison) -> tuple[str, ...]:
     sentences = [line_sentence(fit) for fit in (report.fit, report.other_fit)]
-    how = f"The intervals are from a {report.fit.slope.method.removeprefix('least squares, ')}"
+    how = f"The intervals are from a {_resampling(report)}"
     sentences.append(f"{how}{_TAKEN_AS_GIVEN if report.fit.resample == 'models' else ''}.")
     if report.by_date is not None:
         sentences.append(f"With the date of publication the drop changes by {_change(report.by_date)}.")
     if report.excluded:
         sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
     return tuple(sentences)
+
+
+def _resampling(report: Comparison) -> str:
+    return report.fit.slope.method.removeprefix("least squares, ")
 
 
 def _scatter(report: Comparison, original: str, new: str) -> Chart:
@@ -258,7 +263,7 @@ def _tables(report: Comparison) -> list[Table]:
             (
                 item.left_out,
                 item.models,
-                _interval(item.fit.slope),
+                with_interval(item.fit.slope),
                 _offset(item.fit),
                 round(item.fit.slope.value - report.fit.slope.value, 3),
             )
@@ -274,16 +279,16 @@ def _summary(report: Comparison) -> Table:
     points = f"{100 * gap.value:.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}] points"
     rows = [
         ("average drop", points, gap.method),
-        ("Kendall's τ of the two orders", _interval(report.kendall), report.kendall.method),
+        ("Kendall's τ of the two orders", with_interval(report.kendall), report.kendall.method),
     ]
     for fit in (report.fit, report.other_fit):
-        rows.append((f"slope, {fit.scale} scale", _interval(fit.slope), fit.slope.method))
+        rows.append((f"slope, {fit.scale} scale", with_interval(fit.slope), fit.slope.method))
         rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
     return Table("The numbers", ("what", f"value and {100 * gap.confidence:g} % interval", "how"), tuple(rows))
 
 
 def _offset(fit: LineFit) -> str:
-    return f"{_accuracy(fit.offset)} points" if fit.scale == "linear" else _interval(fit.offset)
+    return f"{_accuracy(fit.offset)} points" if fit.scale == "linear" else with_interval(fit.offset)
 
 
 def _value(row: ModelRow, field: str) -> Estimate:
@@ -298,7 +303,13 @@ def _accuracy(item: Estimate) -> str:
     return f"{100 * item.value:.1f} [{100 * item.low:.1f}, {100 * item.high:.1f}]"
 
 
-def _interval(item: Estimate) -> str:
+def with_interval(item: Estimate) -> str:
+    """A number that is no share, with its interval.
+
+    Example:
+        >>> with_interval(Estimate(1.0, 0.1, 0.8, 1.2))
+        '1.000 [0.800, 1.200]'
+    """
     return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"
 
 

@@ -10,6 +10,7 @@ from hardpan.records import Chart, Estimate, Section, Table, record
 from hardpan.testbed.items.fit import ItemFit, ItemModel, fit_items
 from hardpan.testbed.items.reading import Matrix
 from hardpan.testbed.items.scales import Cohort, ShorterTest, cohorts, fewest_items, information_curve, kr20
+from hardpan.testbed.shown import with_interval
 
 _SHOWN = 10
 
@@ -101,19 +102,19 @@ def section(summary: ItemSummary) -> Section:
     places, heights = np.array(summary.curve).T
     top = float(np.interp(summary.skills[0][1], places, heights))
     sentences = [
-        f"{summary.models} models and {summary.examples} examples on one scale: difficulties spread by "
+        f"{summary.models:,} models and {summary.examples:,} examples on one scale: difficulties spread by "
         f"{summary.difficulty_spread.value:.2f} around {summary.difficulty_mean.value:.2f}, skills around 0.",
         f"At the best model's skill the test tells skills apart to ±{1 / np.sqrt(top):.3f} (one standard error).",
     ]
     if summary.cohorts:
         first = summary.cohorts[0]
         sentences.append(
-            f"{first.telling} of {summary.examples} examples tell any of the best {first.size} models apart; "
-            f"all of them get {first.all_right} right and {first.all_wrong} wrong."
+            f"{first.telling:,} of {summary.examples:,} examples tell any of the best {first.size} models apart; "
+            f"all of them get {first.all_right:,} right and {first.all_wrong:,} wrong."
         )
     if summary.random_examples:
         sentences.append(
-            f"{summary.random_examples} examples drawn at random keep {100 * summary.share:.0f} % of the models "
+            f"{summary.random_examples:,} examples drawn at random keep {100 * summary.share:.0f} % of the models "
             "within the rank intervals of the whole test."
         )
     chart = Chart(
@@ -123,16 +124,18 @@ def section(summary: ItemSummary) -> Section:
         description="Share of the examples that some of the best models get right and others wrong.",
         options={"x_title": "share of the examples"},
     )
-    estimates = {"spread of difficulty": summary.difficulty_spread}
+    numbers = {"spread of difficulty, probit units": summary.difficulty_spread}
     if summary.reliability is not None:
-        estimates["reliability (KR-20)"] = summary.reliability
+        numbers["reliability (KR-20)"] = summary.reliability
     if summary.discrimination_spread.value > 0:
-        estimates["spread of log discrimination"] = summary.discrimination_spread
+        numbers["spread of log discrimination"] = summary.discrimination_spread
     tables = (
         Table(
             "Skills",
-            ("model", "skill", "standard error", "accuracy", "best rank", "worst rank"),
-            tuple((n, round(s, 3), round(e, 3), round(a, 4), lo, hi) for n, s, e, a, lo, hi in summary.skills),
+            ("model", "skill", "standard error", "accuracy, %", "best rank", "worst rank"),
+            tuple(
+                (n, round(s, 3), round(e, 3), round(100 * a, 2), lo, hi) for n, s, e, a, lo, hi in summary.skills
+            ),
         ),
         Table(
             "Examples that tell the best models apart",
@@ -147,7 +150,12 @@ def section(summary: ItemSummary) -> Section:
             ),
         ),
         Table("Hardest examples", ("example", "difficulty", "standard error"), summary.hardest),
+        # Not among the section's estimates: those are shares, which a page writes in percent.
+        Table(
+            "The numbers",
+            ("what", "value and 95 % interval", "how"),
+            tuple((name, with_interval(item), item.method) for name, item in numbers.items()),
+        ),
     )
-    return Section(
-        "Item analysis", tuple(sentences), estimates, (chart,) if summary.cohorts else (), tables, summary.warnings
-    )
+    charts = (chart,) if summary.cohorts else ()
+    return Section("Item analysis", tuple(sentences), charts=charts, tables=tables, warnings=summary.warnings)
