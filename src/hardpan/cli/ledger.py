@@ -15,6 +15,7 @@ from hardpan import ledger
 from hardpan.cli.common import JsonFlag, emit
 from hardpan.errors import InputError
 from hardpan.records import Section
+from hardpan.report import numbers
 
 app = typer.Typer(help="Sealed test sets that answer submissions by the Ladder.", no_args_is_help=True)
 
@@ -68,8 +69,8 @@ def init(
         raise
     state = ledger.status(folder)
     shown = (
-        f"{state.name}: {state.examples} examples answer by the Ladder with step {state.step:g}, "
-        f"{state.holdout_examples} are held out\ncommitment  {state.commitment}\nhead        {state.head}\n"
+        f"{state.name}: {state.examples:,} examples answer by the Ladder with step {state.step:g}, "
+        f"{state.holdout_examples:,} are held out\ncommitment  {state.commitment}\nhead        {state.head}\n"
         f"key         {key} (keep it secret and apart; publish commitment and head)"
     )
     emit(state, as_json, Text(shown))
@@ -100,16 +101,16 @@ def status(folder: Folder, as_json: JsonFlag = False) -> None:
     """Show the leaderboard's public state; needs no key."""
     state = ledger.status(folder)
     table = RichTable(show_header=False, box=None, title=escape(state.name), title_justify="left")
-    table.add_row("submissions", f"{state.submissions}, of which {state.improvements} improved the best")
+    table.add_row("submissions", f"{state.submissions:,}, of which {state.improvements} improved the best")
     best = f"{100 * state.error:g} % ({escape(state.best)})" if state.submissions else "none yet"
     table.add_row("leaderboard error", best)
     table.add_row("bound on its error", f"{100 * state.bound:.1f} points with probability {1 - state.delta:g}")
     table.add_row("Blum and Hardt's bound", f"{100 * state.published_bound:.1f} points")
-    table.add_row("examples", f"{state.examples}, step {state.step:g}")
-    opened = f"opened {state.openings} times" if state.openings else "never opened"
-    table.add_row("super hold-out", f"{state.holdout_examples} examples, {opened}")
+    table.add_row("examples", f"{state.examples:,}, step {state.step:g}")
+    opened = f"opened {numbers.counted(state.openings, 'time')}" if state.openings else "never opened"
+    table.add_row("super hold-out", f"{state.holdout_examples:,} examples, {opened}")
     table.add_row("labels", "revealed" if state.revealed else "sealed")
-    table.add_row("log", f"{state.entries} entries")
+    table.add_row("log", numbers.counted(state.entries, "entry", "entries"))
     for warning in state.warnings:
         table.add_row("warning", warning)
     hashes = Text(f"commitment {state.commitment}\nhead       {state.head}", overflow="ignore", no_wrap=True)
