@@ -101,8 +101,13 @@ def test_other_examples_under_the_same_name_are_not_given_the_old_flow(tmp_path)
 
 def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
     wild = dataclasses.replace(QUICK, learning_rate=1e30, clip=1e30, warmup=0.0)
-    with pytest.raises(InputError, match=r"became (nan|inf|-inf) in epoch .*try a smaller learning rate"):
+    told = (
+        r"became (nan|inf|-inf) in epoch 1; .*checkpoints has no checkpoint before it: try a smaller learning rate"
+    )
+    with pytest.raises(InputError, match=told):
         flows.fit(digits, wild, out=tmp_path / "wild")
+    with pytest.raises(InputError, match="no checkpoint is kept"):
+        flows.fit(digits, wild)
 
 
 def test_after_a_nan_the_last_good_checkpoint_is_there_and_is_named(digits, tmp_path, monkeypatch):

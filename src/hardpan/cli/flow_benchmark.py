@@ -196,7 +196,7 @@ def curve(
         above = f"{100 * point.excess.value:.3g} ± {100 * point.excess.stderr:.1g} points"
         table.add_row(point.model, f"{point.n:,}", f"{100 * point.error.value:.4g} %", above)
     for law in found.laws:
-        table.add_row(law.model, "power law", "", f"n^-{law.exponent.value:.2f} ± {law.exponent.stderr:.1g}")
+        table.add_row(law.model, "power law", "", f"n^{-law.exponent.value:.2f} ± {law.exponent.stderr:.1g}")
     if out is not None:
         table.add_row("Page", "", "", str(out / "index.html"))
     emit(found, json, table)

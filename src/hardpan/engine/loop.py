@@ -194,9 +194,10 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
 def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None) -> dict[str, float]:
     for name, value in values.items():
         if not math.isfinite(value):
-            kept = (
-                "no checkpoint is kept" if folder is None else f"{os.fspath(folder)} has the checkpoint before it"
-            )
+            kept = "no checkpoint is kept"
+            if folder is not None:
+                there = load_checkpoint(folder) is not None
+                kept = f"{os.fspath(folder)} has {'the' if there else 'no'} checkpoint before it"
             # People count from 1, as the line of progress does.
             raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {kept}: try a smaller learning rate")
     return values
