@@ -75,14 +75,15 @@ def score(
     with progress_on_stderr() as progress:
         scores, source = inputs.load_scores(predictions, config, where, progress, data=dataset, by_row=by_row)
         found = None if source is None else inputs.signalled(source, where, progress)
-    scores, found = inputs.restricted(scores, found, subset)
-    report = reports.score_report(scores, found, part=part, confidence=confidence)
-    shown = confusion.section(scores, found, dataset if out else None, part=part, confidence=confidence)
-    page = None
-    if out is not None:
-        confusion.save_scores(scores, out)
-        title = f"Confusion scores of {Path(predictions).name}"
-        page = write_page(out, shown, title, report, config, hashes={"scores, sha256": scores.sha256})
+        progress("drawing", 0.9)
+        scores, found = inputs.restricted(scores, found, subset)
+        report = reports.score_report(scores, found, part=part, confidence=confidence)
+        shown = confusion.section(scores, found, dataset if out else None, part=part, confidence=confidence)
+        page = None
+        if out is not None:
+            confusion.save_scores(scores, out)
+            title = f"Confusion scores of {Path(predictions).name}"
+            page = write_page(out, shown, title, report, config, hashes={"scores, sha256": scores.sha256})
     emit(report, as_json, views.section(shown, page))
 
 
@@ -130,26 +131,31 @@ def bands(
             if source is None or correct is not None
             else inputs.signalled(source, where, progress).correct(of)
         )
-    if subset is not None:
-        kept = np.sort(confusion.load_subset(subset).rows(scores.ids))
-        scores, right = scores.rows(kept), right[..., kept]
-    names = ["all"] if scores.split is None else [str(name) for name in np.unique(scores.split)]
-    parts = {
-        name: confusion.bands(scores.rows(rows), right[..., rows], limits or None, confidence=confidence, seed=seed)
-        for name in names
-        for rows in [part_rows(scores, name)]
-    }
-    report = reports.BandsReport(predictions, parts, of)
-    sentences = [
-        f"{name}: {text}" if len(parts) > 1 else text for name in parts for text in band_sentences(parts[name])
-    ]
-    groups = {name: scores.values[part_rows(scores, name)] for name in parts}
-    charts = (pictures.distribution(groups, scores.largest), pictures.error_by_band(parts))
-    tables = tuple(band_table(item, name) for name, item in parts.items())
-    shown = Section("Error by band", tuple(sentences), {}, charts, tables)
-    page = (
-        None if out is None else write_page(out, shown, f"Error by band: {Path(predictions).name}", report, config)
-    )
+        progress("drawing", 0.9)
+        if subset is not None:
+            kept = np.sort(confusion.load_subset(subset).rows(scores.ids))
+            scores, right = scores.rows(kept), right[..., kept]
+        names = ["all"] if scores.split is None else [str(name) for name in np.unique(scores.split)]
+        parts = {
+            name: confusion.bands(
+                scores.rows(rows), right[..., rows], limits or None, confidence=confidence, seed=seed
+            )
+            for name in names
+            for rows in [part_rows(scores, name)]
+        }
+        report = reports.BandsReport(predictions, parts, of)
+        sentences = [
+            f"{name}: {text}" if len(parts) > 1 else text for name in parts for text in band_sentences(parts[name])
+        ]
+        groups = {name: scores.values[part_rows(scores, name)] for name in parts}
+        charts = (pictures.distribution(groups, scores.largest), pictures.error_by_band(parts))
+        tables = tuple(band_table(item, name) for name, item in parts.items())
+        shown = Section("Error by band", tuple(sentences), {}, charts, tables)
+        page = (
+            None
+            if out is None
+            else write_page(out, shown, f"Error by band: {Path(predictions).name}", report, config)
+        )
     emit(report, as_json, views.section(shown, page, tables=len(tables)))
 
 
@@ -193,24 +199,25 @@ def subset(
         scores, _ = inputs.load_scores(
             predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
         )
-    scores = inputs.restricted(scores, None, within)[0].part(part)
-    cut = confusion.subset(
-        scores, threshold=threshold, quantile=quantile, count=count, balanced=balanced, easiest=easiest
-    )
-    page, written = None, to
-    if out is not None:
-        chosen = scores.rows(cut.rows(scores.ids))
-        sentences = (subset_sentence(cut), f"Scores {cut.scores_sha256[:16]}, ids {cut.ids_sha256[:16]}.")
-        start = cut.threshold * math.log2(cut.base)
-        charts = (
-            pictures.threshold(scores.in_bits().values, None, scores.in_bits().largest, start),
-            *galleries(chosen.in_bits(), None, dataset)[:1],
+        progress("drawing", 0.9)
+        scores = inputs.restricted(scores, None, within)[0].part(part)
+        cut = confusion.subset(
+            scores, threshold=threshold, quantile=quantile, count=count, balanced=balanced, easiest=easiest
         )
-        shown = Section("Hard subset", sentences, {}, charts)
-        page = write_page(out, shown, f"A hard subset of {Path(predictions).name}", cut, config)
-        written = to or out / "subset.json"
-    if written is not None:
-        cut.save(written)
+        page, written = None, to
+        if out is not None:
+            chosen = scores.rows(cut.rows(scores.ids))
+            sentences = (subset_sentence(cut), f"Scores {cut.scores_sha256[:16]}, ids {cut.ids_sha256[:16]}.")
+            start = cut.threshold * math.log2(cut.base)
+            charts = (
+                pictures.threshold(scores.in_bits().values, None, scores.in_bits().largest, start),
+                *galleries(chosen.in_bits(), None, dataset)[:1],
+            )
+            shown = Section("Hard subset", sentences, {}, charts)
+            page = write_page(out, shown, f"A hard subset of {Path(predictions).name}", cut, config)
+            written = to or out / "subset.json"
+        if written is not None:
+            cut.save(written)
     emit(cut, as_json, views.subset(cut, written, page))
 
 

@@ -75,26 +75,28 @@ def transfer(
             scores[name] = known.rows(rows)
             if found is not None and found.correct_seeds is not None:
                 answers[name] = found.correct(of)[..., rows]
-    pairs = tuple(
-        confusion.transfer(scores[a], scores[b], names=(a, b), confidence=confidence, seed=seed)
-        for a, b in itertools.combinations(called, 2)
-    )
-    first = scores[called[0]]
-    targets, warnings = None, []
-    if answers:
-        # Bands are of the first model's scores; a target may have been recorded in another order of the examples.
-        joined = {name: common_rows(first, scores[name], (called[0], name))[1] for name in answers}
-        right = {name: answers[name][..., rows] for name, rows in joined.items() if len(rows) == len(first)}
-        missing = [name for name in answers if name not in right]
-        warnings = [
-            f"{name} lacks some of {called[0]}'s examples, so its error by band is left out." for name in missing
-        ]
-        targets = (
-            confusion.target_errors(first, right, scored_by=called[0], confidence=confidence) if right else None
+        progress("comparing the rankings and drawing", 0.9)
+        pairs = tuple(
+            confusion.transfer(scores[a], scores[b], names=(a, b), confidence=confidence, seed=seed)
+            for a, b in itertools.combinations(called, 2)
         )
-    report = reports.TransferReport(called, pairs, targets)
-    shown = confusion.transfer_section(pairs, targets, warnings)
-    page = None if out is None else write_page(out, shown, "Confusion of several models", report, config)
+        first = scores[called[0]]
+        targets, warnings = None, []
+        if answers:
+            # Bands are of the first model's scores; a target may have been recorded in another order.
+            joined = {name: common_rows(first, scores[name], (called[0], name))[1] for name in answers}
+            right = {name: answers[name][..., rows] for name, rows in joined.items() if len(rows) == len(first)}
+            missing = [name for name in answers if name not in right]
+            warnings = [
+                f"{name} lacks some of {called[0]}'s examples, so its error by band is left out."
+                for name in missing
+            ]
+            targets = (
+                confusion.target_errors(first, right, scored_by=called[0], confidence=confidence) if right else None
+            )
+        report = reports.TransferReport(called, pairs, targets)
+        shown = confusion.transfer_section(pairs, targets, warnings)
+        page = None if out is None else write_page(out, shown, "Confusion of several models", report, config)
     emit(report, as_json, views.section(shown, page, tables=2))
 
 
@@ -150,13 +152,14 @@ def ablate(
             address=where.address,
             progress=lambda step, share: progress(f"ablating, {step}", share),
         )
-    report = reports.AblationReport(predictions, found)
-    shown = confusion.ablation_section(found)
-    page = (
-        None
-        if out is None
-        else write_page(out, shown, f"Fewer seeds and epochs: {Path(predictions).name}", report, config)
-    )
+        progress("drawing", 0.9)
+        report = reports.AblationReport(predictions, found)
+        shown = confusion.ablation_section(found)
+        page = (
+            None
+            if out is None
+            else write_page(out, shown, f"Fewer seeds and epochs: {Path(predictions).name}", report, config)
+        )
     emit(report, as_json, views.section(shown, page))
 
 
@@ -211,9 +214,12 @@ def compare(
             scores = {name: item.difficulties["confusion score"] for name, item in told.items()}
             answers = {name: item.correct("seeds") for name, item in told.items()}
             models = confusion.confused_models(scores, answers, confidence=confidence, seed=seed)
-    report = reports.ComparisonReport(predictions[0], table, models)
-    shown = confusion.predictor_section(table, models)
-    page = (
-        None if out is None else write_page(out, shown, "Difficulty scores as predictors of errors", report, config)
-    )
+        progress("drawing", 0.9)
+        report = reports.ComparisonReport(predictions[0], table, models)
+        shown = confusion.predictor_section(table, models)
+        page = (
+            None
+            if out is None
+            else write_page(out, shown, "Difficulty scores as predictors of errors", report, config)
+        )
     emit(report, as_json, views.predictors(shown, report, page))

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from hardpan import replicate
-from hardpan.cli.common import JsonFlag, Seed, emit
+from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, check_out, opened, write_page
 from hardpan.errors import InputError
 
@@ -54,7 +54,8 @@ def experiment(
         return
     if out is not None:
         raise InputError("--out needs --results: before people have answered there is nothing to show")
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("choosing the hardest images", 0.0)
         begun = replicate.begin_experiment(
             project, predictions or (), fraction=fraction, per_class=per_class, count=count, seed=seed
         )
@@ -77,12 +78,13 @@ def _results(folder: Path, out: Path | None, database_url: str, seed: int, as_js
     from hardpan.cli import testbed_views
 
     check_out(out)
-    with opened(folder, database_url) as project:
+    with opened(folder, database_url) as project, progress_on_stderr() as progress:
+        progress("counting answers", 0.0)
         found = replicate.experiment_results(project, seed=seed)
-        name = project.config.name
-    lines = list(found.notes)
-    if out is not None:
-        section = replicate.experiment_section(found)
-        headline = "People on the hardest images of both sets"
-        lines.append(f"Page: {write_page(out, section, found, f'People: {name}', headline)}")
+        lines = list(found.notes)
+        if out is not None:
+            progress("drawing the page", 0.5)
+            section, title = replicate.experiment_section(found), f"People: {project.config.name}"
+            headline = "People on the hardest images of both sets"
+            lines.append(f"Page: {write_page(out, section, found, title, headline)}")
     emit(found, as_json, Group(testbed_views.people(found), Text("\n".join(lines))))

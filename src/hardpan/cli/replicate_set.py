@@ -88,10 +88,11 @@ def what_if(
         progress("counting votes", 0.0)
         found = replicate.project_what_if(project, per_class, predictions=predictions)
         name = project.config.name
-    section = replicate.what_if_section(found)
-    told = ""
-    if out is not None:
-        told = f"Page: {write_page(out, section, found, f'What if: {name}', section.charts[0].title)}"
+        progress("drawing the page", 0.5)
+        section = replicate.what_if_section(found)
+        told = ""
+        if out is not None:
+            told = f"Page: {write_page(out, section, found, f'What if: {name}', section.charts[0].title)}"
     table = RichTable(*section.tables[0].columns, title="Thresholds", title_justify="left")
     for row in section.tables[0].rows:
         table.add_row(*("" if value is None else str(value) for value in row))
