@@ -255,3 +255,27 @@ def test_a_table_of_models_fills_the_tile_of_fresh_data(tmp_path):
     assert f"--testbed {table}" in found.provenance.command
     assert "counts.csv, sha256" in found.provenance.hashes
     assert "9.5 points" in found.to_html()
+
+
+def test_a_lower_end_of_pixels_near_the_ceiling_is_not_built_on():
+    rng = np.random.default_rng(0)
+    labels = np.arange(3000) % 3
+    x = rng.normal(size=(3000, 4, 4)) + 0.2 * (np.arange(16).reshape(4, 4) % 3 == labels[:, None, None])
+    found = audit.run(made(x, labels), **BARE)
+    flat = audit.run(made(x.reshape(3000, 16), labels), **BARE)
+    bracket, headroom, best = (found.measures[name] for name in ("bracket", "headroom", "best_error"))
+    assert bracket.low >= 0.5 * bracket.high > 0
+    assert (headroom.high, headroom.notes) == (best.high, ())
+    assert "at most" in found.headline
+    assert "single pixels" in next(tile for tile in found.tiles if tile.title == "Headroom").detail
+    # The same numbers as feature vectors: there the assumption is the reader's to judge, and it is named.
+    assert flat.measures["headroom"].high < flat.measures["best_error"].high
+    assert any("Headroom" in line and ", if " in line for line in flat.findings)
+
+
+def test_the_level_that_was_asked_for_is_that_of_every_interval():
+    found = audit.run(blobs(), confidence=0.8, **BARE)
+    for name in ("best_error", "duplicated", "headroom"):
+        assert found.measures[name].confidence == 0.8
+    with pytest.raises(InputError, match="confidence must lie"):
+        audit.AuditConfig(confidence=95.0)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import datasets
+from hardpan.audit.progress import Progress, unheard
 from hardpan.bayes.floors import Entry
 from hardpan.bayes.floors.inputs import standardised
 from hardpan.datasets.checks import checked_labels, checked_x
@@ -99,6 +100,7 @@ class Evidence:
         votes: (N, K) annotators' votes, NaN rows where there are none.
         notes: what could not be had, and why.
         columns: what the parts before found of each example.
+        progress: told how far the part is that works on it.
     """
 
     dataset: Dataset
@@ -111,6 +113,7 @@ class Evidence:
     votes: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    progress: Progress = unheard
 
     @property
     def parts(self) -> dict[str, NDArray[np.int64]]:

@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from hardpan import bayes
 from hardpan.audit.evidence import Evidence, Finding, FlowEvidence
-from hardpan.bayes.floors import Entry, Examples, Floor, fitted, told_apart
-from hardpan.bayes.floors.from_features import MOST_CLASSES, MOST_COVARIANCE_ROWS
+from hardpan.bayes.floors import Entry, Examples, Floor, fitted, overlap, told_apart
+from hardpan.bayes.floors.from_features import (
+    AS_FITTED,
+    GAUSSIAN,
+    MOST_CLASSES,
+    MOST_COVARIANCE_ROWS,
+    NEIGHBOURS_SHARE,
+    TREE_NEIGHBOURS_SHARE,
+)
 from hardpan.errors import InputError
 from hardpan.experiments import floor_page
 from hardpan.experiments.flow_page import Drawn, floor_along_training, sample_gallery, unsettled
@@ -24,7 +31,8 @@ LARGE_TRAIN = (
     20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor estimate` from here on
 )
 QUICK = ("neighbours", "gaussian")
-HALF_BETTER = 0.5
+NEAR_THE_CEILING = 0.5  # of the ceiling
+OF_FEATURES = (NEIGHBOURS_SHARE, TREE_NEIGHBOURS_SHARE, GAUSSIAN, AS_FITTED, overlap.ASSUMPTION)
 MOST_NAMED = 4
 
 
@@ -39,14 +47,14 @@ def find(evidence: Evidence) -> Finding:
     section = dataclasses.replace(section, sentences=(*section.sentences, *_of_the_flow(verdicts)))
     made = numbers.estimate(best.estimate)
     tiles = {tile.title: tile for tile in floor_page.floor_tiles(floor)}
-    headroom = _headroom(floor, best)
+    headroom = _headroom(evidence, floor, best)
     found = {
         "floor": tiles["Floor"],
         "best": Tile("Best model", made.partition(" (")[0], f"{best.name} on the test part: {made}."),
         "headroom": Tile(
             "Headroom",
             f"at most {numbers.limit(headroom.high)}".replace(" %", " points"),
-            _headroom_words(floor, best),
+            _headroom_words(headroom, floor, best),
         ),
     }
     measures = {"bracket": _bracket(floor), "best_error": best.estimate, "headroom": headroom}
@@ -113,15 +121,15 @@ def _floor(evidence: Evidence) -> Floor:
         calibrations=("temperature",),
         confidence=evidence.config.confidence,
         seed=evidence.config.seed,
+        progress=evidence.progress,
     )
 
 
 def _headline(evidence: Evidence, floor: Floor, best: Entry) -> str:
     made = numbers.estimate(best.estimate)
-    bracket = numbers.percent_range(floor.low, floor.high)
-    most = f"at most {numbers.limit(floor.high)}"
-    # A lower end that is written as 0 says nothing; one close to the upper end claims too much for an assumption.
-    if floor.low_from and not bracket.startswith("0.0–") and floor.low < HALF_BETTER * floor.high:
+    low = _claimed_low(evidence, floor)
+    bracket, most = numbers.percent_range(low, floor.high), f"at most {numbers.limit(floor.high)}"
+    if low > 0 and not bracket.startswith("0.0–"):  # a lower end that is written as 0 says nothing
         most = f"{bracket}, its lower end resting on an assumption"
     return f"On {evidence.dataset.name} the lowest possible error is {most}; the best model here makes {made}."
 
@@ -173,9 +181,21 @@ def _bracket(floor: Floor) -> Estimate:
     )
 
 
-def _headroom(floor: Floor, best: Entry) -> Estimate:
-    """What is left to win: the best error above the floor's lower end, or all of it where there is none."""
-    low = floor.low if floor.low_from else 0.0
+def _claimed_low(evidence: Evidence, floor: Floor) -> float:
+    """The lower end that sentences build on, 0 where there is none.
+
+    Bounds from single pixels that come near the ceiling are left to the chart and its table: networks that learn
+    features have gone far below them on every set of natural images.
+    """
+    pixels = evidence.dataset.x.ndim > 2 and floor.low_assumption in OF_FEATURES
+    if not floor.low_from or (pixels and floor.low >= NEAR_THE_CEILING * floor.high):
+        return 0.0
+    return floor.low
+
+
+def _headroom(evidence: Evidence, floor: Floor, best: Entry) -> Estimate:
+    """What is left to win: the best error above the floor's lower end, or all of it where none can be built on."""
+    low = _claimed_low(evidence, floor)
     item = best.estimate
     return Estimate(
         max(0.0, item.value - low),
@@ -185,13 +205,17 @@ def _headroom(floor: Floor, best: Entry) -> Estimate:
         item.confidence,
         "error of the best model above the lower end of the floor",
         item.n,
+        notes=(floor.low_assumption,) if low > 0 else (),
     )
 
 
-def _headroom_words(floor: Floor, best: Entry) -> str:
-    if not floor.low_from:
-        return f"All of the error of {best.name}: nothing bounds the floor from below."
-    return f"From the error of {best.name} down to the floor, if {floor.low_assumption}."
+def _headroom_words(headroom: Estimate, floor: Floor, best: Entry) -> str:
+    if headroom.notes:
+        return f"From the error of {best.name} down to the floor, if {headroom.notes[0]}."
+    why = "nothing bounds the floor from below"
+    if floor.low_from:
+        why = "a lower end that single pixels put so near the ceiling is not to be built on"
+    return f"All of the error of {best.name}: {why}."
 
 
 def _dials(evidence: Evidence) -> tuple[tuple[Chart, ...], dict[str, tuple[tuple[float, float], ...]]]:

@@ -8,6 +8,10 @@ Progress = Callable[[str, float], None]
 """Called with the step that begins and the fraction of the work that is done."""
 
 
+def unheard(step: str, fraction: float) -> None:
+    """Progress that nobody asked for."""
+
+
 def between(progress: Progress, low: float, high: float) -> Progress:
     """Progress for a piece of the work that goes from ``low`` to ``high`` of the whole.
 

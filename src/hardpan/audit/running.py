@@ -26,7 +26,7 @@ from hardpan.audit import counts, examples, floor, fresh, hardness, materials, p
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.audit.finished import Audit
 from hardpan.audit.planning import AuditPlan
-from hardpan.audit.progress import Progress, between
+from hardpan.audit.progress import Progress, between, unheard
 from hardpan.audit.provenance import command_of, provenance_of
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Tile
@@ -125,7 +125,7 @@ def run(
     if named := tuple(held) or _paths(predictions):
         changes["predictions"] = named
     config = dataclasses.replace(config or AuditConfig(), **changes)
-    report = progress or (lambda step, fraction: None)
+    report = progress or unheard
     report("reading the data", 0.0)
     source = "" if isinstance(dataset, Dataset) else os.fspath(dataset)
     if not isinstance(dataset, Dataset):
@@ -143,8 +143,9 @@ def run(
         evidence = materials.obtain(evidence, plan, work, between(report, 0.03, 0.75))
         findings: list[Finding] = []
         for number, part in enumerate(parts):
-            report(part.step, 0.75 + 0.2 * number / len(parts))
-            found = part.find(evidence)
+            begin, end = (0.75 + 0.2 * place / len(parts) for place in (number, number + 1))
+            report(part.step, begin)
+            found = part.find(dataclasses.replace(evidence, progress=between(report, begin, end)))
             findings.append(found)
             evidence = dataclasses.replace(evidence, columns={**evidence.columns, **found.columns})
         made = _joined(evidence, findings, command_of("" if held else source, evidence, plan), plan)

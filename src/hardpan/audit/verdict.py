@@ -49,8 +49,9 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     if "best_error" in measures:
         said.append(f"Best model: {shown['best_error']} of the test part wrong.")
     if "headroom" in measures:
-        most = numbers.limit(measures["headroom"].high)
-        said.append(f"Headroom: at most {most.replace(' %', ' points')} are left to win.")
+        most = numbers.limit(measures["headroom"].high).replace(" %", " points")
+        condition = "".join(f", if {assumption}" for assumption in measures["headroom"].notes)
+        said.append(f"Headroom: at most {most} are left to win{condition}.")
     if "mean_confusion" in measures:
         said.append(f"Mean confusion of the test part, in bits: {shown['mean_confusion']}.")
     if "tail_share" in measures:
