@@ -1,6 +1,7 @@
 """``hardpan replicate serve``: what it prints, how it stops, what it refuses; faults under load."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -46,6 +47,25 @@ def test_it_prints_links_serves_and_stops_well(folder, capsys):
         assert "is in use" in refused(capsys, folder, "--port", port)
     finally:
         assert server.stop() == 0
+
+
+def test_a_script_gets_the_links_as_json(folder):
+    command = [sys.executable, "-m", "hardpan", "replicate", "serve", str(folder), "--port", "0", "--json"]
+    for time_of_start in range(2):
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            lines = []
+            while not lines or lines[-1] != "}\n":
+                lines.append(server.stdout.readline())
+                assert lines[-1], server.stderr.read()
+            found = json.loads("".join(lines))
+            assert httpx.get(found["annotators"]).status_code == 303
+            assert found["owner"].startswith(found["address"] + "/owner/enter#") == (time_of_start == 0)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            rest, said = server.communicate(timeout=30)
+        assert (server.returncode, rest) == (0, "")
+        assert said == "stopped; every confirmed answer is kept\n"
 
 
 @pytest.mark.parametrize(

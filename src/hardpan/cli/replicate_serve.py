@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hardpan import records
+from hardpan.cli.replicate_shared import plainly
 from hardpan.errors import InputError, MissingExtra
 
 ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project (replicate init).")]
@@ -29,6 +31,9 @@ def serve(
     new_owner_link: Annotated[
         bool, typer.Option("--new-owner-link", help="Make and print a new owner's link; the old one ends.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print address and links as JSON, alone on stdout, at the start.")
+    ] = False,
 ) -> None:
     """Serve the annotation, review and dashboard pages of a project until Ctrl-C.
 
@@ -49,13 +54,15 @@ def serve(
     with serving.bind(host, port) as listener:
         base = address.rstrip("/") or serving.address(listener, host)
         application = create_app(project)
-        for line in links.greeting(project, base, people=workers_expected, new_owner=new_owner_link):
-            typer.echo(line)
+        with plainly(folder):
+            opened = links.doors(project, base, people=workers_expected, new_owner=new_owner_link)
+        # Written through at once: whoever started the server waits for its links.
+        typer.echo(records.dumps(records.to_json(opened)) if as_json else "\n".join(links.told(opened)))
         try:
             serving.run(application, listener)
         finally:
             project.close()
-    typer.echo("stopped; every confirmed answer is kept")
+    typer.echo("stopped; every confirmed answer is kept", err=as_json)
 
 
 def register(app: typer.Typer) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hardpan import replicate
+from hardpan.records import record
 from hardpan.replicate import Invited, Project
 from hardpan.web.annotation.site import ROLE_NAMES
 
@@ -20,19 +23,57 @@ def path_of(invited: Invited) -> str:
     return f"/{ROLE_NAMES[invited.role].value}/join/{invited.link}"
 
 
-def greeting(project: Project, base: str, *, people: int = 100, new_owner: bool = False) -> list[str]:
-    """What the server says at its start: the owner's link once, the annotators' invitation every time."""
-    lines = [f"{project.config.name} at {base}"]
+@record
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Where a project is served, and the ways in.
+
+    Attributes:
+        name: of the project.
+        address: of the server.
+        owner: the owner's link, the first time only; "" where it was given before.
+        annotators: the invitation of the annotators.
+        people: how many it lets in.
+    """
+
+    name: str
+    address: str
+    owner: str
+    annotators: str
+    people: int
+
+
+def doors(project: Project, base: str, *, people: int = 100, new_owner: bool = False) -> Doors:
+    """The links that a server opens with: the owner's once, the annotators' invitation every time."""
+    owner = ""
     if new_owner or not _printed_before(project):
         token = replicate.renew_owner_token(project) if new_owner else _signed_owner(project)
         replicate.add_event(project, "owner", MARK)
-        lines.append(f"owner (printed once, keep it): {base}/owner/enter#{token}")
-    else:
-        lines.append("owner: by the link that was printed before (--new-owner-link makes another)")
-    lines.append(f"annotators (up to {people}): {base}{path_of(_open_invitation(project, people))}")
-    lines.append("a crowd platform adds its worker's number to that link: ?worker=NUMBER")
-    lines.append("other links (selector, reviewer, participant, single workers): on the owner's page; Ctrl-C stops")
-    return lines
+        owner = f"{base}/owner/enter#{token}"
+    annotators = f"{base}{path_of(_open_invitation(project, people))}"
+    return Doors(project.config.name, base, owner, annotators, people)
+
+
+def greeting(project: Project, base: str, *, people: int = 100, new_owner: bool = False) -> list[str]:
+    """What the server says at its start, for people."""
+    return told(doors(project, base, people=people, new_owner=new_owner))
+
+
+def told(opened: Doors) -> list[str]:
+    """The ways in as lines of text.
+
+    Example:
+        >>> told(Doors("new-digits", "http://here", "", "http://here/annotate/join/a", 5))[1]
+        'owner: by the link that was printed before (--new-owner-link makes another)'
+    """
+    owner = "owner: by the link that was printed before (--new-owner-link makes another)"
+    return [
+        f"{opened.name} at {opened.address}",
+        f"owner (printed once, keep it): {opened.owner}" if opened.owner else owner,
+        f"annotators (up to {opened.people}): {opened.annotators}",
+        "a crowd platform adds its worker's number to that link: ?worker=NUMBER",
+        "other links (selector, reviewer, participant, single workers): on the owner's page; Ctrl-C stops",
+    ]
 
 
 def is_owner(project: Project, token: str) -> bool:
