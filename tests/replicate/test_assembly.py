@@ -1,6 +1,7 @@
 """Files of an assembled set, byte by byte."""
 
 import csv
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
 from hardpan.replicate.database.images import set_columns, stored_images
 from hardpan.replicate.datasheet import _plain
+from hardpan.replicate.steps import record_step
 
 
 def test_idx_files_are_those_of_mnist(tmp_path):
@@ -89,6 +91,20 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     with pytest.raises(InputError, match="the set is frozen"):
         replicate.find_subclasses(project, per_class=2)
     assert replicate.verify(project).ok
+
+
+def test_steps_that_end_at_once_make_one_chain(make_project):
+    project = make_project(each=3)
+    before = len(replicate.read_steps(project))
+
+    def note(number):
+        record_step(project, f"note-{number % 5}", parameters={"number": number})
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(note, range(40)))
+    steps = replicate.read_steps(project)
+    assert [step.number for step in steps] == list(range(1, before + 41))
+    assert sorted(step.parameters["number"] for step in steps[before:]) == list(range(40))
 
 
 def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path):

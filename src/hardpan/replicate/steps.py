@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,6 +68,20 @@ def record_step(
     outputs: Mapping[str, Any] | None = None,
 ) -> Step:
     """Append a step to the log; where the last step of this name says the same, nothing is written."""
+    folder = project.root / "steps"
+    folder.mkdir(exist_ok=True)
+    with _alone(folder):
+        return _append(project, name, inputs, parameters, seed, outputs)
+
+
+def _append(
+    project: Project,
+    name: str,
+    inputs: Mapping[str, str] | None,
+    parameters: Mapping[str, Any] | None,
+    seed: int,
+    outputs: Mapping[str, Any] | None,
+) -> Step:
     known = read_steps(project)
     files = _files(project.root)
     stamp = datetime.fromtimestamp(project.clock(), UTC).isoformat(timespec="seconds")
@@ -83,10 +98,21 @@ def record_step(
     last = next((item for item in reversed(known) if item.name == name), None)
     if last is not None and _said(last) == _said(step):
         return last
-    folder = project.root / "steps"
-    folder.mkdir(exist_ok=True)
-    records.save(step, folder / f"{step.number:04d}-{name}.json")
+    records.save(step, project.root / "steps" / f"{step.number:04d}-{name}.json")
     return step
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process or thread in at a time: two steps of one number would break the chain for ever."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such lock; there commands must not overlap
+        yield
+        return
+    with (folder / ".lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # a process that dies lets go
+        yield
 
 
 def hash_file(path: Path) -> str:
