@@ -232,13 +232,15 @@ _LEFT_TO_THE_HISTORY = ("test", "gradient_norm")
 
 
 def _is_shown(name: str, values: Mapping[str, float]) -> bool:
-    """Whether a line has room for a value: not where another one says more, nor for errors of errors.
+    """Whether a line has room for a value: the loss; others not where one says more, nor errors of errors.
 
     Example:
-        >>> values = dict.fromkeys(["loss", "nll", "gradient_norm", "validation_nll", "bayes_error_stderr"], 0.0)
+        >>> values = dict.fromkeys(["loss", "accuracy", "validation_loss", "validation_accuracy"], 0.0)
         >>> [name for name in values if _is_shown(name, values)]
-        ['loss', 'validation_nll']
+        ['loss', 'validation_accuracy']
     """
+    if name == "loss":
+        return True
     if name.startswith(_LEFT_TO_THE_HISTORY) or name.endswith("_stderr"):
         return False
     # An accuracy says more than its loss, and the validation part more than the training part.
