@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from hardpan.bayes.floors import Entry
 from hardpan.records import Estimate, Provenance, Section, Tile, record
 from hardpan.report import page
 from hardpan.report.files import Content, write_together
+from hardpan.report.notebook import framed
 
 
 @record
@@ -86,7 +86,4 @@ class Audit:
         return target / "index.html"
 
     def _repr_html_(self) -> str:
-        # A frame of its own keeps the page's styles and scripts apart from the notebook's.
-        inside = html.escape(self.to_html(), quote=True)
-        style = "width: 100%; height: 48rem; border: 1px solid #888"
-        return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{inside}"></iframe>'
+        return framed(self.to_html())

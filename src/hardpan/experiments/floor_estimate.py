@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib.metadata
 import os
 import platform
@@ -24,6 +23,7 @@ from hardpan.experiments import floor_page
 from hardpan.experiments.floor_sources import FlowEvidence, Judged, flow_evidence, read_predictions, read_votes
 from hardpan.experiments.flow_page import floor_along_training, unsettled
 from hardpan.records import Dataset, Estimate, Provenance, Split, record
+from hardpan.report.notebook import framed
 
 Progress = Callable[[str, float], None]
 
@@ -102,9 +102,7 @@ class FloorReport:
         return target / "index.html"
 
     def _repr_html_(self) -> str:
-        inside = html.escape(self.to_html(), quote=True)
-        style = "width: 100%; height: 48rem; border: 1px solid #888"
-        return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{inside}"></iframe>'
+        return framed(self.to_html())
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ A record is a frozen dataclass registered with :func:`record`. Its JSON carries 
 npz file beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
 """
 
-from hardpan.records.files import write_bytes, write_text
+from hardpan.records.files import file_hash, write_bytes, write_text
 from hardpan.records.registry import record
 from hardpan.records.serial import INLINE_NUMBERS, SCHEMA, array_hash, dumps, from_json, load, save, to_json
 from hardpan.records.types import (
@@ -34,6 +34,7 @@ __all__ = [
     "Tile",
     "array_hash",
     "dumps",
+    "file_hash",
     "from_json",
     "load",
     "record",

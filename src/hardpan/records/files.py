@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -25,6 +26,20 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def file_hash(path: Path) -> str:
+    """Sha256 of what a file holds, in hexadecimal, read in pieces: a file may be larger than the memory.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_text(Path(folder) / "a", "a")
+        ...     file_hash(Path(folder) / "a")[:8]
+        'ca978112'
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _umask() -> int:

@@ -12,7 +12,6 @@ from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, decimal_year, numbers
 from hardpan.testbed.tables import Counts, counts_table, some_names
 
-COUNT_COLUMNS = ("original_correct", "original_total", "new_correct", "new_total")
 METRICS = ("top1", "top5")
 
 

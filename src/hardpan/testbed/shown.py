@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import hardpan
-from hardpan.records import Chart, Estimate, Provenance, Section, Table
+from hardpan.records import Chart, Estimate, Provenance, Section, Table, file_hash
 from hardpan.testbed.chosen import place_and_manifest
 from hardpan.testbed.comparison import Comparison
 from hardpan.testbed.line import LineFit
@@ -52,9 +51,9 @@ def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -
     hashes: dict[str, str] = {}
     for given in sources:
         source, manifest = place_and_manifest(given)
-        hashes |= {f"{Path(manifest).name}, sha256": _file_hash(Path(manifest))} if manifest else {}
+        hashes |= {f"{Path(manifest).name}, sha256": file_hash(Path(manifest))} if manifest else {}
         files = [source] if source.is_file() else sorted(item for item in source.iterdir() if item.is_file())
-        hashes |= {f"{item.name}, sha256": _file_hash(item) for item in files}
+        hashes |= {f"{item.name}, sha256": file_hash(item) for item in files}
     return Provenance(
         method=(
             "Accuracies have Clopper–Pearson intervals. The gap is original minus new accuracy. Ranks are over all "
@@ -75,10 +74,6 @@ def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -
         versions={"hardpan": hardpan.__version__, "Python": platform.python_version(), "numpy": np.__version__},
         hashes=hashes,
     )
-
-
-def _file_hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def headline(report: Comparison) -> tuple[str, str]:
