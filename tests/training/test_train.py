@@ -276,3 +276,21 @@ def test_data_that_was_written_anew_is_read_anew(tmp_path):
         training.train(tmp_path / "data.npz", model="linear", seeds=1, epochs=1, device="cpu", out=out, workers=1)
         assert sorted(store.open(out).labels[:40].tolist()) == sorted(y.tolist())
         assert store.open(out).labels.tolist() == [*y.tolist(), *y[:9].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"precision": "tf32"}, "tf32 needs a GPU"),
+        ({"objective_options": {"step": 1}}, "objective erm has no option 'step'"),
+        ({"objective": "groupdro", "groups": np.zeros(500, int)}, "needs at least 2 groups"),
+        ({"objective": "reweight", "groups": 2 * (np.arange(500) % 2)}, "group 1 has no examples"),
+        ({"weights": "/dev/null/models"}, "weights: /dev/null is no folder"),
+        ({"address": "tcp://nowhere:1"}, "is for the back ends dask and ray"),
+    ],
+)
+def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits, tmp_path, changes, message):
+    settings = {"model": "linear", "seeds": 1, "epochs": 1, "device": "cpu", "out": tmp_path / "run", "workers": 1}
+    with pytest.raises(InputError, match=message):
+        training.train(digits, **settings | changes)
+    assert not (tmp_path / "run").exists()

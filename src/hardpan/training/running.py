@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hardpan import engine, parallel, stats
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Estimate, Split
-from hardpan.training import classifiers
+from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import shaped
 from hardpan.training.groups import Groups, read_groups
@@ -87,6 +87,8 @@ def train(
     device = engine.pick_device(config.device)
     with engine.process_group(device):
         pieces = _pieces(data, loaded, config, _place(out), weights, given)
+        _check_settings(pieces[0], parts, backend, address)
+        engine.choose_precision(config.precision, device)
         ended: Sequence[Ended]
         if scalars_only:
             together = _by_architecture(pieces)
@@ -153,6 +155,20 @@ def folder_name(model: str) -> str:
         'my_nets-small'
     """
     return model.replace(":", "-").replace("/", "-")
+
+
+def _check_settings(piece: Piece, parts: Split, backend: str, address: str) -> None:
+    """Refuse settings that a run would refuse later: a store keeps those it was made with, and takes no others."""
+    groups = None if piece.groups is None else piece.groups[parts.train]
+    options = dict(piece.config.objective_options)
+    objectives.build(piece.config.objective, n_rows=len(parts.train), groups=groups, **options)
+    if address and backend not in ("dask", "ray"):
+        raise InputError(f"address {address!r} is for the back ends dask and ray; backend is {backend!r}")
+    place = Path(piece.folder)
+    while not os.path.lexists(place):
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(f"weights: {place} is no folder that may be written; give another one for the models")
 
 
 def _check(pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece] = ()) -> None:
