@@ -42,7 +42,10 @@ def init(
     classes: Annotated[int | None, typer.Option("--classes", min=1, help="Number of classes.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Seal a test set: encrypt its labels, publish their commitment, begin the log."""
+    """Seal a test set: encrypt its labels, publish their commitment, begin the log.
+
+    Example: [bold]hardpan ledger init book --labels labels.csv --key owner.key --step 0.01 --holdout 0.5[/bold]
+    """
     answers = ledger.read_answers(labels, ("label", "labels", "y_test", "y"))
     if step == "auto":
         left = max(1, round((1 - holdout) * len(answers.values)))
@@ -84,7 +87,10 @@ def submit(
     name: Annotated[str, typer.Option("--name", help="What to call the submission.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Count a submission and answer it; the same predictions again give the recorded answer."""
+    """Count a submission and answer it; the same predictions again give the recorded answer.
+
+    Example: [bold]hardpan ledger submit book predictions.csv --key owner.key --name resnet[/bold]
+    """
     owner = ledger.read_key(key)
     answer = ledger.submit(folder, ledger.read_predictions(folder, predictions), owner, name=name)
     verdict = "a new best" if answer.improved else "not better than the best by more than the step"
@@ -98,7 +104,10 @@ def submit(
 
 @app.command()
 def status(folder: Folder, as_json: JsonFlag = False) -> None:
-    """Show the leaderboard's public state; needs no key."""
+    """Show the leaderboard's public state; needs no key.
+
+    Example: [bold]hardpan ledger status book[/bold]
+    """
     state = ledger.status(folder)
     table = RichTable(show_header=False, box=None, title=escape(state.name), title_justify="left")
     table.add_row("submissions", f"{state.submissions:,}, of which {state.improvements} improved the best")
@@ -127,7 +136,10 @@ def verify(
     revealed: Annotated[Path | None, typer.Option("--revealed", help="File of ledger reveal: replay.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check the log, its signatures and its rules; exit code 2 when something was changed."""
+    """Check the log, its signatures and its rules; exit code 2 when something was changed.
+
+    Example: [bold]hardpan ledger verify book --head 4490244999b3[/bold]
+    """
     owner = ledger.read_key(key) if key is not None else None
     check = ledger.verify(folder, heads=head or (), key=owner, revealed=revealed)
     lines = [f"problem: {item}" for item in check.problems] + [f"note: {item}" for item in check.warnings]
@@ -150,7 +162,10 @@ def open_(
     reason: Annotated[str, typer.Option("--reason", help="Why it is opened, for the record.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Score submissions on the super hold-out; the log records it for ever."""
+    """Score submissions on the super hold-out; the log records it for ever.
+
+    Example: [bold]hardpan ledger open book --key owner.key --reason "end of the contest"[/bold]
+    """
     scores = ledger.open_holdout(folder, ledger.read_key(key), names=submission or (), reason=reason)
     table = RichTable("submission", "hold-out error", "interval", title="Super hold-out", title_justify="left")
     for label, score in scores.items():
@@ -168,7 +183,10 @@ def reveal(
     key: Key = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Publish the labels and close the leaderboard, so that anyone can replay it."""
+    """Publish the labels and close the leaderboard, so that anyone can replay it.
+
+    Example: [bold]hardpan ledger reveal book --key owner.key --out labels.npz[/bold]
+    """
     written = ledger.reveal(folder, ledger.read_key(key), out)
     shown = f"{written} written; check with: hardpan ledger verify {folder} --revealed {written}"
     emit(ledger.status(folder), as_json, Text(shown))

@@ -80,16 +80,20 @@ def item_analysis(
 
 
 def one_scale(
-    original: Annotated[Path, typer.Argument(help="Models × examples of the original set.")],
+    original: Annotated[Path, typer.Argument(metavar="ORIGINAL", help="Models × examples of the original set.")],
     new: Annotated[
-        Path, typer.Argument(help="The same models on the new set; may be the same file with two sets.")
+        Path,
+        typer.Argument(metavar="NEW", help="The same models on the new set; may be the same file with two sets."),
     ],
     original_set: Annotated[str | None, typer.Option("--original", help="Set of the first file.")] = None,
     new_set: Annotated[str | None, typer.Option("--new", help="Set of the second file.")] = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Does one scale of skill explain both test sets?"""
+    """Does one scale of skill explain both test sets?
+
+    Example: [bold]hardpan testbed scale original.npz new.npz[/bold]
+    """
     first, second = items.read_matrix(original, original_set), items.read_matrix(new, new_set)
     common = [name for name in first.models if name in set(second.models)]
     if len(common) < 3:
@@ -110,8 +114,8 @@ def one_scale(
 
 
 def discriminate(
-    original: Annotated[str, typer.Argument(help="Original set: a name, file or folder.")],
-    new: Annotated[str, typer.Argument(help="New set: a name, file or folder.")],
+    original: Annotated[str, typer.Argument(metavar="ORIGINAL", help="Original set: a name, file or folder.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="New set: a name, file or folder.")],
     classifier: Annotated[str, typer.Option("--classifier", help="logistic or lda.")] = "logistic",
     test: Annotated[str, typer.Option("--test", help="split (exact binomial) or permutation.")] = "split",
     held_out: Annotated[float, typer.Option("--held-out", help="Part of the examples to judge on.")] = 0.2,
@@ -119,7 +123,10 @@ def discriminate(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Can a classifier tell new examples from original ones? Balanced in set and class (B.2.8)."""
+    """Can a classifier tell new examples from original ones? Balanced in set and class (B.2.8).
+
+    Example: [bold]hardpan testbed discriminate original_images.npz new_images.npz[/bold]
+    """
     first, second = _examples(original), _examples(new)
     labelled = first[1] is not None and second[1] is not None
     found = discrimination.discriminate(
@@ -154,7 +161,10 @@ def duplicates(
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
-    """Accuracy without near-duplicates, and how much of a drop they can explain (B.2.2)."""
+    """Accuracy without near-duplicates, and how much of a drop they can explain (B.2.2).
+
+    Example: [bold]hardpan testbed duplicates original.csv --examples examples.csv --new new.csv[/bold]
+    """
     data = items.read_matrix(matrix, which)
     fresh: NDArray[np.float64] | None = None
     if new is not None:
@@ -189,7 +199,10 @@ def balanced(
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
-    """Accuracy with every class counted alike."""
+    """Accuracy with every class counted alike.
+
+    Example: [bold]hardpan testbed balanced new.csv --examples examples.csv[/bold]
+    """
     data = items.read_matrix(matrix, which)
     found = followups.class_balanced(
         data.models, data.right, np.asarray(_column(examples, column, data)), confidence
@@ -213,7 +226,10 @@ def breakdown(
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
-    """Accuracy by sub-class, by selection frequency (Figure 15), or by brightness, contrast, grey, size."""
+    """Accuracy by sub-class, by selection frequency (Figure 15), or by brightness, contrast, grey, size.
+
+    Example: [bold]hardpan testbed breakdown new.csv --examples examples.csv --by frequency[/bold]
+    """
     data = items.read_matrix(matrix, which)
     if images is not None:
         attributes = followups.image_attributes(_examples(images)[0])
@@ -243,7 +259,10 @@ def common_errors(
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
-    """Errors that pairs of models share, with κ, and the examples that no model gets right."""
+    """Errors that pairs of models share, with κ, and the examples that no model gets right.
+
+    Example: [bold]hardpan testbed shared-errors new.csv[/bold]
+    """
     data = items.read_matrix(matrix, which)
     found = sorted(
         shared_errors.shared_errors(data.models, data.right, confidence=confidence),
