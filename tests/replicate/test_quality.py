@@ -103,3 +103,9 @@ def test_a_negative_control_never_counts_against_its_own_class():
     made = [StoredVote("x", 0, "a", "positive", True, 0.0, 1), StoredVote("x", 1, "b", "negative", False, 0.0, 2)]
     found = {(f.image_id, f.class_index): f.value for f in quality_of(made).frequencies}
     assert found == {("x", 0): 1.0, ("x", 1): 0.0}
+
+
+@pytest.mark.parametrize("least", [float("nan"), 7.0, -1.1])
+def test_a_requirement_that_nobody_can_meet_or_fail_is_refused(least):
+    with pytest.raises(InputError, match="min_informedness must lie between -1 and 1"):
+        quality_of([], min_informedness=least)

@@ -217,3 +217,16 @@ def test_every_form_of_a_table_gives_the_same_sample(kind, tmp_path):
 
 def test_bins_are_named():
     assert len(BINS) == 5
+
+
+@pytest.mark.parametrize("name", ["frequency", "selection_frequency", "selection frequency", "Selection Frequency"])
+def test_columns_may_be_called_as_people_call_them(name):
+    given_table = {
+        "ID": ["a", "b"],
+        "class": ["cat", "cat"],
+        name: [0.9, 0.1],
+        "votes": [10, 10],
+        "sub-class": ["x", "y"],
+    }
+    drawn = sample(given_table, strategy="top", per_class=1, seed=0)
+    assert [(image.id, image.subclass, image.frequency) for image in drawn.images] == [("a", "x", 0.9)]
