@@ -279,3 +279,17 @@ def test_the_level_that_was_asked_for_is_that_of_every_interval():
         assert found.measures[name].confidence == 0.8
     with pytest.raises(InputError, match="confidence must lie"):
         audit.AuditConfig(confidence=95.0)
+
+
+def test_a_testbed_of_another_test_set_is_told(tmp_path):
+    rows = ["model,original_correct,original_total,new_correct,new_total"]
+    for total in (60, 1000):
+        table = tmp_path / f"{total}.csv"
+        counts = [f"m{k},{int(0.1 * k * total)},{total},{10 * k},100" for k in range(4, 9)]
+        table.write_text("\n".join([*rows, *counts]))
+        data = blobs()
+        test = len(datasets.split(data).test)
+        found = audit.run(data, testbed=(str(table),), **BARE)
+        section = next(part for part in found.sections if part.title == "Will the score hold?")
+        told = any("original set of" in warning for warning in section.warnings)
+        assert told == (total != test)

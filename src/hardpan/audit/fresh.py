@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -51,13 +52,27 @@ def _table(evidence: Evidence) -> Finding:
     gap = report.mean_gap
     shown = numbers.estimate(gap).replace(" %", " points")
     detail = f"{shown}, the mean over {len(report.rows)} models at {100 * gap.confidence:g} %; each counts once."
+    section = testbed.section(report)
+    section = dataclasses.replace(section, warnings=(*_other_set(report, evidence), *section.warnings))
     return Finding(
-        testbed.section(report),
+        section,
         {"fresh": Tile("Drop on fresh data", shown.partition(" (")[0], detail)},
         method=made.method,
         citations=made.citations,
         hashes=made.hashes,
         measures={"drop": gap},
+    )
+
+
+def _other_set(report: testbed.Comparison, evidence: Evidence) -> tuple[str, ...]:
+    """A warning where the table's original set cannot be the test part of this audit."""
+    sizes, here = sorted({row.original.n for row in report.rows}), len(evidence.split.test)
+    if here in sizes:
+        return ()
+    told = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    return (
+        f"The table scores models on an original set of {told} examples, and the test part of this audit has "
+        f"{here:,}: this section is about that set, not about this test part.",
     )
 
 
@@ -86,7 +101,6 @@ def _new_test(evidence: Evidence) -> Finding:
             "One ensemble shows whether the two sets differ, not whether models were tuned to the first one: for "
             "that, compare many models (hardpan testbed compare).",
         ),
-        {"drop": drop},
         tables=(Table("Seeds on both sets", ("model", "original", "fresh", "drop, points"), shown_rows),),
     )
     return Finding(
