@@ -39,7 +39,8 @@ def test_sentences_give_offsets_in_points_on_the_linear_scale_only() -> None:
     result = compared()
     words = testbed.section(result).sentences
     offset = result.fit.offset
-    assert f"offset of {100 * offset.value:.1f} [{100 * offset.low:.1f}, {100 * offset.high:.1f}] points" in words[2]
+    ends = f"[{100 * offset.low:.1f}, {100 * offset.high:.1f}]"
+    assert f"offset of {100 * offset.value:.1f} {ends} points" in words[2]
     assert f"offset of {result.other_fit.offset.value:.3f} [" in words[3]
 
 
