@@ -15,7 +15,7 @@ program can: they hold NumPy arrays only. With N examples (training and test), S
                      objectives (R,) text and seeds (R,): a run each, correct (R, N) bool, epochs (), finished,
                      config
 
-    notes.txt        what a reader must know of these runs, where there is such a file
+What a reader must know of these runs stands in reproductions/confusion_notes.txt.
 
 Writes docs/results/confusion*.svg, docs/results/confusion.md and reproductions/records/confusion_figures.json.
 
@@ -115,7 +115,7 @@ def main() -> None:
     results.mkdir(parents=True, exist_ok=True)
     for name, chart in drawn.items():
         (results / f"{name}.svg").write_text(_svg(chart), encoding="utf-8")
-    about = options.folder / "notes.txt"
+    about = ROOT / "reproductions" / "confusion_notes.txt"
     text = page(found, drawn, about.read_text(encoding="utf-8") if about.is_file() else "")
     (results / "confusion.md").write_text(text + "\n", encoding="utf-8")
     records.save(found, options.into / "reproductions" / "records" / "confusion_figures.json")

@@ -20,11 +20,15 @@ from hardpan.cli.replicate_votes import register as register_votes
 from hardpan.records import Section, Table
 
 app = typer.Typer(
-    help="Rebuild a test set: pool, annotation, sampling, duplicates, assembly.", no_args_is_help=True
+    help="Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
 )
-register_votes(app)
-register_set(app)
-register_people(app)
+# Help lists the commands in the order in which a project needs them.
+ORDER = (
+    *("init", "demo", "status", "add", "subclasses", "tasks", "serve", "votes", "frequencies", "sample", "what-if"),
+    *("duplicates", "review", "assemble", "verify", "experiment"),
+)
 
 
 @app.command()
@@ -45,7 +49,10 @@ def init(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Begin a project: hardpan replicate init new-digits --original digits."""
+    """Begin a project.
+
+    Example: [bold]hardpan replicate init new-digits --original digits[/bold]
+    """
     with plainly(folder), progress_on_stderr() as progress:
         progress("reading the original data", 0.0)
         project, token = replicate.create_project(
@@ -81,7 +88,10 @@ def demo(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a small project of digits to try things on: hardpan replicate demo new-digits --annotators 24."""
+    """Make a small project of digits to try things on.
+
+    Example: [bold]hardpan replicate demo new-digits --annotators 24[/bold]
+    """
     from hardpan.replicate import simulate
 
     with plainly(folder), progress_on_stderr() as progress:
@@ -111,7 +121,10 @@ def add(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Put candidates into the pool: hardpan replicate add new-digits pictures/."""
+    """Put candidates into the pool.
+
+    Example: [bold]hardpan replicate add new-digits pictures/[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         report = replicate.add_candidates(
             project, source, class_name=class_name, keyword=keyword, progress=progress
@@ -142,7 +155,10 @@ def subclasses(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Find originals' keywords and what each should give: hardpan replicate subclasses new-cats --per-class 200."""
+    """Find originals' keywords and what each should give.
+
+    Example: [bold]hardpan replicate subclasses new-cats --per-class 200[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         report = replicate.find_subclasses(
             project,
@@ -177,7 +193,10 @@ def tasks(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make grid tasks for candidates that are in none: hardpan replicate tasks new-digits."""
+    """Make grid tasks for candidates that are in none.
+
+    Example: [bold]hardpan replicate tasks new-digits[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("planning tasks", 0.0)
         made = replicate.make_tasks(project, similarity=similarity, hierarchy=hierarchy)
@@ -194,7 +213,10 @@ def tasks(
 
 @app.command()
 def status(folder: ProjectFolder, database_url: DatabaseUrl = "", as_json: JsonFlag = False) -> None:
-    """Show where a project stands and what comes next: hardpan replicate status new-digits."""
+    """Show where a project stands and what comes next.
+
+    Example: [bold]hardpan replicate status new-digits[/bold]
+    """
     with opened(folder, database_url) as project:
         found = replicate.project_status(project)
     table = RichTable(show_header=False, box=None, title=escape(found.name), title_justify="left")
@@ -223,4 +245,12 @@ def _add_serve() -> None:
     replicate_serve.register(app)
 
 
+def _name(command: typer.models.CommandInfo) -> str:
+    return command.name or str(getattr(command.callback, "__name__", ""))
+
+
+register_votes(app)
+register_set(app)
+register_people(app)
 _add_serve()
+app.registered_commands.sort(key=lambda command: ORDER.index(_name(command)))

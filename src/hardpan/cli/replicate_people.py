@@ -43,7 +43,9 @@ def experiment(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask people about the hardest images of both sets: hardpan replicate experiment new-digits --per-class 2.
+    """Ask people about the hardest images of both sets.
+
+    Example: [bold]hardpan replicate experiment new-digits --per-class 2[/bold]
 
     Without --predictions the hardest images are those that the fewest annotators selected. Participants come by
     links of the owner's page of serve; they see one image at a time, each in an order of their own, and nothing

@@ -45,7 +45,10 @@ def sample(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Draw the new set: hardpan replicate sample new-digits --strategy matched --per-class 10."""
+    """Draw the new set.
+
+    Example: [bold]hardpan replicate sample new-digits --strategy matched --per-class 10[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting votes and drawing", 0.0)
         drawn = replicate.draw_sample(
@@ -82,7 +85,10 @@ def what_if(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Size and average frequency at every threshold: hardpan replicate what-if new-digits --out what-if."""
+    """Size and average frequency at every threshold.
+
+    Example: [bold]hardpan replicate what-if new-digits --out what-if[/bold]
+    """
     check_out(out)
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting votes", 0.0)
@@ -106,7 +112,10 @@ def duplicates(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Queue possible near-duplicates of the sample: hardpan replicate duplicates new-digits."""
+    """Queue possible near-duplicates of the sample.
+
+    Example: [bold]hardpan replicate duplicates new-digits[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         found = replicate.find_duplicates(project, k=k, seed=seed, progress=progress)
         queue = replicate.duplicate_queue(project, most=10)
@@ -142,7 +151,10 @@ def review(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Take decisions in, remove, draw again: hardpan replicate review new-digits --decisions decisions.csv."""
+    """Take decisions in, remove, draw again.
+
+    Example: [bold]hardpan replicate review new-digits --decisions decisions.csv[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         lines = []
         if decisions is not None:
@@ -181,7 +193,10 @@ def assemble(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Write the set with its datasheet and freeze it: hardpan replicate assemble new-digits."""
+    """Write the set with its datasheet and freeze it.
+
+    Example: [bold]hardpan replicate assemble new-digits[/bold]
+    """
     wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         made = replicate.assemble(
@@ -199,7 +214,10 @@ def assemble(
 
 
 def verify(folder: ProjectFolder, database_url: DatabaseUrl = "", as_json: JsonFlag = False) -> None:
-    """Replay the lineage; exit code 2 when something differs: hardpan replicate verify new-digits."""
+    """Replay the lineage; exit code 2 when something differs.
+
+    Example: [bold]hardpan replicate verify new-digits[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         found = replicate.verify(project, progress=progress)
     lines = [*found.checks, *(f"problem: {item}" for item in found.problems[:50])]

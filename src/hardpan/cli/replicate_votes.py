@@ -34,7 +34,10 @@ def votes(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Exchange votes with other platforms: hardpan replicate votes new-digits --export votes.csv."""
+    """Exchange votes with other platforms.
+
+    Example: [bold]hardpan replicate votes new-digits --export votes.csv[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("reading votes", 0.0)
         told = []
@@ -57,7 +60,10 @@ def frequencies(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Selection frequencies, workers on controls, agreement: hardpan replicate frequencies new-digits."""
+    """Selection frequencies, workers on controls, agreement.
+
+    Example: [bold]hardpan replicate frequencies new-digits[/bold]
+    """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting votes", 0.0)
         quality = replicate.annotation_quality(project, min_informedness=minimum)

@@ -54,7 +54,6 @@ Owner's dashboard::
     annotation_quality(project) -> Quality                         flagged workers, frequencies, agreement
     project_status(project) -> ProjectStatus; export_votes(project, path), read_votes(project, path)
     project_what_if(project, per_class, predictions=None) -> WhatIf   accuracies only once the set is frozen, logged
-    CRITERIA: what makes a near-duplicate, for the review page
 
 ``project.clock`` gives the time; ``set_clock(project, clock)`` is the same project with another one, for tests.
 ``simulate.demo_project(path)`` makes a small project of digits with candidates and tasks, to build pages on.
@@ -140,7 +139,6 @@ if TYPE_CHECKING:
     from hardpan.replicate.decision_files import keep_below, read_decisions, write_frequencies, write_queue
     from hardpan.replicate.drawing import current_sample, draw_again, draw_sample, is_frozen
     from hardpan.replicate.duplicates import (
-        CRITERIA,
         Found,
         Learned,
         Resolved,
@@ -184,7 +182,7 @@ _HOMES = {
     "assembly": "Assembled Lineage assemble",
     "candidates": "Annotated annotated",
     "drawing": "current_sample draw_again draw_sample is_frozen",
-    "duplicates": "CRITERIA Found Learned Resolved find_duplicates learn_threshold resolve_duplicates",
+    "duplicates": "Found Learned Resolved find_duplicates learn_threshold resolve_duplicates",
     "human_experiment": "HumanExperiment begin_experiment experiment_results experiment_section hardest_images",
     "near": "Neighbours near_duplicates",
     "pool": "Added add_candidates",
@@ -210,7 +208,6 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
-    "CRITERIA",
     "STEPS",
     "Added",
     "Annotated",

@@ -18,12 +18,6 @@ from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
 from hardpan.stats.intervals import clopper_pearson
 
-CRITERIA = (
-    "Two images are near-duplicates if both show the same object in the same pose.",
-    "Different zoom, colour scale, stretch in the horizontal or vertical direction, or a small shift up, down or "
-    "sideways still make a near-duplicate.",
-    "If the object is rotated or in a different pose, they are not near-duplicates.",
-)
 FEWEST_DECISIONS = 10
 _PAIRS_AT_ONCE = 2048
 
