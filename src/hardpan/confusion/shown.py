@@ -63,7 +63,7 @@ def section(
     sentences, tables, estimates = [], [], {}
     if wrong is not None:
         found = bands(shown, ~wrong, confidence=confidence)
-        sentences += list(band_sentences(found))
+        sentences += list(band_sentences(found, _whose(scores, part)))
         charts.append(pictures.error_by_band({part if part != "all" else "error": found}))
         tables.append(band_table(found))
         estimates = {"error": found.error, "share of the errors in the most confusing tenth": found.hardest_tenth}
@@ -85,10 +85,18 @@ def part_rows(scores: Scores, part: str) -> NDArray[np.int64]:
     return np.flatnonzero(np.asarray(scores.split) == part)
 
 
-def band_sentences(found: Bands) -> tuple[str, ...]:
+def _whose(scores: Scores, part: str) -> str:
+    """Which examples an error is of: one that counts training examples is no test error, and must say so."""
+    if part != "all":
+        return f" of the {part} part"
+    trained = scores.split is not None and "train" in scores.split
+    return " (training examples among them)" if trained else ""
+
+
+def band_sentences(found: Bands, whose: str = "") -> tuple[str, ...]:
     """What bands say, in two sentences."""
     tenth = found.hardest_tenth
-    first = f"The error is {_percent(found.error)} on {found.examples:,} examples"
+    first = f"The error is {_percent(found.error)} on {found.examples:,} examples{whose}"
     if tenth.n >= FEWEST_ERRORS:
         first += f"; {_percent(tenth, 0)} of the errors sit in the most confusing tenth of them"
     return (
