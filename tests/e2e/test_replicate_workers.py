@@ -191,6 +191,7 @@ def test_the_same_link_opened_again_is_the_same_person(window, served):
 def test_a_lease_that_expired_and_was_filled_is_told_and_the_next_one_comes(window, served):
     seen = window()
     page = seen.start()
+    page.wait_for_load_state("networkidle")  # else the next task could be this one again
     page.locator(".cell").nth(0).click()
     served.shift = 4000
     link = replicate.invite(served.project, uses=20).link
