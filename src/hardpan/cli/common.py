@@ -64,6 +64,14 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         ) from None
 
 
+def check_out(out: Path | None) -> None:
+    """Refuse a folder that cannot be written before the work begins."""
+    if out is not None:
+        from hardpan.report.files import check_writable
+
+        check_writable(out)
+
+
 def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> None:
     """Print a result on stdout: its JSON alone, or what a person reads (without it, the record's repr)."""
     if as_json:

@@ -13,7 +13,7 @@ from hardpan import confusion
 from hardpan.cli import confusion_inputs as inputs
 from hardpan.cli import confusion_models as models
 from hardpan.cli import confusion_views as views
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit, floats, progress_on_stderr
 from hardpan.cli.confusion_options import (
     Base,
     ByRow,
@@ -26,7 +26,7 @@ from hardpan.cli.confusion_options import (
     Predictions,
     Seeds,
 )
-from hardpan.cli.confusion_pages import check_out, write_page
+from hardpan.cli.confusion_pages import write_page
 from hardpan.cli.groups import HERE, Where, spread
 from hardpan.confusion import pictures, reports
 from hardpan.confusion.reports import ConfusionConfig

@@ -12,7 +12,7 @@ import typer
 from hardpan import confusion
 from hardpan.cli import confusion_inputs as inputs
 from hardpan.cli import confusion_views as views
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit, floats, progress_on_stderr
 from hardpan.cli.confusion_options import (
     ByRow,
     Data,
@@ -24,7 +24,7 @@ from hardpan.cli.confusion_options import (
     Part,
     Predictions,
 )
-from hardpan.cli.confusion_pages import check_out, write_page
+from hardpan.cli.confusion_pages import write_page
 from hardpan.cli.groups import HERE, Where
 from hardpan.confusion import reports
 from hardpan.confusion.reports import ConfusionConfig

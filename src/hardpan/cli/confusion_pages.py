@@ -43,11 +43,3 @@ def write_page(
     }
     write_together(out, files)
     return out / "index.html"
-
-
-def check_out(out: Path | None) -> None:
-    """Refuse a folder that cannot be written before the work begins."""
-    if out is not None:
-        from hardpan.report.files import check_writable
-
-        check_writable(out)

@@ -12,8 +12,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from hardpan import replicate
-from hardpan.cli.common import JsonFlag, Seed, emit, progress_on_stderr
-from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, check_out, opened, write_page
+from hardpan.cli.common import JsonFlag, Seed, check_out, emit, progress_on_stderr
+from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened, write_page
 from hardpan.errors import InputError
 
 PerClass = Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")]

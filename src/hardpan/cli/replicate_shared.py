@@ -62,11 +62,3 @@ def write_page(out: Path, section: Section, found: Any, title: str, headline: st
     }
     write_together(out, files)
     return out / "index.html"
-
-
-def check_out(out: Path | None) -> None:
-    """Refuse a folder that cannot be written before the work begins."""
-    if out is not None:
-        from hardpan.report.files import check_writable
-
-        check_writable(out)
