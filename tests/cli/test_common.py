@@ -28,11 +28,11 @@ def test_quick_work_shows_no_progress(capsys):
 
 
 def test_a_long_step_is_named_once_the_quiet_is_over_and_never_on_stdout(capsys, monkeypatch):
-    monkeypatch.setattr(common, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(common, "QUIET_SECONDS", 0.3)
     with common.progress_on_stderr() as show:
         show("reading", 0.0)
         show("fitting", 0.5)
-        time.sleep(0.5)
+        time.sleep(1.0)
         show("writing", 0.9)
     shown = capsys.readouterr()
     assert shown.out == ""

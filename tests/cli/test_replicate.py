@@ -68,11 +68,15 @@ def move_the_slider(browser, path):
     page.goto(path.as_uri())
     slider = page.locator(".vega-bind input").first
     slider.wait_for()
-    seen = []
+    seen: list[set[str]] = []
     for end in ("min", "max"):
         slider.evaluate(f"item => {{ item.value = item.{end}; item.dispatchEvent(new Event('input')); }}")
-        page.wait_for_timeout(200)
-        seen.append(set(page.locator("figure svg text").all_text_contents()))
+        for _ in range(50):
+            page.wait_for_timeout(200)
+            shown = set(page.locator("figure svg text").all_text_contents())
+            if not seen or shown != seen[0]:
+                break
+        seen.append(shown)
     assert seen[0] != seen[1]
     assert any(text.endswith("%") for text in seen[0] - seen[1])
     assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -72,7 +72,7 @@ def window(browser, served):
 
 
 def wait_until(page, condition):
-    for _ in range(200):
+    for _ in range(300):
         if condition():
             return
         page.wait_for_timeout(50)
@@ -258,6 +258,7 @@ def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, ro
     seen = window()
     page = seen.page
     page.goto(served.owner_link if role == "owner" else served.link(role))
+    page.wait_for_selector(next(iter(PAGES[role].values())))  # an owner's page is entered by a request of its own
     for path, ready in PAGES[role].items():
         page.goto(served.address + path)
         page.wait_for_selector(ready)

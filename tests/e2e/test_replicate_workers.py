@@ -42,16 +42,17 @@ def token_of(page):
     return first_source(page).split("/")[3]
 
 
-def wait_for_another(page, token):
+def wait_for_another(page, token, or_the_end=False):
     page.wait_for_function(
-        "(old) => !document.querySelector('#task').hidden &&"
-        " !document.querySelector('.cell img')?.getAttribute('src').includes(old)",
-        arg=token,
+        "([old, orTheEnd]) => (orTheEnd && !document.querySelector('#thanks').hidden) ||"
+        " (!document.querySelector('#task').hidden &&"
+        " !document.querySelector('.cell img')?.getAttribute('src').includes(old))",
+        arg=[token, or_the_end],
     )
 
 
 def wait_for_votes(served, page, count):
-    for _ in range(100):
+    for _ in range(300):
         if len(served.votes()) >= count:
             break
         page.wait_for_timeout(50)
@@ -76,7 +77,7 @@ def test_keyboard_only_from_the_first_page_to_the_thanks(window, served):
     chosen = {0, 1, columns}
     assert {int(cell.get_attribute("aria-label").split()[1]) - 1 for cell in cells.all()} == chosen
     assert page.inner_text("#picked") == "3 picked"
-    assert "picked" in page.inner_text("#live")
+    page.wait_for_function("() => document.querySelector('#live').textContent.includes('picked')")
     page.keyboard.press("z")
     assert page.locator("dialog.look[open]").count() == 1
     page.keyboard.press("z")
@@ -86,11 +87,12 @@ def test_keyboard_only_from_the_first_page_to_the_thanks(window, served):
     shown = ids_shown(served.project, token)
     assert {shown.index(vote.image_id) for vote in served.votes() if vote.selected} == chosen
     for _ in range(30):  # the rest: none of these, by the key
-        if page.locator("#thanks:not([hidden])").count():
-            break
+        token = token_of(page)
         page.keyboard.press("n")
-        page.wait_for_timeout(100)
-    page.wait_for_selector("#thanks:not([hidden])")
+        wait_for_another(page, token, or_the_end=True)
+        if page.locator("#thanks").is_visible():
+            break
+    assert page.locator("#thanks").is_visible()
     person = replicate.workers(served.project)[0]
     assert page.inner_text("#code") == replicate.completion_code(served.project, person.id)
     documents = [request for request in seen.requests if request.resource_type == "document"]
@@ -225,7 +227,7 @@ def test_offline_answers_are_kept_and_counted_once_when_back(window, served):
     wait_for_votes(served, page, 24)
     assert sum(vote.selected for vote in served.votes()) == 2
     seen.grid()
-    assert page.locator("#sending").is_hidden()
+    page.wait_for_selector("#sending", state="hidden")
 
 
 def test_an_answer_that_was_lost_on_its_way_back_is_sent_again_and_counted_once(window, served):

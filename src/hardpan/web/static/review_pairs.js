@@ -65,7 +65,7 @@ function undo() {
 function help() {
   const box = $("criteria");
   box.hidden = !box.hidden;
-  $("task").classList.toggle("behind", !box.hidden); // one thing on the screen
+  for (const id of ["task", "waiting"]) $(id).classList.toggle("behind", !box.hidden); // one thing on the screen
   $("help").setAttribute("aria-expanded", String(!box.hidden));
   storage.set("pairs instructed", true);
 }
