@@ -67,7 +67,7 @@ def test_a_covariance_for_each_class(files: Path, capsys: pytest.CaptureFixture[
 
 
 def test_temperature_of_a_wanted_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = from_json(capsys, "temperature", "means.npy", "--error", "0.1")
+    found = from_json(capsys, "temperature", "means.npy", "--bayes-error", "0.1")
     again = bayes.gaussian(np.load("means.npy"), temperature=found.temperatures[0])
     assert again.value == pytest.approx(0.1, rel=5e-3)
 
@@ -91,8 +91,11 @@ def test_detail(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["gaussian", "means.npy", "--temperature", "hot"], "--temperature must be numbers"),
         (["gaussian", "means.npy", "--temperature", "-1"], "temperature must be positive"),
         (["gaussian", "means.npy", "--method", "magic"], "method must be one of"),
-        (["temperature", "means.npy", "--error", "0.9"], "error must lie strictly between"),
-        (["temperature", "means.npy", "--error", "0.1", "--cov", "1", "--covs", "covs.npy"], "exclude each other"),
+        (["temperature", "means.npy", "--bayes-error", "0.9"], "error must lie strictly between"),
+        (
+            ["temperature", "means.npy", "--bayes-error", "0.1", "--cov", "1", "--covs", "covs.npy"],
+            "exclude each other",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(

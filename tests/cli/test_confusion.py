@@ -58,7 +58,7 @@ def test_score_of_a_bare_array_needs_to_be_told_how_rows_meet_data(runs, capsys)
     code, _, said = run(capsys, "score", runs / "bare.npy", "--data", "digits")
     assert code == 2
     assert "does not hold example row-0000000" in said
-    code, shown, _ = run(capsys, "score", runs / "bare.npy", "--data", "digits", "--by-row", "--json")
+    code, shown, _ = run(capsys, "score", runs / "bare.npy", "--data", "digits", "--by-order", "--json")
     assert code == 0
     assert json.loads(shown)["bands"]["examples"] == 1797
 

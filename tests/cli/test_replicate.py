@@ -124,6 +124,14 @@ def test_init_and_add(tmp_path, capsys, database_url):
     assert run(capsys, "subclasses", project, "--per-class", 5)[0] == 0
 
 
+@pytest.mark.parametrize("url", ["mysql://x", "postgresql://nobody@127.0.0.1:1/x"])
+def test_a_project_whose_database_cannot_be_opened_leaves_nothing(tmp_path, capsys, url):
+    code, _, said = run(capsys, "init", tmp_path / "project", "--original", "digits", "--database-url", url)
+    assert code == 2
+    assert "database" in said
+    assert not (tmp_path / "project").exists()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

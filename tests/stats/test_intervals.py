@@ -87,9 +87,12 @@ def test_a_share_is_the_proportion_with_its_exact_limits(n: int, data: st.DataOb
     assert (found.n, found.confidence, found.method) == (n, confidence, "m")
 
 
-def test_a_share_of_nothing_is_refused() -> None:
+def test_a_share_of_nothing_is_not_known_and_one_of_less_is_refused() -> None:
+    nothing = share(0, 0)
+    assert np.isnan([nothing.value, nothing.stderr]).all()
+    assert (nothing.low, nothing.high, nothing.n) == (0.0, 1.0, 0)
     with pytest.raises(InputError, match="trials must be at least 1"):
-        share(0, 0)
+        share(1, 0)
     with pytest.raises(InputError, match="whole numbers"):
         share(0.5, 3)
 
@@ -104,8 +107,10 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
 
 def test_a_mean_ends_where_it_is_told_and_needs_a_value() -> None:
     assert mean([0.0, 0.1], least=0.0).low == 0.0
+    assert mean([0.9, 1.0], most=1.0).high == 1.0
     single = mean([0.25])
-    assert (single.low, single.stderr, single.high) == (0.25, 0.0, 0.25)
+    assert single.value == 0.25
+    assert np.isnan([single.low, single.stderr, single.high]).all()  # one value says nothing about its spread
     with pytest.raises(InputError, match="at least one number"):
         mean([])
 

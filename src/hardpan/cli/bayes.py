@@ -125,7 +125,9 @@ def gaussian_command(
 @app.command("temperature")
 def temperature_command(
     means: Means,
-    error: Annotated[float, typer.Option("--error", help="The wanted Bayes error, a fraction between 0 and 1.")],
+    error: Annotated[
+        float, typer.Option("--bayes-error", help="The wanted Bayes error, a fraction between 0 and 1.")
+    ],
     cov: Cov = None,
     covs: Covs = None,
     priors: Priors = None,
@@ -134,7 +136,7 @@ def temperature_command(
 ) -> None:
     """The temperature at which Gaussian classes have a wanted Bayes error (with --covs: every such temperature).
 
-    Example: [bold]hardpan bayes temperature means.npy --error 0.1[/bold]
+    Example: [bold]hardpan bayes temperature means.npy --bayes-error 0.1[/bold]
     """
     rows, shared, each = _load("MEANS", means), _array("--cov", cov), _array("--covs", covs)
     weights = _array("--priors", priors)

@@ -16,7 +16,7 @@ from hardpan.cli import confusion_views as views
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit, floats, progress_on_stderr
 from hardpan.cli.confusion_options import (
     Base,
-    ByRow,
+    ByOrder,
     Correct,
     Data,
     Epochs,
@@ -50,7 +50,7 @@ def score(
     base: Base = 2.0,
     part: Part = "all",
     subset: Manifest = None,
-    by_row: ByRow = False,
+    by_order: ByOrder = False,
     confidence: Confidence = 0.95,
     where: Where = HERE,
     out: OutFolder = None,
@@ -73,7 +73,7 @@ def score(
     )
     dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
-        scores, source = inputs.load_scores(predictions, config, where, progress, data=dataset, by_row=by_row)
+        scores, source = inputs.load_scores(predictions, config, where, progress, data=dataset, by_order=by_order)
         found = None if source is None else inputs.signalled(source, where, progress)
         progress("drawing", 0.9)
         scores, found = inputs.restricted(scores, found, subset)
@@ -98,7 +98,7 @@ def bands(
     epochs: Epochs = "all",
     seeds: Seeds = None,
     subset: Manifest = None,
-    by_row: ByRow = False,
+    by_order: ByOrder = False,
     confidence: Confidence = 0.95,
     where: Where = HERE,
     out: OutFolder = None,
@@ -124,7 +124,7 @@ def bands(
     dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
         scores, source = inputs.load_scores(
-            predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
+            predictions, config, where, progress, data=dataset, by_order=by_order, stderr=False
         )
         right = (
             inputs.load_correct(correct, scores, of)
@@ -181,7 +181,7 @@ def subset(
     epochs: Epochs = "all",
     seeds: Seeds = None,
     base: Base = 2.0,
-    by_row: ByRow = False,
+    by_order: ByOrder = False,
     where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
@@ -197,7 +197,7 @@ def subset(
     dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
         scores, _ = inputs.load_scores(
-            predictions, config, where, progress, data=dataset, by_row=by_row, stderr=False
+            predictions, config, where, progress, data=dataset, by_order=by_order, stderr=False
         )
         progress("drawing", 0.9)
         scores = inputs.restricted(scores, None, within)[0].part(part)

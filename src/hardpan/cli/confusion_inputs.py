@@ -66,16 +66,16 @@ def load_data(name: str | None) -> Dataset | None:
     return None if name is None else datasets.load(name)
 
 
-def load_source(path: str, config: ConfusionConfig, data: Dataset | None = None, by_row: bool = False) -> Source:
+def load_source(path: str, config: ConfusionConfig, data: Dataset | None = None, by_order: bool = False) -> Source:
     """Predictions with the chosen seeds and epochs; what they lack (labels, split) comes from the dataset."""
     _exists(path)
     source = read(path, epochs=config.epochs, seeds=config.seeds or None)
     if data is None:
         return source
-    if by_row:
+    if by_order:
         if len(source) != len(data):
             raise InputError(
-                f"--by-row: {path} has {len(source):,} rows and {data.name} {len(data):,} examples; they differ"
+                f"--by-order: {path} has {len(source):,} rows and {data.name} {len(data):,} examples; they differ"
             )
         source = dataclasses.replace(source, ids=data.ids)
     rows = dataset_rows(source.ids, data)
@@ -95,7 +95,7 @@ def load_scores(
     progress: ProgressCallback,
     *,
     data: Dataset | None = None,
-    by_row: bool = False,
+    by_order: bool = False,
     stderr: bool = True,
 ) -> tuple[confusion.Scores, Source | None]:
     """Scores that were saved, or those of predictions (then with the source)."""
@@ -103,7 +103,7 @@ def load_scores(
     saved = confusion.load_scores(path)
     if saved is not None:
         return saved, None
-    source = load_source(path, config, data, by_row)
+    source = load_source(path, config, data, by_order)
     return scored(source, config, where, progress, stderr), source
 
 

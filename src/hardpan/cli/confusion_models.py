@@ -14,7 +14,7 @@ from hardpan.cli import confusion_inputs as inputs
 from hardpan.cli import confusion_views as views
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit, floats, progress_on_stderr
 from hardpan.cli.confusion_options import (
-    ByRow,
+    ByOrder,
     Data,
     Epochs,
     Manifest,
@@ -114,7 +114,7 @@ def ablate(
     part: Part = "all",
     of: Of = "seeds",
     subset: Manifest = None,
-    by_row: ByRow = False,
+    by_order: ByOrder = False,
     where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
@@ -126,8 +126,8 @@ def ablate(
     check_out(out)
     config = ConfusionConfig(part=part, of=of, data=data or "", subset=str(subset or ""))
     dataset = inputs.load_data(data)
-    source = inputs.load_source(predictions, config, dataset, by_row)
-    aimed = source if target is None else inputs.load_source(target, config, dataset, by_row)
+    source = inputs.load_source(predictions, config, dataset, by_order)
+    aimed = source if target is None else inputs.load_source(target, config, dataset, by_order)
     if target is not None and aimed.labels is None:
         raise InputError(f"--target {target}: has no labels, so that its errors are not known; give --data too")
     counts = inputs.whole("--seed-counts", numbers) or None
@@ -171,7 +171,7 @@ def compare(
     of: Of = "ensemble",
     epochs: Epochs = "all",
     subset: Manifest = None,
-    by_row: ByRow = False,
+    by_order: ByOrder = False,
     confidence: Confidence = 0.95,
     where: Where = HERE,
     out: OutFolder = None,
@@ -201,7 +201,7 @@ def compare(
     told = {}
     with progress_on_stderr() as progress:
         for name, path in zip(called, predictions, strict=True):
-            source = inputs.load_source(path, config, dataset, by_row)
+            source = inputs.load_source(path, config, dataset, by_order)
             found = inputs.signalled(source, where, progress)
             told[name] = found.rows(inputs.wanted_rows(source, path, part, subset))
         progress("resampling", 0.9)

@@ -19,8 +19,8 @@ Many = Annotated[
 Data = Annotated[
     str | None, typer.Option("--data", metavar="DATA", help="Dataset that they are of: labels, thumbnails.")
 ]
-ByRow = Annotated[
-    bool, typer.Option("--by-row", help="Row i of the predictions is example i of DATA, whatever the ids.")
+ByOrder = Annotated[
+    bool, typer.Option("--by-order", help="Row i of the predictions is example i of DATA, whatever the ids.")
 ]
 Epochs = Annotated[str, typer.Option("--epochs", help="all, a number k for every k-th, or a list such as 0,5,10.")]
 Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds to use, such as 0,1,2 (default: all).")]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan import stats
-from hardpan.confusion.orders import DRAWS, correlation_of_means, pearson, share
+from hardpan.confusion.orders import DRAWS, correlation_of_means, pearson
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats.agreement import right_or_wrong
@@ -147,7 +147,7 @@ def mean_error(wrong: int, models: int, examples: int, confidence: float = 0.95)
     Where models differ the number of wrong answers a model is not whole; the ends are then rounded outwards.
     """
     if models == 1:
-        return share(wrong, examples, confidence)
+        return stats.share(wrong, examples, confidence)
     low, _ = stats.clopper_pearson(wrong // models, examples, confidence)
     _, high = stats.clopper_pearson(-(-wrong // models), examples, confidence)
     value = wrong / models / examples

@@ -76,13 +76,7 @@ def confused_models(
     right = {name: answers(correct[name], n) for name in names}
     rows = []
     for name in names:
-        spread = float(np.std(values[name], ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-        centre = float(values[name].mean())
-        reach = 1.959963984540054 if confidence == 0.95 else float(_reach(confidence))
-        method = "mean over examples, normal interval"
-        confusion = Estimate(
-            centre, spread, centre - reach * spread, centre + reach * spread, confidence, method, n
-        )
+        confusion = stats.mean(values[name], confidence, least=0.0, method="mean over examples, normal interval")
         wrong = mean_error(int((~right[name]).sum()), len(right[name]), n, confidence)
         accuracy = Estimate(
             1 - wrong.value, wrong.stderr, 1 - wrong.high, 1 - wrong.low, confidence, wrong.method, n
@@ -116,9 +110,3 @@ def _rho(
     draws = stats.bootstrap_draws(columns, across, resamples_for(n), seed)
     low, high = stats.percentile_interval(draws, confidence)
     return Estimate(value, float(np.nanstd(draws)), float(low), float(high), confidence, method, m, seed)
-
-
-def _reach(confidence: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + confidence / 2.0))

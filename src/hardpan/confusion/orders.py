@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from hardpan import stats
 from hardpan.errors import InputError
@@ -75,9 +74,7 @@ def resampled(
     value = float(statistic(columns.mean(axis=0, keepdims=True))[0])
     left_out = stats.jackknife_values(columns, statistic)
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
-    reach = float(special.ndtri(0.5 + confidence / 2.0)) * error
-    method = f"{name}, jackknife of examples"
-    return Estimate(value, error, value - reach, value + reach, confidence=confidence, method=method, n=n)
+    return stats.normal(value, error, n, confidence, method=f"{name}, jackknife of examples")
 
 
 def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
@@ -171,20 +168,7 @@ def below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> E
     below, above = int(np.count_nonzero(y < x)), int(np.count_nonzero(y > x))
     if below + above == 0:
         return Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
-    return share(below, below + above, confidence)
-
-
-def share(count: int, total: int, confidence: float = 0.95) -> Estimate:
-    """A share with its Clopper–Pearson interval.
-
-    Example:
-        >>> share(5, 10)
-        Estimate(0.5 ± 0.16, 95 % [0.187086, 0.812914], Clopper–Pearson, n=10)
-    """
-    low, high = stats.clopper_pearson(count, total, confidence)
-    value = count / total
-    error = float(np.sqrt(value * (1 - value) / total))
-    return Estimate(value, error, float(low), float(high), confidence=confidence, method="Clopper–Pearson", n=total)
+    return stats.share(below, below + above, confidence)
 
 
 def _dense(values: Floats) -> NDArray[np.int64]:

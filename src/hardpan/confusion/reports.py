@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardpan import stats
 from hardpan.confusion.ablation import Ablation
 from hardpan.confusion.answers import Signals
 from hardpan.confusion.banding import Bands, bands
 from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
-from hardpan.confusion.orders import share
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.shown import no_seed_right, part_rows
 from hardpan.confusion.transfers import TargetErrors, Transfer
@@ -146,14 +146,12 @@ def score_report(
     shown = scores.rows(rows)
     values = shown.values
     order = np.argsort(-values, kind="stable")[:HARDEST]
-    spread = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-    centre = float(values.mean())
     known = signals is not None and signals.correct_seeds is not None
     found = bands(shown, signals.correct("seeds")[:, rows], confidence=confidence) if known and signals else None
     missed = None
     if known and signals:
         never = int(np.count_nonzero(np.isin(no_seed_right(scores, signals), rows)))
-        missed = share(never, len(rows), confidence)
+        missed = stats.share(never, len(rows), confidence)
     return ScoreReport(
         source=scores.source,
         part=part,
@@ -162,7 +160,7 @@ def score_report(
         epochs=scores.epochs,
         base=scores.base,
         largest=scores.largest,
-        mean=Estimate(centre, spread, centre - 1.96 * spread, centre + 1.96 * spread, 0.95, "normal", len(values)),
+        mean=stats.mean(values, confidence, least=0.0),
         quantiles={f"{level:g}": float(np.quantile(values, level)) for level in QUANTILES},
         hardest=tuple((str(shown.ids[row]), float(values[row])) for row in order),
         stability=None if shown.stderr is None else stability(shown),

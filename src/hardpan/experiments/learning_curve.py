@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
-from hardpan import records
+from hardpan import records, stats
 from hardpan.errors import InputError
 from hardpan.records import Chart, Estimate, Section, Table, record
 
@@ -310,9 +310,8 @@ def _average(runs: Sequence[Sequence[float]]) -> Estimate:
     means, errors = np.array([run[0] for run in runs]), np.array([run[1] for run in runs])
     spread = float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else 0.0
     value, error = float(means.mean()), float(np.hypot(errors.mean(), spread))
-    reach = float(ndtri(0.975)) * error
     method = f"fresh test examples with known posteriors, {len(runs)} training run{'s' if len(runs) > 1 else ''}"
-    return Estimate(value, error, max(0.0, value - reach), value + reach, method=method, n=int(runs[0][2]))
+    return stats.normal(value, error, int(runs[0][2]), least=0.0, method=method)
 
 
 class _Kept:

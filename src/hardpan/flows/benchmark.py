@@ -208,16 +208,15 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
         HardpanError: they do not agree, so the flow, its sampler or its posterior is broken.
     """
     wrong, n = int((posterior.argmax(axis=1) != labels).sum()), len(labels)
-    low, high = (float(end) for end in stats.clopper_pearson(wrong, n, CHECK_CONFIDENCE))
-    if exact.low > high or exact.high < low:
+    method = "Bayes-optimal classifier on the examples, Clopper–Pearson"
+    found = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
+    if exact.low > found.high or exact.high < found.low:
         raise HardpanError(
             f"the Bayes-optimal classifier errs on {wrong:,} of {n:,} examples, which is not the exact Bayes error "
-            f"{exact.value:.4g} (99.99 % interval {low:.4g} to {high:.4g}); the flow is numerically broken at this "
-            "temperature: nothing was kept, give a smaller error"
+            f"{exact.value:.4g} (99.99 % interval {found.low:.4g} to {found.high:.4g}); the flow is "
+            "numerically broken at this temperature: nothing was kept, give a smaller error"
         )
-    value = wrong / n
-    method = "Bayes-optimal classifier on the examples, Clopper–Pearson"
-    return Estimate(value, float(np.sqrt(value * (1 - value) / n)), low, high, CHECK_CONFIDENCE, method, n)
+    return found
 
 
 def _sizes(config: SynthesizeConfig) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from hardpan import bayes
+from hardpan import bayes, stats
 from hardpan.errors import InputError
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.glow import Glow
@@ -193,12 +193,8 @@ class Flow:
         if not len(joint):
             raise InputError("x holds no rows; give at least one")
         values = -joint[np.arange(len(joint)), labels]
-        mean = float(values.mean())
-        error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-        return Estimate(
-            mean, error, mean - 1.959964 * error, mean + 1.959964 * error, n=len(values), seed=seed,
-            method="mean of −log π_y p_y(x), nats an example", notes=(self._unit(),),
-        )  # fmt: skip
+        method = "mean of −log π_y p_y(x), nats an example"
+        return stats.mean(values, method=method, seed=seed, notes=(self._unit(),))
 
     def bits_per_dimension(self, nll: float) -> float:
         """A negative log-likelihood in nats an example as bits a dimension."""

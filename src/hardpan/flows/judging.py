@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import stats
 from hardpan.errors import InputError
 from hardpan.flows.benchmark import Benchmark
 from hardpan.records import Chart, Estimate, Section, Table, record
-from hardpan.stats import clopper_pearson
 
 BINS = 15
 SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
@@ -84,18 +85,16 @@ def judge(benchmark: Benchmark, probs: ArrayLike, *, confidence: float = 0.95) -
     right = truth[np.arange(n), chosen]
     best = truth.max(axis=1)
     wrong = int((chosen != labels).sum())
-    low, high = (float(end) for end in clopper_pearson(wrong, n, confidence))
     p_log = np.where(truth > 0, np.log(np.where(truth > 0, truth, 1.0)), 0.0)
     with np.errstate(divide="ignore"):
         q_log = np.log(np.maximum(q, np.finfo(np.float64).tiny))
     bins = _reliability(q.max(axis=1), right)
 
     def mean(values: NDArray[np.float64], method: str) -> Estimate:
-        return _mean(values, method, confidence)
+        return stats.mean(values, confidence, least=0.0, method=method)
 
     return Judged(
-        error=Estimate(wrong / n, float(np.sqrt(wrong / n * (1 - wrong / n) / n)), low, high, confidence,
-                       "share of wrong labels, Clopper–Pearson", n),
+        error=stats.share(wrong, n, confidence, method="share of wrong labels, Clopper–Pearson"),
         expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
         floor=benchmark.bayes_error,
         excess=mean(best - right, "mean of max p − p(ŷ | x)"),
@@ -210,14 +209,6 @@ def _calibration(
             if len(part)
         ]
     )
-    made = _mean(signed, f"{len(bins)} bins of equal counts, true probabilities in place of labels", confidence)
-    return Estimate(value, made.stderr, max(0.0, made.low), made.high, confidence, made.method, n)
-
-
-def _mean(values: NDArray[np.float64], method: str, confidence: float) -> Estimate:
-    from scipy.special import ndtri
-
-    mean, n = float(values.mean()), len(values)
-    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    reach = float(ndtri(0.5 + confidence / 2)) * error
-    return Estimate(mean, error, max(0.0, mean - reach), mean + reach, confidence, method, n)
+    method = f"{len(bins)} bins of equal counts, true probabilities in place of labels"
+    made = stats.mean(signed, confidence, least=0.0, method=method)
+    return dataclasses.replace(made, value=value, n=n)

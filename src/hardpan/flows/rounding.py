@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import stats
 from hardpan.errors import InputError
 from hardpan.flows.flow import Flow
 from hardpan.records import Estimate
@@ -62,15 +63,10 @@ def cost(
         joint = np.logaddexp(joint, found)
     chosen = joint.argmax(axis=1)
     excess = posterior.max(axis=1) - posterior[np.arange(len(x)), chosen]
-    mean, n = float(excess.mean()), len(x)
-    error = float(excess.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    return Estimate(
-        mean,
-        error,
-        max(0.0, mean - 1.959964 * error),
-        mean + 1.959964 * error,
+    return stats.mean(
+        excess,
+        least=0.0,
         method=f"excess error of the flow's classifier on rounded images, {draws} points a cell",
-        n=n,
         seed=seed,
         notes=("an upper bound: another classifier of the rounded images may do better",),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import stats
 from hardpan.errors import InputError
 from hardpan.records import Estimate
 
@@ -46,8 +47,7 @@ def frequency_bins(frequencies: ArrayLike) -> NDArray[np.int64]:
 def average_frequency(frequencies: ArrayLike) -> Estimate:
     """The mean selection frequency of images, with a normal interval over them."""
     values = np.asarray(frequencies, dtype=np.float64)
-    n = len(values)
-    mean = float(values.mean()) if n else float("nan")
-    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    low, high = (float(np.clip(mean + side * 1.959964 * error, 0, 1)) for side in (-1, 1))
-    return Estimate(mean, error, low, high, method="mean over images, normal interval", n=n)
+    method = "mean over images, normal interval"
+    if not len(values):
+        return stats.normal(np.nan, np.nan, 0, method=method)
+    return stats.mean(values, least=0.0, most=1.0, method=method)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -63,6 +64,7 @@ def create_project(
         return _same_project(root, config, database_url), ""
     if root.exists() and any(root.iterdir()) and not (root / "local.json").exists():
         raise InputError(f"{root} holds other files; give a new folder for the project")
+    new = not root.exists()
     (root / "original").mkdir(parents=True, exist_ok=True)
     local, token = new_secrets(database_url)
     write_secrets(root, local)
@@ -70,8 +72,10 @@ def create_project(
     np.save(root / "original" / "x.npy", pixels)
     try:
         _store_originals(project, dataset, pixels)
-    except BaseException:
+    except BaseException as error:
         project.close()  # nobody else will
+        if new and isinstance(error, InputError):  # such as a database that cannot be reached: as if never begun
+            shutil.rmtree(root)
         raise
     record_step(
         project,

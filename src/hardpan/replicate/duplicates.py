@@ -16,7 +16,7 @@ from hardpan.replicate.near import near_duplicates
 from hardpan.replicate.pictures import resized
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
-from hardpan.stats.intervals import clopper_pearson
+from hardpan.stats import share
 
 FEWEST_DECISIONS = 10
 _PAIRS_AT_ONCE = 2048
@@ -140,11 +140,12 @@ def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) ->
     hits, at_or_above, right = _cross_checked(x[known], removed[known], target, seed)
     weights, threshold = _fit(x[known], removed[known], target)
     scores = x @ weights[:3] + weights[3]
+    unseen = "a threshold that did not see them"
     return Learned(
         (float(weights[0]), float(weights[1]), float(weights[2]), float(weights[3])),
         float(threshold),
-        _share(hits, int(removed.sum()), "removed pairs found by a threshold that did not see them"),
-        _share(right, at_or_above, "pairs at or above such a threshold that were removed"),
+        share(hits, int(removed.sum()), method=f"removed pairs found by {unseen}, Clopper–Pearson"),
+        share(right, at_or_above, method=f"pairs at or above {unseen} that were removed, Clopper–Pearson"),
         int(known.sum()),
         int((scores[~known] >= threshold).sum()),
         int((scores[~known] < threshold).sum()),
@@ -239,12 +240,3 @@ def _fit(x: NDArray[np.float64], removed: NDArray[np.bool_], target: float) -> t
     others = (x @ weights[:3] + weights[3])[~removed]
     below = others[others < scores[missed]]
     return weights, float((scores[missed] + below.max()) / 2 if len(below) else scores[missed])
-
-
-def _share(part: int, whole: int, method: str) -> Estimate:
-    if whole == 0:
-        return Estimate(float("nan"), float("nan"), 0.0, 1.0, method=method)
-    low, high = clopper_pearson(part, whole)
-    p = part / whole
-    error = float(np.sqrt(p * (1 - p) / whole))
-    return Estimate(p, error, float(low), float(high), method=f"{method}, Clopper–Pearson", n=whole)

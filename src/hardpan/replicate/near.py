@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.stats.intervals import clopper_pearson
+from hardpan.stats import share
 
 _SMALLEST = 7
 METRICS = ("l2", "ssim", "features")
@@ -146,24 +146,11 @@ def _recall(
         close += min(k, int((distances <= near).sum()))
         close_hits += int((found[row] <= near).sum())
     over = f"over all pairs of {len(rows)} queries, Clopper–Pearson"
-    close_recall = _share(close_hits, close, f"those of them with SSIM of at least {CLOSE:g}, {over}", seed)
-    return _share(hits, k * len(rows), f"true {k} nearest by SSIM {over}", seed), close_recall if close else None
-
-
-def _share(hits: int, total: int, method: str, seed: int) -> Estimate:
-    if not total:
-        return Estimate(float("nan"), float("nan"), 0.0, 1.0, method=method, n=0, seed=seed)
-    low, high = clopper_pearson(hits, total)
-    share = hits / total
-    return Estimate(
-        share,
-        float(np.sqrt(share * (1 - share) / total)),
-        float(low),
-        float(high),
-        method=method,
-        n=total,
-        seed=seed,
-    )
+    recall = share(hits, k * len(rows), method=f"true {k} nearest by SSIM {over}", seed=seed)
+    if not close:
+        return recall, None
+    method = f"those of them with SSIM of at least {CLOSE:g}, {over}"
+    return recall, share(close_hits, close, method=method, seed=seed)
 
 
 def _ssim(x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:

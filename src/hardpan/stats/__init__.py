@@ -1,7 +1,7 @@
 """Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
 from hardpan.stats.agreement import cohen_kappa, holm, mcnemar, paired_bootstrap
-from hardpan.stats.intervals import clopper_pearson, mean, normal_quantile, share
+from hardpan.stats.intervals import clopper_pearson, mean, normal, normal_quantile, share
 from hardpan.stats.lines import bootstrap_lines, fit_lines, from_scale, to_scale
 from hardpan.stats.ranking import kendall_tau, rank_intervals, ranks
 from hardpan.stats.resampling import (
@@ -27,6 +27,7 @@ __all__ = [
     "kendall_tau",
     "mcnemar",
     "mean",
+    "normal",
     "normal_quantile",
     "paired_bootstrap",
     "percentile_interval",

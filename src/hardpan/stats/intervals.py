@@ -45,36 +45,55 @@ def clopper_pearson(
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
-def share(count: float, total: float, confidence: float = 0.95, *, method: str = "Clopper–Pearson") -> Estimate:
+def share(
+    count: float,
+    total: float,
+    confidence: float = 0.95,
+    *,
+    method: str = "Clopper–Pearson",
+    seed: int | None = None,
+) -> Estimate:
     """A share k/n of examples with its exact interval (:func:`clopper_pearson`) and standard error √(p(1 − p)/n).
 
     Args:
         count: k, how many of them, a whole number.
-        total: n ≥ 1, of how many.
+        total: n, of how many; of none, the share is NaN and its interval 0 to 1.
         confidence: level of the interval.
         method: how the number was made, in words.
+        seed: of the draw that chose the examples.
 
     Example:
         >>> share(5, 10)
         Estimate(0.5 ± 0.16, 95 % [0.187086, 0.812914], Clopper–Pearson, n=10)
     """
+    if count == total == 0:
+        return Estimate(np.nan, np.nan, 0.0, 1.0, check_confidence(confidence), method, 0, seed)
     low, high = clopper_pearson(count, total, confidence)
     value = float(count / total)
-    return Estimate(
-        value, (value * (1.0 - value) / total) ** 0.5, float(low), float(high), confidence, method, int(total)
-    )
+    error = (value * (1.0 - value) / total) ** 0.5
+    return Estimate(value, error, float(low), float(high), confidence, method, int(total), seed)
 
 
 def mean(
-    values: ArrayLike, confidence: float = 0.95, *, least: float = -np.inf, method: str = "mean, normal interval"
+    values: ArrayLike,
+    confidence: float = 0.95,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+    method: str = "mean, normal interval",
+    seed: int | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Estimate:
     """The mean of independent values with its normal interval, x̄ ± z s/√n.
 
     Args:
-        values: (n,) numbers, at least one; a single one has standard error 0.
+        values: (n,) numbers, at least one; a single one has no standard error: NaN.
         confidence: level of the interval.
         least: what no mean can be below, such as 0 for errors: the interval ends there.
+        most: what no mean can be above.
         method: how the number was made, in words.
+        seed: of the draw of the values.
+        notes: what a reader must know besides.
 
     Example:
         >>> mean([1.0, 2.0, 3.0])
@@ -83,10 +102,45 @@ def mean(
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not len(numbers):
         raise InputError(f"values must be one row of at least one number; got shape {numbers.shape}")
-    value, n = float(numbers.mean()), len(numbers)
-    error = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    reach = normal_quantile(confidence) * error
-    return Estimate(value, error, max(least, value - reach), value + reach, confidence, method, n)
+    n = len(numbers)
+    error = float(numbers.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+    return normal(
+        float(numbers.mean()), error, n, confidence, least=least, most=most, method=method, seed=seed, notes=notes
+    )
+
+
+def normal(
+    value: float,
+    stderr: float,
+    n: int,
+    confidence: float = 0.95,
+    *,
+    least: float = -np.inf,
+    most: float = np.inf,
+    method: str = "normal interval",
+    seed: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> Estimate:
+    """A value with the normal interval of its standard error, value ± z stderr, cut at what can be.
+
+    Args:
+        value: the number.
+        stderr: its standard error; where it is NaN, so are the interval's ends.
+        n: examples that it rests on.
+        confidence: level of the interval.
+        least: where the interval ends below.
+        most: where the interval ends above.
+        method: how the number was made, in words.
+        seed: of the draw behind it.
+        notes: what a reader must know besides.
+
+    Example:
+        >>> normal(0.01, 0.02, 50, least=0.0)
+        Estimate(0.01 ± 0.02, 95 % [0, 0.0491993], normal interval, n=50)
+    """
+    reach = normal_quantile(confidence) * stderr
+    low, high = (float(end) for end in np.clip([value - reach, value + reach], least, most))
+    return Estimate(value, stderr, low, high, confidence, method, n, seed, notes=notes)
 
 
 def normal_quantile(confidence: float) -> float:

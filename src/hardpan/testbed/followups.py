@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.stats import normal_quantile, share
+from hardpan.stats import normal, share
 
 Booleans = NDArray[np.bool_]
 _GREY = np.array([0.299, 0.587, 0.114])
@@ -156,10 +156,8 @@ def class_balanced(
         value = float((hits / sizes).mean())
         smooth = (hits + 0.5) / (sizes + 1)
         error = float(np.sqrt((smooth * (1 - smooth) / sizes).sum()) / len(classes))
-        width = normal_quantile(confidence) * error
-        low, high = max(0.0, value - width), min(1.0, value + width)
         method = f"mean over {len(classes)} classes, normal interval"
-        balanced = Estimate(value, error, low, high, confidence, method, len(row))
+        balanced = normal(value, error, len(row), confidence, least=0.0, most=1.0, method=method)
         rows.append(Balanced(name, _share(row, confidence), balanced))
     return tuple(rows)
 

@@ -285,6 +285,4 @@ def _told(piece: Piece, end: Ended, parts: Split) -> TrainedRun:
 
 
 def _estimate(accuracy: float, n: int) -> Estimate:
-    low, high = stats.clopper_pearson(round(accuracy * n), n)
-    spread = float(np.sqrt(accuracy * (1 - accuracy) / n))
-    return Estimate(accuracy, spread, float(low), float(high), method="accuracy, Clopper–Pearson", n=n)
+    return stats.share(round(accuracy * n), n, method="accuracy, Clopper–Pearson")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from torch import nn
 import hardpan
 from hardpan import datasets, engine
 from hardpan.errors import InputError
-from hardpan.records import Dataset, write_text
+from hardpan.records import Dataset, file_hash, write_text
 from hardpan.training import classifiers
 from hardpan.training.classifiers.weights import load_weights, save_weights
 from hardpan.training.evaluation import Evaluator
@@ -67,7 +66,7 @@ def save_model(
             "kind": "classifier",
             "schema": 1,
             "hardpan": hardpan.__version__,
-            "sha256": _hash(folder / WEIGHTS),
+            "sha256": file_hash(folder / WEIGHTS),
             **description,
             "mean": statistics.mean.tolist(),
             "scale": statistics.scale.tolist(),
@@ -84,7 +83,7 @@ def describe_model(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     folder = Path(folder)
     try:
         found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if found["kind"] != "classifier" or found["sha256"] != _hash(folder / WEIGHTS):
+        if found["kind"] != "classifier" or found["sha256"] != file_hash(folder / WEIGHTS):
             return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -150,7 +149,3 @@ def predict(
         if examples.is_image:
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return Evaluator(network, examples, n_classes=found.n_classes, precision=precision, batch=batch)()
-
-
-def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

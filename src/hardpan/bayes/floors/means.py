@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 
-import numpy as np
 from scipy import special
 
 from hardpan.bayes.floors.inputs import Floats
 from hardpan.records import Estimate
-from hardpan.stats import clopper_pearson
+from hardpan.stats import share
 
 FEW = 50  # examples that carry a sum: below, Student's t is too short
 
@@ -97,15 +96,5 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
         >>> e.value, e.low, round(e.high, 4)
         (0.0, 0.0, 0.0362)
     """
-    low, high = (float(limit) for limit in clopper_pearson(errors, n, confidence))
-    value = errors / n
-    return Estimate(
-        value,
-        float(np.sqrt(value * (1 - value) / n)),
-        low,
-        high,
-        confidence=confidence,
-        method=method,
-        n=n,
-        log10=float(np.log10(value)) if value > 0 else None,
-    )
+    found = share(errors, n, confidence, method=method)
+    return dataclasses.replace(found, log10=math.log10(found.value) if errors > 0 else None)

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
+from hardpan.stats import normal, normal_quantile
 from hardpan.testbed.items.likelihood import (
     MISSING,
     SLOPE_LIMITS,
@@ -296,12 +297,10 @@ def _inverse(information: FloatArray) -> FloatArray:
 
 
 def _normal(value: float, stderr: float, n: int) -> Estimate:
-    return Estimate(
-        value, stderr, value - 1.96 * stderr, value + 1.96 * stderr, method="marginal maximum likelihood", n=n
-    )
+    return normal(value, stderr, n, method="marginal maximum likelihood")
 
 
 def _log_normal(value: float, stderr: float, n: int) -> Estimate:
-    reach = np.exp(min(1.96 * stderr, 50.0))  # a spread without information has no upper end
+    reach = np.exp(min(normal_quantile(0.95) * stderr, 50.0))  # a spread without information has no upper end
     low, high = value / reach, value * reach
     return Estimate(value, value * stderr, float(low), float(high), method="marginal maximum likelihood", n=n)
