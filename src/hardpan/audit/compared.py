@@ -8,8 +8,8 @@ import hardpan
 from hardpan.audit.comparing import AuditComparison, HardnessOrder, OrderStability
 from hardpan.audit.finished import Audit
 from hardpan.audit.measures import MEASURES, PLAIN, in_sentence, in_words
-from hardpan.records import Chart, Estimate, Provenance, Section, Table
-from hardpan.report import numbers, page
+from hardpan.records import Chart, Estimate, Provenance, Section, Table, numbers
+from hardpan.report import page
 
 METHOD = (
     "Every number is read from the reports of the audits; nothing is computed anew from the data. The interval of "

@@ -22,8 +22,7 @@ from hardpan.bayes.floors.from_features import (
 from hardpan.errors import InputError
 from hardpan.experiments import floor_page
 from hardpan.experiments.flow_page import Drawn, floor_along_training, sample_gallery, unsettled
-from hardpan.records import Chart, Estimate, Tile
-from hardpan.report import numbers
+from hardpan.records import Chart, Estimate, Tile, numbers
 from hardpan.report.dial import dial
 
 CURVE_RTOL = 1e-2  # finer than the line of the chart is thick

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from hardpan import datasets, records, stats, testbed
 from hardpan.audit.evidence import Evidence, Finding, Model
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Estimate, Section, Table, Tile
-from hardpan.report import numbers
+from hardpan.records import Dataset, Estimate, Section, Table, Tile, numbers
 
 TITLE = "Will the score hold?"
 METHOD = (

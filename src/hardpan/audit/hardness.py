@@ -11,8 +11,7 @@ from hardpan import confusion, records, stats
 from hardpan.audit.evidence import Evidence, Finding, Model
 from hardpan.audit.measures import in_words
 from hardpan.confusion.banding import FEWEST_ERRORS
-from hardpan.records import Chart, Estimate, Section, Table, Tile
-from hardpan.report import numbers
+from hardpan.records import Chart, Estimate, Section, Table, Tile, numbers
 
 HARD_QUANTILE = 0.9
 SUBSET = "hard-subset.json"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hardpan.confusion.banding import FEWEST_ERRORS
-from hardpan.records import Estimate
-from hardpan.report import numbers
+from hardpan.records import Estimate, numbers
 
 MEASURES = {
     "bracket": "Bracket of the floor",

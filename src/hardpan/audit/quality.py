@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from hardpan import datasets, stats
 from hardpan.audit.evidence import Evidence, Finding
 from hardpan.datasets.galleries import gallery_chart, thumbnails
-from hardpan.records import Chart, Estimate, Section, Table
-from hardpan.report import numbers
+from hardpan.records import Chart, Estimate, Section, Table, numbers
 
 MOST_PRODUCTS = 6e12  # multiplications that the search may take; about a minute on two cores
 NEAR = 0.25  # nearer than a quarter of the usual distance to the nearest neighbour: worth a look

@@ -9,8 +9,7 @@ from hardpan.audit.evidence import Evidence, Finding
 from hardpan.audit.measures import in_words
 from hardpan.bayes.floors import Entry
 from hardpan.confusion.banding import FEWEST_ERRORS
-from hardpan.records import Estimate
-from hardpan.report import numbers
+from hardpan.records import Estimate, numbers
 
 SATURATED = 0.5  # an error below this part of its own interval's width cannot be told from that of a better model
 MANY_COPIES = 0.005

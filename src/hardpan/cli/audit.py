@@ -131,7 +131,7 @@ def _duration(length: float) -> str:
 
 def summary(found: Audit, path: Path) -> Group:
     """The report in about ten lines: the numbers of the page, and where the page is."""
-    from hardpan.report import numbers
+    from hardpan.records import numbers
 
     # Rich would break a line between a number and its unit.
     width = min(100, Console().width)

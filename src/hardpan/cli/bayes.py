@@ -29,8 +29,7 @@ from hardpan.bayes import (
 )
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
-from hardpan.report import numbers
+from hardpan.records import Estimate, numbers, record
 
 DRAWN_POINTS = 41
 DRAWN_RTOL = 0.01  # a line on a page needs no more

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr, whole_numbers
 from hardpan.errors import InputError
-from hardpan.report import numbers
+from hardpan.records import numbers
 
 if TYPE_CHECKING:
     from hardpan.experiments.floor_estimate import FloorReport

@@ -11,7 +11,7 @@ from rich.table import Table
 from hardpan.cli import flow_benchmark, flow_samples
 from hardpan.cli.common import JsonFlag, Seed, emit, floats, progress_on_stderr
 from hardpan.errors import InputError
-from hardpan.report import numbers
+from hardpan.records import numbers
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 

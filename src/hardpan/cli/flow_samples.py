@@ -15,8 +15,7 @@ from hardpan import records
 from hardpan.cli.common import JsonFlag, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.flow_benchmark import FlowPath
 from hardpan.errors import HardpanError, InputError
-from hardpan.records import Provenance
-from hardpan.report import numbers
+from hardpan.records import Provenance, numbers
 
 CURVE = tuple(float(f"{t:.4g}") for t in np.geomspace(0.2, 4, 25))
 

@@ -14,8 +14,7 @@ from rich.text import Text
 from hardpan import ledger
 from hardpan.cli.common import JsonFlag, emit
 from hardpan.errors import InputError
-from hardpan.records import Section
-from hardpan.report import numbers
+from hardpan.records import Section, numbers
 
 app = typer.Typer(help="Sealed test sets that answer submissions by the Ladder.", no_args_is_help=True)
 

@@ -19,8 +19,7 @@ from rich.text import Text
 from hardpan import datasets, records
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
 from hardpan.errors import InputError
-from hardpan.records import Estimate, Section, Table
-from hardpan.report import numbers
+from hardpan.records import Estimate, Section, Table, numbers
 from hardpan.report.files import check_writable, write_together
 from hardpan.testbed import columns as tables
 from hardpan.testbed import discriminate as discrimination

@@ -6,8 +6,7 @@ import math
 
 from hardpan.bayes.floors import Entry, Floor
 from hardpan.bayes.floors.crossings import in_sentences
-from hardpan.records import Chart, Section, Table, Tile
-from hardpan.report import numbers
+from hardpan.records import Chart, Section, Table, Tile, numbers
 from hardpan.report.floor_charts import floor_chart
 
 METHOD = (

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hardpan.experiments.floor_bench import BenchRow, FloorBench, config_words
-from hardpan.report import numbers
+from hardpan.records import numbers
 
 _ROLES = {"estimate": "estimate", "lower": "lower end", "upper": "ceiling"}
 _INTRODUCTION = """# Estimators of the floor on sets whose floor is known

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan.bayes import Curve
 from hardpan.datasets.galleries import gallery_chart, thumbnails
-from hardpan.records import Chart, Estimate, Section
-from hardpan.report import numbers
+from hardpan.records import Chart, Estimate, Section, numbers
 from hardpan.report.dial import dial
 
 WIDE = 30  # a logarithmic axis is the first choice where the floors span more than this

@@ -25,8 +25,8 @@ from typing import Any
 import altair as alt
 
 from hardpan.errors import InputError
-from hardpan.records import Chart, Estimate
-from hardpan.report import confusion_charts, numbers, testbed_charts
+from hardpan.records import Chart, Estimate, numbers
+from hardpan.report import confusion_charts, testbed_charts
 from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hardpan.records import Chart, Estimate
-from hardpan.report import numbers
+from hardpan.records import Chart, Estimate, numbers
 
 
 def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: str, at_one: str = "") -> Chart:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardpan.records import Chart
-from hardpan.report import numbers
+from hardpan.records import Chart, numbers
 
 MOST_CLASSIFIERS = 6
 WIDE = 30  # a logarithmic axis is the first choice where the numbers span more than this

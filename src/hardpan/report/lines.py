@@ -11,8 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from hardpan.records import Chart
-from hardpan.report import numbers
+from hardpan.records import Chart, numbers
 from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.palette import LIGHT
 from hardpan.report.values import data_of

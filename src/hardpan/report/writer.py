@@ -16,8 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import hardpan
-from hardpan.records import Estimate, Provenance, Section, Tile
-from hardpan.report import charts, confusion_charts, numbers
+from hardpan.records import Estimate, Provenance, Section, Tile, numbers
+from hardpan.report import charts, confusion_charts
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan.records import Estimate
-from hardpan.report import numbers
+from hardpan.records import Estimate, numbers
 
 
 def decimals(text):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from hardpan.records import Estimate
+from hardpan.records.types import Estimate
 
 NOTHING = "–"
 _EXACT_DIGITS = 3
