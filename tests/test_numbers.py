@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan.records import Estimate, numbers
+from hardpan.records import Estimate, Interval, numbers
 
 
 def decimals(text):
@@ -54,9 +54,106 @@ def test_estimates_as_a_person_reads_them(estimate, text):
     assert numbers.estimate(estimate) == text
 
 
-@given(st.floats(), st.floats(), st.floats(), st.none() | st.floats())
-def test_nothing_makes_the_formatter_fail(value, low, high, log10):
-    numbers.estimate(Estimate(value, 0.0, low, high, log10=log10))
-    numbers.percent(value, low)
-    numbers.percent_range(low, high)
-    numbers.cell(value)
+FINITE = st.floats(-1e3, 1e3)
+
+
+@st.composite
+def estimates(draw):
+    value = draw(FINITE)
+    below, above = draw(st.floats(1e-5, 1e6)), draw(st.floats(1e-5, 1e6))  # more than rounding
+    return Estimate(value, 0.0, value - below, value + above)
+
+
+def parts(text):
+    """The numbers of a text and the unit of their last digits, which must be the same for all."""
+    found = re.findall(r"[+−]?[\d,]+(?:\.\d+)?", text)
+    (places,) = {decimals(number) for number in found}
+    return [float(number.replace(",", "").replace("−", "-")) for number in found], 10.0**-places
+
+
+@given(estimates(), st.sampled_from([1.0, 100.0]))
+def test_a_plain_number_and_its_ends_are_right_to_half_a_last_digit(item, scale):
+    text = numbers.plain(item, scale)
+    shown, unit = parts(text)
+    assert shown == pytest.approx([scale * item.value, scale * item.low, scale * item.high], abs=0.501 * unit)
+    assert re.fullmatch(r"\S+ \(\S+(–| to )\S+\)", text)
+    assert ("–" in text) == ("−" not in text.partition(" ")[2])  # a dash never stands before a minus
+
+
+@given(estimates())
+def test_a_difference_has_signs_and_is_right_to_half_a_last_digit(item):
+    text = numbers.signed(item)
+    shown, unit = parts(text)
+    assert shown == pytest.approx([100 * item.value, 100 * item.low, 100 * item.high], abs=0.501 * unit)
+    assert re.fullmatch(r"[+−]\S+ points \([+−]\S+ to [+−]\S+\)", text)
+    (ends,) = numbers.aligned([Interval(item.low, item.high)], scale=100, sign="+")
+    assert text.endswith(f" points ({ends})")
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_share_and_its_ends_are_right_to_half_a_last_digit(a, b, c):
+    low, value, high = sorted([a, b, c])
+    text = numbers.estimate(Estimate(value, 0.0, low, high))
+    if "×" in text or "(" not in text:
+        return
+    shown, unit = parts(text)
+    assert shown == pytest.approx([100 * value, 100 * low, 100 * high], abs=0.501 * unit)
+    assert re.fullmatch(r"[\d.]+ % \([\d.]+–[\d.]+ %\)", text)
+
+
+@given(estimates())
+def test_never_more_digits_than_the_spread_supports(item):
+    spread = (item.high - item.low) / 2
+    for text, scale in (
+        (numbers.plain(item), 1.0),
+        (numbers.plain(item, 100), 100.0),
+        (numbers.signed(item), 100.0),
+    ):
+        _, unit = parts(text)
+        assert unit == 1.0 or 0.03 * scale * spread < unit <= scale * spread
+
+
+@given(st.lists(estimates(), max_size=8))
+def test_a_column_has_equal_digits_or_each_row_its_own(items):
+    texts = numbers.aligned(items)
+    own = [numbers.plain(item) for item in items]
+    units = {parts(text)[1] for text in texts}
+    assert texts == own or len(units) == 1
+    for text, alone, item in zip(texts, own, items, strict=True):
+        (shown, unit), (_, supported) = parts(text), parts(alone)
+        assert unit >= supported
+        assert shown == pytest.approx([item.value, item.low, item.high], abs=0.501 * unit)
+        assert shown[1] < shown[2] or supported == 1.0  # no interval vanishes in the rounding
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (numbers.plain(Estimate(0.03, 0.0, math.nan, math.nan)), "0.0300"),
+        (numbers.estimate(Estimate(0.25, 0.0, math.nan, math.nan)), "25.0 %"),
+        (numbers.signed(Estimate(0.25, 0.0, math.nan, math.nan)), "+25.0 points"),
+        (numbers.plain(Estimate(math.nan, 0.0, 0.0, 1.0)), numbers.NOTHING),
+        (numbers.signed(Estimate(math.nan, 0.0, 0.0, 1.0)), numbers.NOTHING),
+        (numbers.aligned([Interval(math.nan, 1.0)])[0], numbers.NOTHING),
+        (numbers.signed(Estimate(0.0, 0.0, 0.0, 0.0)), "0 points"),
+        (numbers.plain(Estimate(2.0, 0.0, 1.5, math.inf)), "2.00 (1.50–∞)"),
+        (numbers.plain(Estimate(1.0, 0.0, 1.0 - 2e-16, 1.0 + 2e-16)), "1.00"),
+        (numbers.plain(Estimate(-0.004, 0.0, -0.02, 0.01)), "−0.004 (−0.020 to 0.010)"),
+        (numbers.plain(Estimate(0.004, 0.0, -0.0001, 0.3)), "0.00 (0.00–0.30)"),
+        (numbers.estimate(Estimate(-0.01, 0.0, -0.04, 0.02)), "−1 % (−4 to 2 %)"),
+    ],
+)
+def test_what_is_not_known_what_is_exact_and_what_is_negative(text, expected):
+    assert text == expected
+
+
+ANY = st.floats()
+
+
+@given(ANY, ANY, ANY, st.none() | ANY)
+def test_nothing_makes_the_formatter_fail_nor_shows_nan(value, low, high, log10):
+    item = Estimate(value, 0.0, low, high, log10=log10)
+    texts = [numbers.estimate(item), numbers.plain(item), numbers.signed(item), *numbers.aligned([item, item])]
+    texts += [numbers.percent(value, low), numbers.percent_range(low, high), numbers.cell(value)]
+    texts += numbers.aligned([Interval(low, high), item], sign="+")
+    assert not any("nan" in text or "inf" in text for text in texts)

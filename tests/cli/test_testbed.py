@@ -112,7 +112,7 @@ def test_humans_and_crossval(tmp_path: Path, capsys) -> None:
     )
     code, shown, _ = run(capsys, "humans", people)
     assert code == 0
-    assert "85.0 [81.6, 88.0]" in shown
+    assert "85 (82–88)" in shown
     splits = tmp_path / "splits.csv"
     splits.write_text(
         "model,dataset,correct,total\nvgg,original,936,1000\nvgg,1,939,1000\nvgg,2,938,1000\nvgg,new,849,1000\n"

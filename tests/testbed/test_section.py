@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hardpan import records, testbed
+from hardpan.records import numbers
 from hardpan.report import charts
 
 
@@ -38,10 +39,10 @@ def test_it_names_what_was_left_out() -> None:
 def test_sentences_give_offsets_in_points_on_the_linear_scale_only() -> None:
     result = compared()
     words = testbed.section(result).sentences
-    offset = result.fit.offset
-    ends = f"[{100 * offset.low:.1f}, {100 * offset.high:.1f}]"
-    assert f"offset of {100 * offset.value:.1f} {ends} points" in words[2]
-    assert f"offset of {result.other_fit.offset.value:.3f} [" in words[3]
+    assert f"offset of {numbers.signed(result.fit.offset)}; 95 % intervals" in words[2]
+    assert f"offset of {numbers.plain(result.other_fit.offset)}; 95 % intervals" in words[3]
+    assert " points (" in words[2]
+    assert "points" not in words[3]
 
 
 def test_many_models_show_the_most_extreme() -> None:

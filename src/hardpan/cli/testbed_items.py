@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,7 +104,7 @@ def one_scale(
     shown = (
         f"{verdict}: χ² = {found.statistic:.1f} with {found.degrees} degrees of freedom, p = {found.p_value:.2g}\n"
         f"skills disagree by {found.disagreement:.3f} beyond their errors (probit units, root mean square)\n"
-        f"stretch of the new scale {found.stretch.value:.3f} [{found.stretch.low:.3f}, {found.stretch.high:.3f}], "
+        f"stretch of the new scale {numbers.plain(found.stretch)}, "
         f"p = {found.stretch_p_value:.2g} with it\n"
         f"difficulty: spread {found.spread_original:.2f} and {found.spread_new:.2f}, "
         f"new set harder by {found.shift:.2f}\n"
@@ -139,10 +140,9 @@ def discriminate(
         permutations=permutations,
         seed=seed,
     )
-    a = found.accuracy
     verdict = "cannot tell them apart" if found.p_value >= 0.05 else "tells them apart"
     shown = (
-        f"{found.classifier} {verdict}: {100 * a.value:.1f} % right [{100 * a.low:.1f}, {100 * a.high:.1f}] of "
+        f"{found.classifier} {verdict}: {numbers.estimate(found.accuracy)} right of "
         f"{found.test} held-out examples, p = {found.p_value:.2g} ({found.p_method})\n"
         f"fitted on {found.train}, balanced over {found.classes or 'no'} classes; "
         f"total variation of the sets at least {found.variation_bound:.3f}"
@@ -175,19 +175,14 @@ def duplicates(
         fresh = np.array([means[name] for name in data.models])
     marked = np.array(tables.numbers(column, _column(examples, column, data), str(examples)))
     found = followups.without_duplicates(data.models, data.right, marked, fresh, confidence)
+    shares = [_percents(r.accuracy for r in found), _percents(r.without for r in found)]
+    shares.append(_percents(r.on_duplicates for r in found))
     rows = tuple(
-        (
-            r.model,
-            _percent(r.accuracy),
-            _percent(r.without),
-            _percent(r.on_duplicates),
-            _points(r.explained),
-            _points(r.drop),
-        )
-        for r in found
+        (r.model, *cells, _points(r.explained), _points(r.drop)) for r, *cells in zip(found, *shares, strict=True)
     )
     head = ("model", "accuracy", "without duplicates", "on duplicates", "explained", "drop")
-    _emit_table(Table(f"{int(marked.sum())} near-duplicates of {len(marked)}", head, rows), found, as_json)
+    title = f"{int(marked.sum())} near-duplicates of {len(marked)}; accuracies in percent, the rest in points"
+    _emit_table(Table(title, head, rows), found, as_json)
 
 
 def balanced(
@@ -206,8 +201,11 @@ def balanced(
     found = followups.class_balanced(
         data.models, data.right, np.asarray(_column(examples, column, data)), confidence
     )
-    rows = tuple((r.model, _percent(r.accuracy), _percent(r.balanced)) for r in found)
-    _emit_table(Table("Class-balanced accuracy", ("model", "accuracy", "class-balanced"), rows), found, as_json)
+    shares = _percents(r.accuracy for r in found), _percents(r.balanced for r in found)
+    rows = tuple(zip((r.model for r in found), *shares, strict=True))
+    _emit_table(
+        Table("Class-balanced accuracy in percent", ("model", "accuracy", "class-balanced"), rows), found, as_json
+    )
 
 
 def breakdown(
@@ -243,8 +241,9 @@ def breakdown(
     by_model: dict[str, dict[str, Estimate]] = {}
     for item in found:
         by_model.setdefault(item.model, {})[item.part] = item.accuracy
-    rows = tuple((name, *(_percent(cells[part]) for part in parts)) for name, cells in by_model.items())
-    _emit_table(Table(f"Accuracy by {column}", ("model", *parts), rows), found, as_json)
+    shares = [_percents(cells[part] for cells in by_model.values()) for part in parts]
+    rows = tuple(zip(by_model, *shares, strict=True))
+    _emit_table(Table(f"Accuracy in percent by {column}", ("model", *parts), rows), found, as_json)
 
 
 def common_errors(
@@ -277,7 +276,7 @@ def common_errors(
             pair.second,
             pair.both,
             round(pair.expected, 1),
-            f"{pair.kappa.value:.3f} [{pair.kappa.low:.3f}, {pair.kappa.high:.3f}]",
+            numbers.plain(pair.kappa),
         )
         for pair in found[:top]
     )
@@ -395,10 +394,7 @@ def _rich(table: Table) -> RichTable:
     return shown
 
 
-def _percent(estimate: Estimate) -> str:
-    if estimate.n == 0:
-        return "–"
-    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+_percents = partial(numbers.aligned, scale=100)
 
 
 def _points(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hardpan import testbed
-from hardpan.records import Estimate
+from hardpan.records import numbers
 from hardpan.testbed.shown import headline, line_sentence
 
 
@@ -19,12 +20,13 @@ def comparison(report: testbed.Comparison, page: Path | None) -> RenderableType:
     level = f"{100 * report.config.confidence:g} %"
     title = f"{report.metric}: accuracies in percent and new rank with {level} intervals; gap, residual in points"
     table = _table(title, "#", "model", "original", "new", "gap", "new rank", "Δ", "resid.")
-    for row in report.rows:
+    accuracies = [_percents(row.original for row in report.rows), _percents(row.new for row in report.rows)]
+    for row, original, new in zip(report.rows, *accuracies, strict=True):
         table.add_row(
             str(row.original_rank),
             escape(row.model) + ("" if row.in_fit else " *"),
-            accuracy(row.original),
-            accuracy(row.new),
+            original,
+            new,
             f"{100 * row.gap.value:z.1f}",
             f"{row.new_rank} ({row.new_rank_low}–{row.new_rank_high})",
             f"{row.delta_rank:+d}" if row.delta_rank else "0",
@@ -47,13 +49,9 @@ def fitted(result: testbed.FitReport) -> RenderableType:
     lines.append(Text(f"Models in the line: {', '.join(result.models)}{_left_out(result.excluded)}."))
     lines += _without_groups(result.without_group)
     if result.difficulty is not None:
-        mu, sigma = result.difficulty.mu, result.difficulty.sigma
-        lines.append(
-            Text(
-                f"Difficulty of the new set: mean {mu.value:.3f} [{mu.low:.3f}, {mu.high:.3f}], spread "
-                f"{sigma.value:.3f} [{sigma.low:.3f}, {sigma.high:.3f}] ({'; '.join(result.difficulty.notes)})."
-            )
-        )
+        mean, spread = numbers.plain(result.difficulty.mu), numbers.plain(result.difficulty.sigma)
+        notes = "; ".join(result.difficulty.notes)
+        lines.append(Text(f"Difficulty of the new set: mean {mean}, spread {spread}; {notes}."))
     return Group(*lines, *(Text(note, style="yellow") for note in result.notes))
 
 
@@ -63,11 +61,11 @@ def paired(result: testbed.Pairs) -> RenderableType:
         f"{result.metric} on the {result.test_set} set; difference in points; examples that only one gets right",
         *("first", "second", "difference", "only 1st", "only 2nd", "p", "p (Holm)"),
     )
-    for row in result.rows:
+    for row, difference in zip(result.rows, _points(row.difference for row in result.rows), strict=True):
         table.add_row(
             escape(row.first),
             escape(row.second),
-            _points(row.difference),
+            difference,
             str(row.only_first),
             str(row.only_second),
             f"{row.p:.2g}",
@@ -85,9 +83,10 @@ def sampled(result: testbed.Strategies) -> RenderableType:
         "selected",
         *(f"{metric} change" for metric in result.metrics),
     )
-    for row in result.rows:
+    changes = [_points(row.change[metric] for row in result.rows) for metric in result.metrics]
+    for row, *cells in zip(result.rows, *changes, strict=True):
         frequency = "–" if row.selection_frequency is None else f"{row.selection_frequency:.2f}"
-        table.add_row(escape(row.name), frequency, *(_points(row.change[metric]) for metric in result.metrics))
+        table.add_row(escape(row.name), frequency, *cells)
     spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
     models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
     notes = (Text(note, style="yellow") for note in result.notes)
@@ -100,14 +99,15 @@ def decomposed(result: testbed.Decomposition) -> RenderableType:
     table = _table(
         f"Parts of the gap in points, {level} limits", "model", "gap", "chance", "remainder", "all at once"
     )
-    for part in result.parts:
-        table.add_row(
-            escape(part.model),
-            f"{100 * part.gap:+z.1f}",
-            f"[{100 * part.generalization.low:+z.1f}, {100 * part.generalization.high:+z.1f}]".replace("[", r"\["),
-            _points(part.remainder),
-            rf"\[{100 * part.uniform_remainder.low:+z.1f}, {100 * part.uniform_remainder.high:+z.1f}]",
-        )
+    columns = (
+        [escape(part.model) for part in result.parts],
+        [f"{100 * part.gap:+z.1f}" for part in result.parts],
+        _points(part.generalization for part in result.parts),
+        _points(part.remainder for part in result.parts),
+        _points(part.uniform_remainder for part in result.parts),
+    )
+    for cells in zip(*columns, strict=True):
+        table.add_row(*cells)
     sentences = [
         f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
         f"{result.beyond_chance} of {len(result.parts)} drop by more.",
@@ -115,17 +115,18 @@ def decomposed(result: testbed.Decomposition) -> RenderableType:
         result.spread,
     ]
     if result.by_date is not None:
-        sentences.append(f"The gap changes by {_points(result.by_date, markup=False)} points a year.")
+        sentences.append(f"The gap changes by {numbers.signed(result.by_date, unit='points a year')}.")
     return Group(table, *map(Text, sentences), *(Text(note, style="dim") for note in result.notes))
 
 
 def people(result: testbed.Humans) -> RenderableType:
     """The paper's Table 3."""
     table = _table("Accuracy of people in percent", "participant", "original", "new", "gap")
-    for row in result.rows:
-        table.add_row(escape(row.name), accuracy(row.original), accuracy(row.new), f"{100 * row.gap:+z.1f}")
+    accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
+    for row, original, new in zip(result.rows, *accuracies, strict=True):
+        table.add_row(escape(row.name), original, new, f"{100 * row.gap:+z.1f}")
     better = f"{result.better_on_original} did better on the original set, {result.better_on_new} on the new one"
-    return Group(table, Text(f"{better}; the average gap is {_points(result.mean_gap, markup=False)} points."))
+    return Group(table, Text(f"{better}; the average gap is {numbers.signed(result.mean_gap)}."))
 
 
 def hard(result: testbed.Hardest) -> RenderableType:
@@ -148,11 +149,12 @@ def hard(result: testbed.Hardest) -> RenderableType:
 def cross_validated(result: testbed.CrossValidation) -> RenderableType:
     """The paper's Table 4, a row a model."""
     table = _table("Accuracies in percent", "model", "original", "splits", "new", "drop")
-    for row in result.rows:
+    accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
+    for row, original, new in zip(result.rows, *accuracies, strict=True):
         values = [item.value for item in row.splits]
         splits = f"{100 * min(values):.1f} to {100 * max(values):.1f} ({len(values)})"
         drop = f"{100 * row.drop:z.1f}"
-        table.add_row(escape(row.model), accuracy(row.original), splits, accuracy(row.new), drop)
+        table.add_row(escape(row.model), original, splits, new, drop)
     foreseen = sum(row.foreseen for row in result.rows)
     return Group(
         table, Text(f"Cross-validation foresees the new accuracy of {foreseen} of {len(result.rows)} models.")
@@ -162,14 +164,8 @@ def cross_validated(result: testbed.CrossValidation) -> RenderableType:
 _NAMES = ("model", "first", "second", "test set", "participant", "group", "set")
 
 
-def accuracy(item: Estimate) -> str:
-    """An accuracy in percent with its interval, as the paper prints it."""
-    return rf"{100 * item.value:.1f} \[{100 * item.low:.1f}, {100 * item.high:.1f}]"
-
-
-def _points(item: Estimate, markup: bool = True) -> str:
-    text = f"{100 * item.value:+z.1f} [{100 * item.low:+z.1f}, {100 * item.high:+z.1f}]"
-    return text.replace("[", r"\[") if markup else text
+_percents = partial(numbers.aligned, scale=100)
+_points = partial(numbers.aligned, scale=100, sign="+")
 
 
 def _left_out(excluded: tuple[str, ...]) -> str:
@@ -180,14 +176,9 @@ def _without_groups(fits: tuple[testbed.GroupFit, ...]) -> list[RenderableType]:
     if not fits:
         return []
     table = _table("The line without each group", "group", "models", "slope", "offset")
-    for item in fits:
-        slope, offset = item.fit.slope, item.fit.offset
-        table.add_row(
-            escape(item.left_out),
-            str(item.models),
-            rf"{slope.value:.3f} \[{slope.low:.3f}, {slope.high:.3f}]",
-            rf"{offset.value:.3f} \[{offset.low:.3f}, {offset.high:.3f}]",
-        )
+    slopes, offsets = numbers.aligned(i.fit.slope for i in fits), numbers.aligned(i.fit.offset for i in fits)
+    for item, slope, offset in zip(fits, slopes, offsets, strict=True):
+        table.add_row(escape(item.left_out), str(item.models), slope, offset)
     return [table]
 
 

@@ -7,15 +7,16 @@ written as powers of ten.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hardpan.records.types import Estimate
+from hardpan.records.types import Estimate, Interval
 
 NOTHING = "–"
 _EXACT_DIGITS = 3
 _COLUMN_PLACES = 2  # behind the point, in a column with numbers of 10 and more
 _SMALLEST_PERCENT = 1e-4
+_ROUNDING = 1e-9  # an interval narrower than this part of its ends is none
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -56,8 +57,7 @@ def percent_range(low: float, high: float) -> str:
         return f"{percent(low, spread)}–{percent(high, spread)}"
     if 0 < low < _SMALLEST_PERCENT:
         return f"{percent(low, 0.4 * low)}–{percent(high, spread)}"
-    decimals = _decimals(100 * high, 100 * spread)
-    return f"{_fixed(100 * low, decimals)}–{_fixed(100 * high, decimals)} %"
+    return f"{_ends(100 * low, 100 * high, _decimals(100 * high, 100 * spread))} %"
 
 
 def limit(value: float) -> str:
@@ -81,26 +81,29 @@ def estimate(item: Estimate) -> str:
     """
     if item.value == 0.0 and item.log10 is not None and math.isfinite(item.log10):
         return _from_log10(item.log10)
-    spread = (item.high - item.low) / 2
-    if not spread > 0.0:
+    spread = _spread(item)
+    if spread == 0.0 or not math.isfinite(item.value):
         return percent(item.value)
     if 0.0 < abs(item.value) < _SMALLEST_PERCENT and spread < _SMALLEST_PERCENT:
         return f"{percent(item.value, spread)} ± {percent(spread, 0.3 * spread)}"
     decimals = _decimals(100 * item.value, 100 * spread)
-    low, high = _fixed(100 * item.low, decimals), _fixed(100 * item.high, decimals)
-    return f"{_fixed(100 * item.value, decimals)} % ({low}–{high} %)"
+    return f"{_fixed(100 * item.value, decimals)} % ({_ends(100 * item.low, 100 * item.high, decimals)} %)"
 
 
-def plain(item: Estimate) -> str:
-    """Write an estimate that is no fraction, with its interval.
+def plain(item: Estimate, scale: float = 1.0) -> str:
+    """Write an estimate without a unit, with its interval.
+
+    Args:
+        item: the estimate; where its interval is not known the value stands alone.
+        scale: 100 for a share in a column whose heading says percent.
 
     Example:
         >>> plain(Estimate(0.3961, 0.012, 0.3731, 0.4191)), plain(Estimate(2.5, 0.0, 2.5, 2.5))
         ('0.396 (0.373–0.419)', '2.50')
+        >>> plain(Estimate(0.853, 0.004, 0.846, 0.86), scale=100), plain(Estimate(-0.02, 0.05, -0.12, 0.08))
+        ('85.3 (84.6–86.0)', '−0.02 (−0.12 to 0.08)')
     """
-    decimals = _decimals(item.value, (item.high - item.low) / 2)
-    value, low, high = (_fixed(number, decimals) for number in (item.value, item.low, item.high))
-    return f"{value} ({low}–{high})" if item.high > item.low else value
+    return _written(item, scale, _decimals(scale * item.value, scale * _spread(item)))
 
 
 def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
@@ -112,12 +115,34 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
         >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
         '−0.017 (−0.041 to +0.007)'
     """
-    spread = scale * (item.high - item.low) / 2
-    decimals = _decimals(scale * item.value, spread)
-    value, low, high = (
-        f"{scale * number:+z.{decimals}f}".replace("-", "−") for number in (item.value, item.low, item.high)
-    )
-    return f"{value}{' ' if unit else ''}{unit} ({low} to {high})"
+    return _written(item, scale, _decimals(scale * item.value, scale * _spread(item)), "+", unit)
+
+
+def aligned(items: Iterable[Estimate | Interval], scale: float = 1.0, sign: str = "") -> list[str]:
+    """Write a column of estimates or intervals, with equal digits where every interval still shows.
+
+    The widest interval sets the digits, unless another would vanish in them; then each row has its own.
+
+    Args:
+        items: the rows; an interval without a value gives its two ends.
+        scale: 100 for shares in percent and differences in points, as the heading of the column says.
+        sign: "+" for differences.
+
+    Example:
+        >>> aligned([Estimate(0.62, 0.02, 0.57, 0.67), Estimate(0.9164, 0.015, 0.8832, 0.9434)], scale=100)
+        ['62 (57–67)', '92 (88–94)']
+        >>> aligned([Estimate(0.62, 0.02, 0.57, 0.67), Estimate(0.9164, 0.0015, 0.9132, 0.9194)], scale=100)
+        ['62 (57–67)', '91.6 (91.3–91.9)']
+        >>> aligned([Interval(-0.0041, 0.0072), Interval(0.11, 0.14)], scale=100, sign="+")
+        ['−0.4 to +0.7', '+11.0 to +14.0']
+    """
+    rows = [(item, scale * _spread(item)) for item in items]
+    wanted = [_decimals(scale * (item.value if isinstance(item, Estimate) else item.high), w) for item, w in rows]
+    known = [(spread, digits) for (_, spread), digits in zip(rows, wanted, strict=True) if spread > 0.0]
+    fewest = min((digits for _, digits in known), default=0)
+    if known and all(spread >= 10.0**-fewest for spread, _ in known):
+        wanted = [fewest] * len(rows)
+    return [_written(item, scale, digits, sign) for (item, _), digits in zip(rows, wanted, strict=True)]
 
 
 def unbroken(text: str) -> str:
@@ -190,20 +215,44 @@ def column(cells: Sequence[Any]) -> list[str]:
     return texts
 
 
+def _spread(item: Estimate | Interval) -> float:
+    """Half the width of the interval; 0 where there is none, or none beyond the rounding of the computer."""
+    half = (item.high - item.low) / 2
+    size = max(abs(item.low), abs(item.high))
+    return half if half > _ROUNDING * size or half == math.inf else 0.0
+
+
+def _written(item: Estimate | Interval, scale: float, decimals: int, sign: str = "", unit: str = "") -> str:
+    ends = _ends(scale * item.low, scale * item.high, decimals, sign)
+    if isinstance(item, Interval):
+        return NOTHING if math.isnan(item.low + item.high) else ends
+    if not math.isfinite(item.value):
+        return NOTHING
+    known = _spread(item) > 0.0
+    sign = sign if known or item.value else ""  # an exact 0 has none
+    value = f"{_fixed(scale * item.value, decimals, sign)} {unit}".rstrip()
+    return f"{value} ({ends})" if known else value
+
+
 def _decimals(value: float, spread: float) -> int:
     """How many digits behind the point: set by the spread, or by the size of an exact value."""
-    size, digits = (spread, 1) if spread > 0 else (abs(value), _EXACT_DIGITS)
+    size, digits = (spread, 1) if 0.0 < spread < math.inf else (abs(value), _EXACT_DIGITS)
     if size == 0.0 or not math.isfinite(size):
         return 0
     exponent = math.floor(math.log10(size))
-    if spread > 0 and size / 10.0**exponent < 2.95:
+    if size == spread and size / 10.0**exponent < 2.95:
         digits = 2
     return max(0, digits - 1 - exponent)
 
 
-def _fixed(value: float, decimals: int) -> str:
-    text = f"{value:,.{decimals}f}"
-    return text.removeprefix("-") if float(text.replace(",", "")) == 0.0 else text
+def _fixed(value: float, decimals: int, sign: str = "") -> str:
+    return f"{value:{sign}z,.{decimals}f}".replace("-", "−").replace("inf", "∞")
+
+
+def _ends(low: float, high: float, decimals: int, sign: str = "") -> str:
+    """Both ends; a dash between them could be read as a minus where one of them has a sign."""
+    texts = [_fixed(end, decimals, sign) for end in (low, high)]
+    return (" to " if sign or "−" in "".join(texts) else "–").join(texts)
 
 
 def _power_of_ten(value: float, spread: float) -> str:

@@ -25,13 +25,13 @@ from typing import Any
 import altair as alt
 
 from hardpan.errors import InputError
-from hardpan.records import Chart, Estimate, numbers
+from hardpan.records import Chart, numbers
 from hardpan.report import confusion_charts, testbed_charts
 from hardpan.report.axes import PERCENT, log_ticks
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
 from hardpan.report.slider import slider
-from hardpan.report.values import data_of
+from hardpan.report.values import data_of, estimate_of
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
@@ -262,7 +262,7 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     """One mark, its numbers moved inside the axis where a logarithm has no place for them."""
     low, value, high = (float(row[key]) for key in ("low", "value", "high"))
     name = str(row["name"])
-    shown = numbers.estimate(Estimate(value, 0.0, low, high))
+    shown = numbers.estimate(estimate_of(row))
     return {
         "row": index,
         "name": name,

@@ -23,10 +23,10 @@ from typing import Any
 
 import altair as alt
 
-from hardpan.records import Chart
+from hardpan.records import Chart, numbers
 from hardpan.report.lines import told_apart
 from hardpan.report.palette import LIGHT
-from hardpan.report.values import data_of
+from hardpan.report.values import data_of, estimate_of
 
 GALLERY = "gallery"
 _PERCENT = "format(datum.value, '.3~%')"
@@ -96,7 +96,14 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
 def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     """Error against the score, a point a band; intervals as bars, or, with many lines, on hover only."""
     groups = _groups(chart)
-    rows = [dict(row) | {"range": _range(row), "shown": _error(row)} for row in chart.rows]
+    rows = [
+        dict(row)
+        | {
+            "range": _range(row),
+            "shown": numbers.estimate(estimate_of(row, "value", "error_low", "error_high")),
+        }
+        for row in chart.rows
+    ]
     x = alt.X("x:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
     title = str(chart.options.get("y_title", "error"))
     axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
@@ -155,7 +162,14 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
 
 def confused(chart: Chart) -> alt.TopLevelMixin:
     """Accuracy against mean confusion, a cross a model, named."""
-    rows = [dict(row) for row in chart.rows]
+    rows = [
+        dict(row)
+        | {
+            "confusion": numbers.plain(estimate_of(row, "x", "x_low", "x_high")),
+            "accuracy": numbers.estimate(estimate_of(row, "y", "y_low", "y_high")),
+        }
+        for row in chart.rows
+    ]
     spread = alt.Scale(zero=False, nice=True, padding=44)
     axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
 
@@ -168,8 +182,8 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
     base = alt.Chart(data_of(rows))
     tips = [
         alt.Tooltip("name:N", title="model"),
-        alt.Tooltip("x:Q", title="mean confusion", format=".3~f"),
-        alt.Tooltip("y:Q", title="accuracy", format=".2%"),
+        alt.Tooltip("confusion:N", title="mean confusion"),
+        alt.Tooltip("accuracy:N"),
     ]
     name: dict[str, Any] = {"align": "right", "dx": -7, "dy": -9, "fontSize": 12, "color": LIGHT.ink}
     return alt.layer(
@@ -187,7 +201,10 @@ _DOT_ROLES = {"ceiling": LIGHT.ceiling, "floor": LIGHT.floor, "muted": LIGHT.mut
 
 def dots(chart: Chart) -> alt.TopLevelMixin:
     """A dot with its interval a row, on an axis of plain numbers."""
-    rows = [dict(row) | {"key": f"{i}|{row['name']}", "shown": _plain(row)} for i, row in enumerate(chart.rows)]
+    rows = [
+        dict(row) | {"key": f"{i}|{row['name']}", "shown": numbers.plain(estimate_of(row))}
+        for i, row in enumerate(chart.rows)
+    ]
     named = alt.Axis(
         labelExpr="slice(datum.label, indexof(datum.label, '|') + 1)",
         labelLimit=190,
@@ -296,11 +313,3 @@ def _x_title(chart: Chart) -> str:
 
 def _range(row: Any) -> str:
     return f"{row['low']:.3g} to {row['high']:.3g}"
-
-
-def _error(row: Any) -> str:
-    return f"{100 * row['value']:.1f} [{100 * row['error_low']:.1f}, {100 * row['error_high']:.1f}] %"
-
-
-def _plain(row: Any) -> str:
-    return f"{row['value']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"

@@ -18,9 +18,9 @@ from typing import Any
 import altair as alt
 from scipy.special import ndtri
 
-from hardpan.records import Chart
+from hardpan.records import Chart, numbers
 from hardpan.report.palette import LIGHT
-from hardpan.report.values import data_of
+from hardpan.report.values import data_of, estimate_of
 
 TICKS = (
     *(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.88),
@@ -163,7 +163,8 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
 def deviations(chart: Chart) -> alt.TopLevelMixin:
     """A dot with its interval a model, on an axis of percentage points with zero marked."""
     rows = [
-        dict(row) | {"key": f"{index}|{row['name']}", "shown": _points(row)} for index, row in enumerate(chart.rows)
+        dict(row) | {"key": f"{index}|{row['name']}", "shown": numbers.signed(estimate_of(row))}
+        for index, row in enumerate(chart.rows)
     ]
     ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None] + [0.0]
     named = alt.Axis(
@@ -192,7 +193,7 @@ def deviations(chart: Chart) -> alt.TopLevelMixin:
 
 def dates(chart: Chart) -> alt.TopLevelMixin:
     """Points of accuracy against the year of publication: a dot with its interval a model, and a line."""
-    rows = [dict(row) | {"shown": _points(row)} for row in chart.rows]
+    rows = [dict(row) | {"shown": numbers.signed(estimate_of(row))} for row in chart.rows]
     ends = [row[key] for row in rows for key in ("low", "high", "value")] + [0.0]
     ahead = [dict(row) for row in chart.options.get("line", ())]
     years = [float(row["date"]) for row in (*rows, *ahead)]
@@ -256,11 +257,4 @@ def _padded(values: list[float]) -> list[float]:
 
 
 def _accuracies(row: Mapping[str, Any]) -> str:
-    return " → ".join(
-        f"{100 * row[side]:.1f} [{100 * row[f'{side}_low']:.1f}, {100 * row[f'{side}_high']:.1f}] %"
-        for side in "xy"
-    )
-
-
-def _points(row: Mapping[str, Any]) -> str:
-    return f"{100 * row['value']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}] points"
+    return " → ".join(numbers.estimate(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.records import Estimate, Interval, record
+from hardpan.records import Estimate, Interval, numbers, record
 from hardpan.stats.intervals import check_confidence, clopper_pearson
 from hardpan.testbed.comparison import CompareConfig, compare
 from hardpan.testbed.line import LineFit
@@ -160,7 +160,7 @@ _UNIFORM = "Clopper–Pearson, Bonferroni over models"
 
 
 def _verdict(fit: LineFit) -> str:
-    slope = f"{fit.slope.value:.2f} [{fit.slope.low:.2f}, {fit.slope.high:.2f}]"
+    slope = numbers.plain(fit.slope)
     if fit.slope.low > 1.0:
         return f"No diminishing returns: a point on the original set brings {slope} points on the new one."
     if fit.slope.high < 1.0:
@@ -172,7 +172,7 @@ def _verdict(fit: LineFit) -> str:
 
 
 def _spread(fit: LineFit) -> str:
-    slope = f"{fit.slope.value:.2f} [{fit.slope.low:.2f}, {fit.slope.high:.2f}]"
+    slope = numbers.plain(fit.slope)
     if fit.slope.high < 1.0:
         return (
             f"Probit slope {slope}: the new set has the larger spread of difficulty; this is no sign of adaptivity."

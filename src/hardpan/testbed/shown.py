@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import hardpan
-from hardpan.records import Chart, Estimate, Provenance, Section, Table, file_hash
+from hardpan.records import Chart, Estimate, Provenance, Section, Table, file_hash, numbers
 from hardpan.testbed.chosen import place_and_manifest
 from hardpan.testbed.comparison import Comparison
 from hardpan.testbed.line import LineFit
@@ -85,7 +85,7 @@ def headline(report: Comparison) -> tuple[str, str]:
         f"{len(rows)} models {verb} {_points(abs(gap.value))} on average from the original to the new test set "
         f"({report.metric}; {_span([row.gap.value for row in rows])}).",
         f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is "
-        f"{report.kendall.value:.2f} [{report.kendall.low:.2f}, {report.kendall.high:.2f}].",
+        f"{numbers.plain(report.kendall)}.",
     )
 
 
@@ -100,12 +100,9 @@ def _span(gaps: Sequence[float]) -> str:
 
 def line_sentence(fit: LineFit) -> str:
     """A line in words: slope and offset with their intervals; on the linear scale the offset in points."""
-    slope = fit.slope
-    level = f"{100 * slope.confidence:g} %"
     return (
-        f"On the {fit.scale} scale the new accuracy is the original one times {slope.value:.2f} "
-        f"[{slope.low:.2f}, {slope.high:.2f}], with an offset of {_offset(fit)} ({level} intervals, {fit.n} "
-        f"models, r² = {fit.r2:.3f})."
+        f"On the {fit.scale} scale the new accuracy is the original one times {numbers.plain(fit.slope)}, with an "
+        f"offset of {_offset(fit)}; {100 * fit.slope.confidence:g} % intervals, {fit.n} models, r² = {fit.r2:.3f}."
     )
 
 
@@ -213,7 +210,7 @@ def _dates(report: Comparison) -> tuple[Chart, ...]:
 
 
 def _change(change: Estimate) -> str:
-    return f"{_signed(change.value)} [{_signed(change.low)}, {_signed(change.high)}] points a year"
+    return numbers.signed(change, unit="points a year")
 
 
 def _slope(report: Comparison, original: str, new: str) -> Chart:
@@ -237,19 +234,23 @@ def _extremes(rows: list[ModelRow]) -> list[ModelRow]:
 def _tables(report: Comparison) -> list[Table]:
     level = f"{100 * report.config.confidence:g} %"
     columns = ("rank", "model", "original", "new", "gap", "new rank", "Δ rank", "new rank interval", "residual")
+    accuracies = [
+        numbers.aligned(items, scale=100)
+        for items in ([row.original for row in report.rows], [row.new for row in report.rows])
+    ]
     rows = tuple(
         (
             row.original_rank,
             row.model if row.in_fit else f"{row.model} (left out of the line)",
-            _accuracy(row.original),
-            _accuracy(row.new),
+            original,
+            new,
             round(100 * row.gap.value, 1),
             row.new_rank,
             row.delta_rank,
             f"{row.new_rank_low}–{row.new_rank_high}",
             round(100 * row.residual.value, 1),
         )
-        for row in report.rows
+        for row, original, new in zip(report.rows, *accuracies, strict=True)
     )
     title = f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {report.ties}"
     tables = [_summary(report), Table(title, columns, rows)]
@@ -258,7 +259,7 @@ def _tables(report: Comparison) -> list[Table]:
             (
                 item.left_out,
                 item.models,
-                with_interval(item.fit.slope),
+                numbers.plain(item.fit.slope),
                 _offset(item.fit),
                 round(item.fit.slope.value - report.fit.slope.value, 3),
             )
@@ -271,19 +272,18 @@ def _tables(report: Comparison) -> list[Table]:
 
 def _summary(report: Comparison) -> Table:
     gap = report.mean_gap
-    points = f"{100 * gap.value:.1f} [{100 * gap.low:.1f}, {100 * gap.high:.1f}] points"
     rows = [
-        ("average drop", points, gap.method),
-        ("Kendall's τ of the two orders", with_interval(report.kendall), report.kendall.method),
+        ("average drop", numbers.signed(gap), gap.method),
+        ("Kendall's τ of the two orders", numbers.plain(report.kendall), report.kendall.method),
     ]
     for fit in (report.fit, report.other_fit):
-        rows.append((f"slope, {fit.scale} scale", with_interval(fit.slope), fit.slope.method))
+        rows.append((f"slope, {fit.scale} scale", numbers.plain(fit.slope), fit.slope.method))
         rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
     return Table("The numbers", ("what", f"value and {100 * gap.confidence:g} % interval", "how"), tuple(rows))
 
 
 def _offset(fit: LineFit) -> str:
-    return f"{_accuracy(fit.offset)} points" if fit.scale == "linear" else with_interval(fit.offset)
+    return numbers.signed(fit.offset) if fit.scale == "linear" else numbers.plain(fit.offset)
 
 
 def _value(row: ModelRow, field: str) -> Estimate:
@@ -292,20 +292,6 @@ def _value(row: ModelRow, field: str) -> Estimate:
 
 def _role(row: ModelRow) -> str:
     return "in the fit" if row.in_fit else "left out"
-
-
-def _accuracy(item: Estimate) -> str:
-    return f"{100 * item.value:.1f} [{100 * item.low:.1f}, {100 * item.high:.1f}]"
-
-
-def with_interval(item: Estimate) -> str:
-    """A number that is no share, with its interval.
-
-    Example:
-        >>> with_interval(Estimate(1.0, 0.1, 0.8, 1.2))
-        '1.000 [0.800, 1.200]'
-    """
-    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"
 
 
 def _points(value: float) -> str:

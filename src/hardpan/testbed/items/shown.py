@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardpan.records import Chart, Estimate, Section, Table, record
+from hardpan.records import Chart, Estimate, Section, Table, numbers, record
 from hardpan.testbed.items.fit import ItemFit, ItemModel, fit_items
 from hardpan.testbed.items.reading import Matrix
 from hardpan.testbed.items.scales import Cohort, ShorterTest, cohorts, fewest_items, information_curve, kr20
-from hardpan.testbed.shown import with_interval
 
 _SHOWN = 10
 
@@ -124,11 +123,11 @@ def section(summary: ItemSummary) -> Section:
         description="Share of the examples that some of the best models get right and others wrong.",
         options={"x_title": "share of the examples"},
     )
-    numbers = {"spread of difficulty, probit units": summary.difficulty_spread}
+    found = {"spread of difficulty, probit units": summary.difficulty_spread}
     if summary.reliability is not None:
-        numbers["reliability (KR-20)"] = summary.reliability
+        found["reliability (KR-20)"] = summary.reliability
     if summary.discrimination_spread.value > 0:
-        numbers["spread of log discrimination"] = summary.discrimination_spread
+        found["spread of log discrimination"] = summary.discrimination_spread
     tables = (
         Table(
             "Skills",
@@ -154,7 +153,7 @@ def section(summary: ItemSummary) -> Section:
         Table(
             "The numbers",
             ("what", "value and 95 % interval", "how"),
-            tuple((name, with_interval(item), item.method) for name, item in numbers.items()),
+            tuple((name, numbers.plain(item), item.method) for name, item in found.items()),
         ),
     )
     charts = (chart,) if summary.cohorts else ()
