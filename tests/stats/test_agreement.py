@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from hypothesis.extra.numpy import arrays
+from scipy.stats import binomtest, norm
 from sklearn.metrics import cohen_kappa_score
 
 from hardpan import stats
@@ -66,6 +67,30 @@ def test_kappa_error_matches_simulation() -> None:
     estimates = [stats.cohen_kappa(*draw(400)) for _ in range(400)]
     spread = np.std([e.value for e in estimates])
     assert np.mean([e.stderr for e in estimates]) == pytest.approx(spread, rel=0.12)
+
+
+@given(arrays(np.int64, (3, 3), elements=st.integers(1, 60)))
+def test_kappa_error_is_that_of_the_delta_method(counts: np.ndarray) -> None:
+    """Var κ̂ = (Σ p g² − (Σ p g)²)/n with g the derivatives of κ by the cells, here by differences."""
+    n = counts.sum()
+    p = counts / n
+
+    def kappa(cells: np.ndarray) -> float:
+        whole = cells.sum()
+        expected = cells.sum(axis=0) @ cells.sum(axis=1) / whole**2
+        return (np.trace(cells) / whole - expected) / (1 - expected)
+
+    slopes = np.zeros((3, 3))
+    for cell in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[cell] = 1e-6
+        slopes[cell] = (kappa(p + step) - kappa(p - step)) / 2e-6
+    variance = ((p * slopes**2).sum() - (p * slopes).sum() ** 2) / n
+    first, second = (np.repeat(side.ravel(), counts.ravel()) for side in np.indices((3, 3)))
+    found = stats.cohen_kappa(first, second, 0.8)
+    assert found.stderr == pytest.approx(np.sqrt(variance), rel=1e-5)
+    assert found.high - found.value == pytest.approx(norm.ppf(0.9) * found.stderr)
+    assert found.value - found.low == pytest.approx(norm.ppf(0.9) * found.stderr)
 
 
 def test_kappa_takes_text() -> None:

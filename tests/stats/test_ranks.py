@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import kendalltau, rankdata
+from scipy.stats import kendalltau, norm, rankdata
 
 from hardpan import stats
 from hardpan.errors import InputError
@@ -30,7 +30,9 @@ def test_kendall_jackknife_is_leave_one_out() -> None:
     a, b = rng.normal(size=25), rng.normal(size=25)
     left_out = np.array([kendalltau(np.delete(a, i), np.delete(b, i)).statistic for i in range(25)])
     expected = np.sqrt(24 / 25 * np.sum((left_out - left_out.mean()) ** 2))
-    assert stats.kendall_tau(a, b).stderr == pytest.approx(expected, rel=1e-10)
+    found = stats.kendall_tau(a, b, 0.9)
+    assert found.stderr == pytest.approx(expected, rel=1e-10)
+    assert (found.low, found.high) == pytest.approx(norm.interval(0.9, found.value, expected))
 
 
 def test_kendall_in_blocks() -> None:
@@ -72,6 +74,25 @@ def test_rank_intervals_cover_close_values() -> None:
         hits += int(((low <= np.arange(1, 16)) & (np.arange(1, 16) <= high)).sum())
         trials += 15
     assert hits / trials > 0.92
+
+
+@pytest.mark.parametrize("covariance", [0.0, 0.3, -0.4])
+def test_two_units_are_told_apart_from_a_known_difference_on(covariance: float) -> None:
+    spread = np.array([[1.0, covariance], [covariance, 0.5]])
+    limit = norm.ppf(0.95) * np.sqrt(1.5 - 2 * covariance)  # of the variance of the difference, at 90 %
+    for factor, apart in ((1.001, True), (0.97, False)):  # the draws' quantile may lie a little below
+        low, high, _ = stats.rank_intervals([factor * limit, 0.0], spread, confidence=0.9)
+        assert (low.tolist(), high.tolist()) == (([1, 2], [1, 2]) if apart else ([1, 1], [2, 2]))
+
+
+def test_many_units_are_told_apart_by_holm() -> None:
+    n = 401
+    limit = norm.ppf(1 - 0.05 / (2 * (n - 1))) * np.sqrt(2.0)
+    for factor, best in ((1.0001, n - 1), (0.9999, n)):
+        values = np.zeros(n)
+        values[0] = -factor * limit
+        _, high, _ = stats.rank_intervals(values, np.ones(n))
+        assert (high[1:] == best).all()
 
 
 def test_many_units_use_the_closed_form() -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 from hardpan.confusion import Subset
 from hardpan.confusion.reports import ComparisonReport
 from hardpan.confusion.shown import subset_sentence
-from hardpan.records import Section
+from hardpan.records import Section, numbers
 
 
 def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -> RenderableType:
@@ -33,7 +33,7 @@ def predictors(part: Section, report: ComparisonReport, page: Path | None) -> Re
             "yes" if row.uses_labels else "no",
             f"{row.by_band.value:.2f}",
             f"{row.by_example.value:.2f}",
-            f"{row.auroc.value:.3f} [{row.auroc.low:.3f}, {row.auroc.high:.3f}]",
+            numbers.plain(row.auroc),
             f"{row.aupr.value:.3f}",
             f"{row.aurc.value:.4f}",
         )

@@ -13,7 +13,7 @@ from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.transfers import Transfer
-from hardpan.records import Chart
+from hardpan.records import Chart, numbers
 
 CELLS = 80
 UNIT = "confusion score (bits)"
@@ -77,7 +77,7 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = U
         for band in found.bands
         if band.error is not None
     )
-    words = "; ".join(f"{name}: Pearson ρ over bands {_number(found.rho)}" for name, found in groups.items())
+    words = "; ".join(f"{name}: Pearson ρ over bands {numbers.plain(found.rho)}" for name, found in groups.items())
     return Chart("error_by_band", title or "Error by band of the score", rows, f"{words}.", {"x_title": x_title})
 
 
@@ -96,7 +96,7 @@ def joint(found: Transfer) -> Chart:
         )
     words = (
         f"Scores of {found.examples:,} examples by {found.first} and by {found.second}: Kendall τ "
-        f"{_number(found.tau)}; {100 * found.below.value:.0f} % lie below the diagonal."
+        f"{numbers.plain(found.tau)}; {numbers.estimate(found.below)} lie below the diagonal."
     )
     options = {"x_title": f"score by {found.first} (bits)", "y_title": f"score by {found.second} (bits)"}
     title = f"{found.second} against {found.first}: τ = {found.tau.value:.2f}"
@@ -117,7 +117,7 @@ def confused(found: ConfusedModels) -> Chart:
         }
         for model in found.models
     )
-    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {_number(found.rho)}."
+    words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {numbers.plain(found.rho)}."
     options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy"}
     return Chart("confused", "Confused models fare worse?", rows, words, options)
 
@@ -165,7 +165,3 @@ def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
     total = int(counts.sum())
     upper = int(counts[(edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2].sum())
     return f"{upper:,} of {total:,} examples in the upper half of the range"
-
-
-def _number(item: Any) -> str:
-    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"

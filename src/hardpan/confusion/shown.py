@@ -19,7 +19,7 @@ from hardpan.confusion.scoring import Scores
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.uncertainty import Stability, stability
 from hardpan.errors import InputError
-from hardpan.records import Chart, Dataset, Estimate, Provenance, Section, Table
+from hardpan.records import Chart, Dataset, Provenance, Section, Table, numbers
 
 MOST_SUSPECTS = 24
 MOST_ROWS = 40
@@ -96,13 +96,13 @@ def _whose(scores: Scores, part: str) -> str:
 def band_sentences(found: Bands, whose: str = "") -> tuple[str, ...]:
     """What bands say, in two sentences."""
     tenth = found.hardest_tenth
-    first = f"The error is {_percent(found.error)} on {found.examples:,} examples{whose}"
+    first = f"The error is {numbers.estimate(found.error)} on {found.examples:,} examples{whose}"
     if tenth.n >= FEWEST_ERRORS:
-        first += f"; {_percent(tenth, 0)} of the errors sit in the most confusing tenth of them"
+        first += f"; {numbers.estimate(tenth)} of the errors sit in the most confusing tenth of them"
     return (
         f"{first}.",
-        f"Pearson's ρ between score and error is {_number(found.rho)} by band and {_number(found.by_example)} by "
-        "example.",
+        f"Pearson's ρ between score and error is {numbers.plain(found.rho)} by band and "
+        f"{numbers.plain(found.by_example)} by example.",
     )
 
 
@@ -111,7 +111,7 @@ def band_table(found: Bands, name: str = "") -> Table:
     used = [band for band in found.bands if band.examples]
     first, last = used[0].low, used[-1].high
     rows = tuple(
-        (f"{band.low:g} to {band.high:g}", band.examples, _percent(band.error) if band.error else None)
+        (f"{band.low:g} to {band.high:g}", band.examples, numbers.estimate(band.error) if band.error else None)
         for band in found.bands
         if band.low >= first and band.high <= last
     )
@@ -156,7 +156,7 @@ def galleries(scores: Scores, signals: Signals | None, dataset: Dataset | None, 
         groups: Mapping[str, NDArray[np.int64]] = {"label in doubt": np.array([item.row for item in doubted], int)}
         found.append(gallery("Most probably mislabelled", groups, scores, dataset, predicted=predicted))
         missed = no_seed_right(scores, signals)
-        title = f"No seed right at the last epoch: {_count(len(missed), 'example')}"
+        title = f"No seed right at the last epoch: {numbers.counted(len(missed), 'example')}"
         title += f", the {MOST_SUSPECTS} most confusing" if len(missed) > MOST_SUSPECTS else ""
         groups = {"all wrong": missed[:MOST_SUSPECTS]}
         found.append(gallery(title, groups, scores, dataset, predicted=predicted))
@@ -219,8 +219,8 @@ def _threshold(shown: Scores, wrong: NDArray[np.bool_] | None, start: float) -> 
 def _spread(scores: Scores) -> str:
     middle, upper = np.quantile(scores.values, [0.5, QUANTILE])
     return (
-        f"{len(scores):,} examples scored by {_count(len(scores.seeds), 'seed')} over "
-        f"{_count(len(scores.epochs), 'epoch')}: half score below {middle:.3g} bits, nine tenths below "
+        f"{len(scores):,} examples scored by {numbers.counted(len(scores.seeds), 'seed')} over "
+        f"{numbers.counted(len(scores.epochs), 'epoch')}: half score below {middle:.3g} bits, nine tenths below "
         f"{upper:.3g}, of {scores.largest:.3g} possible."
     )
 
@@ -253,20 +253,6 @@ def _warnings(scores: Scores) -> tuple[str, ...]:
         found.append("One seed only: the score cannot see where seeds disagree, and has no error over seeds.")
     if len(scores.epochs) < 5:
         found.append(
-            f"{_count(len(scores.epochs), 'epoch')} only: the paper finds scores unsteady with few epochs."
+            f"{numbers.counted(len(scores.epochs), 'epoch')} only: the paper finds scores unsteady with few epochs."
         )
     return tuple(found)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def _percent(item: Estimate, decimals: int = 1) -> str:
-    low, high = 100 * item.low, 100 * item.high
-    return f"{100 * item.value:.{decimals}f} % [{low:.{decimals}f}, {high:.{decimals}f}]"
-
-
-def _number(item: Estimate) -> str:
-    known = math.isfinite(item.value)
-    return f"{item.value:.2f} [{item.low:.2f}, {item.high:.2f}]" if known else "–"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from hardpan.confusion import pictures
@@ -10,7 +9,7 @@ from hardpan.confusion.ablation import Ablation
 from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.transfers import TargetErrors, Transfer
-from hardpan.records import Estimate, Section, Table
+from hardpan.records import Section, Table, numbers
 
 
 def transfer_section(
@@ -18,12 +17,20 @@ def transfer_section(
 ) -> Section:
     """Does what confuses one model confuse others? Pairs of models; errors of all by band of the first's scores."""
     sentences = [
-        f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ {_short(item.tau)} "
-        f"(Pearson's ρ {_short(item.rho)}); {_percent(item.below)} of the examples confuse {item.second} less."
+        f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ "
+        f"{numbers.plain(item.tau)}, Pearson's ρ {numbers.plain(item.rho)}; {numbers.estimate(item.below)} of the "
+        f"examples confuse {item.second} less."
         for item in found[:6]
     ]
     rows = tuple(
-        (item.first, item.second, item.examples, _number(item.tau), _number(item.rho), _percent(item.below))
+        (
+            item.first,
+            item.second,
+            item.examples,
+            numbers.plain(item.tau),
+            numbers.plain(item.rho),
+            numbers.estimate(item.below),
+        )
         for item in found
     )
     columns = ("first", "second", "examples", "Kendall τ", "Pearson ρ", "below the diagonal")
@@ -33,7 +40,13 @@ def transfer_section(
         title = f"Error of each model by band of {targets.scored_by}'s scores"
         charts.append(pictures.error_by_band(targets.targets, title))
         errors = tuple(
-            (name, _percent(item.error), _number(item.rho), _number(item.by_example), _percent(item.hardest_tenth))
+            (
+                name,
+                numbers.estimate(item.error),
+                numbers.plain(item.rho),
+                numbers.plain(item.by_example),
+                numbers.estimate(item.hardest_tenth),
+            )
             for name, item in targets.targets.items()
         )
         names = ("model", "error", "ρ by band", "ρ by example", "errors in the hardest tenth")
@@ -63,9 +76,9 @@ def ablation_section(found: Ablation) -> Section:
             len(item.epochs),
             round(item.mean, 4),
             round(item.deviation, 4),
-            _number(item.tau),
-            _number(item.rho),
-            None if item.bands is None else _number(item.bands.rho),
+            numbers.plain(item.tau),
+            numbers.plain(item.rho),
+            None if item.bands is None else numbers.plain(item.bands.rho),
         )
         for item in found.variants
     )
@@ -82,15 +95,16 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
     best = found.rows[0]
     free = next((row for row in found.rows if not row.uses_labels), best)
     sentences = [
-        f"The confusion score foretells errors of {found.target or 'the model'} with AUROC {_number(ours.auroc)}; "
-        f"of the scores that need no labels, {free.name} does best with {_number(free.auroc)}.",
+        f"The confusion score foretells errors of {found.target or 'the model'} with AUROC "
+        f"{numbers.plain(ours.auroc)}; of the scores that need no labels, {free.name} does best with "
+        f"{numbers.plain(free.auroc)}.",
     ]
     rows = tuple(
         (
             row.name,
             "yes" if row.uses_labels else "no",
-            *(_number(item) for item in (row.by_band, row.by_example, row.auroc, row.aupr, row.aurc)),
-            _number(row.auroc_lead),
+            *(numbers.plain(item) for item in (row.by_band, row.by_example, row.auroc, row.aupr, row.aurc)),
+            numbers.signed(row.auroc_lead, scale=1.0, unit=""),
             row.meaning,
         )
         for row in found.rows
@@ -107,8 +121,9 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
         "what",
     )
     title = (
-        f"Difficulty scores as predictors of errors, {found.examples:,} examples, error {_percent(found.error)}; "
-        f"AURC: {found.best_aurc:.4f} is the best there can be, {found.chance_aurc:.4f} chance"
+        f"Difficulty scores as predictors of errors, {found.examples:,} examples, error "
+        f"{numbers.estimate(found.error)}; AURC: {found.best_aurc:.4f} is the best there can be, "
+        f"{found.chance_aurc:.4f} chance"
     )
     charts, tables = [pictures.predictors(found)], [Table(title, columns, rows)]
     if models is not None:
@@ -116,23 +131,12 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
     if models is not None and len(models.models) > 2:
         sentences.append(
             f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
-            f"{_number(models.rho)} (the interval redraws examples, not models)."
+            f"{numbers.plain(models.rho)}; the interval redraws examples, not models."
         )
     if models is not None:
-        cells = tuple((item.name, _number(item.mean_confusion), _percent(item.accuracy)) for item in models.models)
+        cells = tuple(
+            (item.name, numbers.plain(item.mean_confusion), numbers.estimate(item.accuracy))
+            for item in models.models
+        )
         tables.append(Table("Mean confusion and accuracy", ("model", "mean confusion, bits", "accuracy"), cells))
     return Section("Does it foretell errors?", tuple(sentences), {}, tuple(charts), tuple(tables))
-
-
-def _short(item: Estimate) -> str:
-    known = math.isfinite(item.value)
-    return f"{item.value:.2f} [{item.low:.2f}, {item.high:.2f}]" if known else "–"
-
-
-def _number(item: Estimate) -> str:
-    known = math.isfinite(item.value)
-    return f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]" if known else "–"
-
-
-def _percent(item: Estimate) -> str:
-    return f"{100 * item.value:.1f} % [{100 * item.low:.1f}, {100 * item.high:.1f}]"

@@ -10,7 +10,7 @@ from scipy import special
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate
-from hardpan.stats.intervals import check_confidence, normal_quantile, whole_numbers
+from hardpan.stats.intervals import check_confidence, normal, whole_numbers
 from hardpan.stats.resampling import Floats, check_resamples, percentile_interval, standard_error
 
 
@@ -124,9 +124,7 @@ def cohen_kappa(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Estimat
     size = len(categories)
     table = np.bincount(codes[:n] * size + codes[n:], minlength=size * size).reshape(size, size) / n
     value, error = _kappa(table, n)
-    reach = normal_quantile(level) * error
-    low, high = (float(np.clip(value + side, -1.0, 1.0)) for side in (-reach, reach))
-    return Estimate(value, error, low, high, confidence=level, method="Cohen κ, asymptotic", n=n)
+    return normal(value, error, n, level, least=-1.0, most=1.0, method="Cohen κ, asymptotic")
 
 
 def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from scipy import special
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate
-from hardpan.stats.intervals import check_confidence, normal_quantile
+from hardpan.stats.intervals import check_confidence, normal
 from hardpan.stats.resampling import Floats
 
 Ties = Literal["min", "average", "max"]
@@ -130,9 +130,7 @@ def kendall_tau(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Estimat
     left_out = _tau(total - sums)
     usable = np.isfinite(left_out).all() and n > 2
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2))) if usable else float("nan")
-    reach = normal_quantile(level) * error
-    low, high = (float(np.clip(value + side, -1.0, 1.0)) for side in (-reach, reach))
-    return Estimate(value, error, low, high, confidence=level, method="Kendall τ-b, jackknife", n=n)
+    return normal(value, error, n, level, least=-1.0, most=1.0, method="Kendall τ-b, jackknife")
 
 
 def _tau(sums: Floats) -> Floats:
