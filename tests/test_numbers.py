@@ -147,6 +147,13 @@ def test_what_is_not_known_what_is_exact_and_what_is_negative(text, expected):
     assert text == expected
 
 
+def test_rows_without_a_number_set_no_digits():
+    near, none = Estimate(0.9164, 0.0, 0.9132, 0.9194), Estimate(math.nan, 0.0, 0.0, 1.0)
+    assert numbers.aligned([near, none, None], scale=100) == ["91.6 (91.3–91.9)", "–", "–"]
+    assert numbers.aligned([near, Estimate(1.0, 0.0, 1.0, 1.0)]) == ["0.916 (0.913–0.919)", "1.000"]
+    assert numbers.aligned([]) == []
+
+
 ANY = st.floats()
 
 

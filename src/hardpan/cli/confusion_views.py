@@ -27,17 +27,13 @@ def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -
 
 def predictors(part: Section, report: ComparisonReport, page: Path | None) -> RenderableType:
     """The table with fewer intervals than the page has, so that it fits a terminal."""
+    measured = [
+        numbers.aligned(getattr(row, name) for row in report.predictors.rows)
+        for name in ("by_band", "by_example", "auroc", "aupr", "aurc")
+    ]
     rows = [
-        (
-            row.name,
-            "yes" if row.uses_labels else "no",
-            f"{row.by_band.value:.2f}",
-            f"{row.by_example.value:.2f}",
-            numbers.plain(row.auroc),
-            f"{row.aupr.value:.3f}",
-            f"{row.aurc.value:.4f}",
-        )
-        for row in report.predictors.rows
+        (row.name, "yes" if row.uses_labels else "no", _value(band), _value(example), auroc, *map(_value, rest))
+        for row, band, example, auroc, *rest in zip(report.predictors.rows, *measured, strict=True)
     ]
     columns = ("score", "labels", "ρ band", "ρ example", "AUROC", "AUPR", "AURC")
     title = "Difficulty scores as predictors of errors; every number has an interval in the JSON and on the page"
@@ -68,6 +64,11 @@ def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) 
     for row in rows:
         table.add_row(*map(_cell, row))
     return table
+
+
+def _value(text: str) -> str:
+    """What stands before an interval."""
+    return text.partition(" (")[0]
 
 
 def _page(page: Path | None) -> list[RenderableType]:

@@ -22,16 +22,10 @@ def transfer_section(
         f"examples confuse {item.second} less."
         for item in found[:6]
     ]
+    taus, rhos = numbers.aligned(item.tau for item in found), numbers.aligned(item.rho for item in found)
     rows = tuple(
-        (
-            item.first,
-            item.second,
-            item.examples,
-            numbers.plain(item.tau),
-            numbers.plain(item.rho),
-            numbers.estimate(item.below),
-        )
-        for item in found
+        (item.first, item.second, item.examples, tau, rho, numbers.estimate(item.below))
+        for item, tau, rho in zip(found, taus, rhos, strict=True)
     )
     columns = ("first", "second", "examples", "Kendall τ", "Pearson ρ", "below the diagonal")
     charts = [pictures.joint(item) for item in found[:6]]
@@ -70,17 +64,20 @@ def ablation_section(found: Ablation) -> Section:
         f"All {whole.seeds} seeds and {len(whole.epochs)} epochs give a mean score of {whole.mean:.3f} bits; "
         f"{least.seeds} × {len(least.epochs)} are enough to rank the examples with Kendall's τ of 0.95 with them.",
     )
+    measures = (
+        numbers.aligned(item.tau for item in found.variants),
+        numbers.aligned(item.rho for item in found.variants),
+        numbers.aligned(None if item.bands is None else item.bands.rho for item in found.variants),
+    )
     rows = tuple(
         (
             item.seeds,
             len(item.epochs),
             round(item.mean, 4),
             round(item.deviation, 4),
-            numbers.plain(item.tau),
-            numbers.plain(item.rho),
-            None if item.bands is None else numbers.plain(item.bands.rho),
+            *cells,
         )
-        for item in found.variants
+        for item, *cells in zip(found.variants, *measures, strict=True)
     )
     columns = ("seeds", "epochs", "mean score", "deviation", "τ with all", "ρ with all", "ρ with error, by band")
     table = Table("Scores from fewer seeds and epochs", columns, rows)
@@ -99,15 +96,19 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
         f"{numbers.plain(ours.auroc)}; of the scores that need no labels, {free.name} does best with "
         f"{numbers.plain(free.auroc)}.",
     ]
+    measures = [
+        numbers.aligned(getattr(row, name) for row in found.rows)
+        for name in ("by_band", "by_example", "auroc", "aupr", "aurc")
+    ]
+    measures.append(numbers.aligned((row.auroc_lead for row in found.rows), sign="+"))
     rows = tuple(
         (
             row.name,
             "yes" if row.uses_labels else "no",
-            *(numbers.plain(item) for item in (row.by_band, row.by_example, row.auroc, row.aupr, row.aurc)),
-            numbers.signed(row.auroc_lead, scale=1.0, unit=""),
+            *cells,
             row.meaning,
         )
-        for row in found.rows
+        for row, *cells in zip(found.rows, *measures, strict=True)
     )
     columns = (
         "score",

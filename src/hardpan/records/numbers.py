@@ -103,7 +103,7 @@ def plain(item: Estimate, scale: float = 1.0) -> str:
         >>> plain(Estimate(0.853, 0.004, 0.846, 0.86), scale=100), plain(Estimate(-0.02, 0.05, -0.12, 0.08))
         ('85.3 (84.6–86.0)', '−0.02 (−0.12 to 0.08)')
     """
-    return _written(item, scale, _decimals(scale * item.value, scale * _spread(item)))
+    return _written(item, scale, _digits(item, scale))
 
 
 def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
@@ -115,16 +115,16 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
         >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
         '−0.017 (−0.041 to +0.007)'
     """
-    return _written(item, scale, _decimals(scale * item.value, scale * _spread(item)), "+", unit)
+    return _written(item, scale, _digits(item, scale), "+", unit)
 
 
-def aligned(items: Iterable[Estimate | Interval], scale: float = 1.0, sign: str = "") -> list[str]:
+def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sign: str = "") -> list[str]:
     """Write a column of estimates or intervals, with equal digits where every interval still shows.
 
     The widest interval sets the digits, unless another would vanish in them; then each row has its own.
 
     Args:
-        items: the rows; an interval without a value gives its two ends.
+        items: the rows; an interval without a value gives its two ends, None a dash.
         scale: 100 for shares in percent and differences in points, as the heading of the column says.
         sign: "+" for differences.
 
@@ -136,13 +136,15 @@ def aligned(items: Iterable[Estimate | Interval], scale: float = 1.0, sign: str 
         >>> aligned([Interval(-0.0041, 0.0072), Interval(0.11, 0.14)], scale=100, sign="+")
         ['−0.4 to +0.7', '+11.0 to +14.0']
     """
-    rows = [(item, scale * _spread(item)) for item in items]
-    wanted = [_decimals(scale * (item.value if isinstance(item, Estimate) else item.high), w) for item, w in rows]
-    known = [(spread, digits) for (_, spread), digits in zip(rows, wanted, strict=True) if spread > 0.0]
-    fewest = min((digits for _, digits in known), default=0)
-    if known and all(spread >= 10.0**-fewest for spread, _ in known):
-        wanted = [fewest] * len(rows)
-    return [_written(item, scale, digits, sign) for (item, _), digits in zip(rows, wanted, strict=True)]
+    rows = list(items)
+    shown = [item for item in rows if item is not None and _spread(item) > 0.0 and math.isfinite(_middle(item))]
+    digits = min((_digits(item, scale) for item in shown), default=None)
+    if digits is not None and any(scale * _spread(item) < 10.0**-digits for item in shown):
+        digits = None
+    return [
+        NOTHING if item is None else _written(item, scale, _digits(item, scale) if digits is None else digits, sign)
+        for item in rows
+    ]
 
 
 def unbroken(text: str) -> str:
@@ -222,10 +224,18 @@ def _spread(item: Estimate | Interval) -> float:
     return half if half > _ROUNDING * size or half == math.inf else 0.0
 
 
+def _middle(item: Estimate | Interval) -> float:
+    return item.value if isinstance(item, Estimate) else (item.low + item.high) / 2
+
+
+def _digits(item: Estimate | Interval, scale: float) -> int:
+    return _decimals(scale * _middle(item), scale * _spread(item))
+
+
 def _written(item: Estimate | Interval, scale: float, decimals: int, sign: str = "", unit: str = "") -> str:
     ends = _ends(scale * item.low, scale * item.high, decimals, sign)
     if isinstance(item, Interval):
-        return NOTHING if math.isnan(item.low + item.high) else ends
+        return NOTHING if math.isnan(_middle(item)) else ends
     if not math.isfinite(item.value):
         return NOTHING
     known = _spread(item) > 0.0
