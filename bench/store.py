@@ -185,21 +185,9 @@ def prepare_training(classes: int, shuffled: bool) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    n = max(512, round((4096 if device == "cpu" else 131_072) * SCALE))
-    layers = torch.nn
-    model = layers.Sequential(
-        layers.Conv2d(3, 32, 3, padding=1),
-        layers.ReLU(),
-        layers.Conv2d(32, 64, 3, stride=2, padding=1),
-        layers.ReLU(),
-        layers.Conv2d(64, 64, 3, stride=2, padding=1),
-        layers.ReLU(),
-        layers.AdaptiveAvgPool2d(1),
-        layers.Flatten(),
-        layers.Linear(64, classes),
-    )
+    n = max(512, round((4096 if device == "cpu" else 32_768) * SCALE))
     return {
-        "model": model.to(device),
+        "model": (small_network if device == "cpu" else resnet)(classes).to(device),
         "device": device,
         "x": torch.randn(n, 3, 32, 32, device=device),
         "y": torch.randint(0, classes, (n,), device=device),
@@ -207,6 +195,29 @@ def prepare_training(classes: int, shuffled: bool) -> dict[str, Any]:
         "recorder": Recorder(folder() / "run", ids=np.arange(n), n_classes=classes),
         "epoch": 0,
     }
+
+
+def small_network(classes: int) -> Any:
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(64, classes),
+    )
+
+
+def resnet(classes: int) -> Any:
+    """What a GPU is bought for: a network that keeps it busy."""
+    from hardpan.training import classifiers
+
+    return classifiers.build("resnet18", input_shape=(3, 32, 32), n_classes=classes)
 
 
 def train(given: dict[str, Any]) -> dict[str, Any]:
@@ -226,26 +237,34 @@ def epoch_seconds(given: dict[str, Any], recording: bool) -> tuple[float, float]
 
     model, x, y, recorder = given["model"], given["x"], given["y"], given["recorder"]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    gpu, batch = given["device"] == "cuda", 512 if given["device"] == "cuda" else 128
+    precision = torch.autocast(given["device"], torch.bfloat16, enabled=gpu)
     begun, inside = time.perf_counter(), 0.0
-    for rows in torch.randperm(len(x)).split(128):
+    for rows in torch.randperm(len(x)).split(batch):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
+        with precision:
+            loss = torch.nn.functional.cross_entropy(model(x[rows]), y[rows])
+        loss.backward()
         optimizer.step()
     with torch.no_grad():
-        for rows in given["order"].split(128):
-            outputs = model(x[rows])
+        for rows in given["order"].split(batch):
+            with precision:
+                outputs = model(x[rows])
             at = time.perf_counter()
             if recording:
                 recorder.record(outputs, rows, epoch=given["epoch"])
             inside += time.perf_counter() - at
-    if given["device"] == "cuda":
+    if gpu:
         torch.cuda.synchronize()
     return time.perf_counter() - begun, inside
 
 
+RECORDED = ((10, False), (10, True), (1000, False), (1000, True))  # classes; whether rows come shuffled
+
+
 def overhead() -> dict[str, Any]:
     rows = []
-    for classes, shuffled in ((10, False), (10, True), (1000, False), (1000, True)):
+    for classes, shuffled in RECORDED:
         m = harness.isolated(prepare_training, train, repeats=3, warmup=1, classes=classes, shuffled=shuffled)
         share = m.output["inside"] / m.output["whole"]
         rows.append(
