@@ -166,11 +166,9 @@ def open_(
     Example: [bold]hardpan ledger open book --key owner.key --reason "end of the contest"[/bold]
     """
     scores = ledger.open_holdout(folder, ledger.read_key(key), names=submission or (), reason=reason)
-    table = RichTable("submission", "hold-out error", "interval", title="Super hold-out", title_justify="left")
+    table = RichTable("submission", "hold-out error", title="Super hold-out", title_justify="left")
     for label, score in scores.items():
-        table.add_row(
-            escape(label), f"{100 * score.value:.2f} %", f"[{100 * score.low:.2f}, {100 * score.high:.2f}]"
-        )
+        table.add_row(escape(label), numbers.estimate(score))
     notes = next(iter(scores.values())).notes
     emit(Section("Super hold-out", estimates=scores, warnings=notes), as_json, table)
 

@@ -15,6 +15,7 @@ from hardpan import replicate
 from hardpan.cli.common import JsonFlag, Seed, check_out, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened, write_page
 from hardpan.errors import InputError
+from hardpan.records import numbers
 
 PerClass = Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")]
 
@@ -61,10 +62,9 @@ def sample(
             source=source,
             without_flagged=without_flagged,
         )
-    average = drawn.average_frequency
     lines = [
-        f"{len(drawn.images):,} images, average selection frequency {average.value:.3f} "
-        f"[{average.low:.3f}, {average.high:.3f}]; {len(drawn.fills)} fills, "
+        f"{len(drawn.images):,} images, average selection frequency {numbers.plain(drawn.average_frequency)}; "
+        f"{len(drawn.fills)} fills, "
         f"{sum(item.missing for item in drawn.shortfalls)} places empty",
         *(f"  {item.id} ({item.class_name}): {item.fill}" for item in drawn.fills[:20]),
         *(f"  {note}" for note in drawn.notes[:20]),
@@ -125,13 +125,10 @@ def duplicates(
     recall = (
         ""
         if found.recall is None
-        else f"; the filter before SSIM finds {100 * found.recall.value:.1f} % of the nearest"
+        else f"; the filter before SSIM finds {numbers.estimate(found.recall)} of the nearest"
     )
     if found.close_recall is not None:
-        close = found.close_recall
-        recall += (
-            f", and {100 * close.value:.0f} % [{100 * close.low:.0f}, {100 * close.high:.0f}] of those above 0.6"
-        )
+        recall += f", and {numbers.estimate(found.close_recall)} of those above 0.6"
     text = f"{found.images:,} images against {found.references:,} originals: {found.new_pairs:,} new pairs{recall}"
     emit(found, as_json, Group(table, Text(text)))
 
@@ -162,8 +159,8 @@ def review(
         if learn:
             found = replicate.learn_threshold(project)
             lines.append(
-                f"a threshold from {found.decisions} decisions finds {100 * found.recall.value:.0f} % "
-                f"[{100 * found.recall.low:.0f}, {100 * found.recall.high:.0f}] of the removed pairs; "
+                f"a threshold from {found.decisions} decisions finds {numbers.estimate(found.recall)} of the "
+                f"removed pairs; "
                 f"{found.undecided_above:,} undecided pairs lie above it, {found.undecided_below:,} below"
             )
             if keep_rest:

@@ -13,7 +13,7 @@ from rich.text import Text
 from hardpan import replicate
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
-from hardpan.records import Estimate, Section
+from hardpan.records import Estimate, Section, numbers
 
 
 def register(app: typer.Typer) -> None:
@@ -87,4 +87,4 @@ def frequencies(
 
 
 def _shown(item: Estimate | None) -> str:
-    return "not known yet" if item is None else f"{item.value:.3f} [{item.low:.3f}, {item.high:.3f}]"
+    return "not known yet" if item is None else numbers.plain(item)

@@ -16,6 +16,7 @@ from rich.table import Table
 from hardpan.cli.common import JsonFlag, ProgressCallback, emit, progress_on_stderr
 from hardpan.cli.groups import Address, Backend, Workers, spread
 from hardpan.errors import InputError
+from hardpan.records import numbers
 from hardpan.training.config import TrainConfig
 from hardpan.training.results import Trained
 
@@ -199,10 +200,12 @@ def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
 
 def _shown(made: Trained) -> Group:
     table = Table(box=None, pad_edge=False)
-    for heading in ("model", "seed", "epochs", "loss", "validation accuracy", "test accuracy"):
+    for heading in ("model", "seed", "epochs", "loss", "validation accuracy, %", "test accuracy, %"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
-    for run in made.runs:
-        cells = [_percent(run, part) for part in ("validation", "test")]
+    accuracies = [
+        numbers.aligned((run.accuracy.get(part) for run in made.runs), scale=100) for part in ("validation", "test")
+    ]
+    for run, *cells in zip(made.runs, *accuracies, strict=True):
         loss = f"{run.values['loss']:.4g}" if "loss" in run.values else ""
         table.add_row(run.model, str(run.seed), str(run.epochs), loss, *cells)
     lines: list[Any] = [table, ""]
@@ -216,13 +219,6 @@ def _shown(made: Trained) -> Group:
     else:
         lines.append(f"Next: hardpan confusion score {first}")
     return Group(*lines)
-
-
-def _percent(run: Any, part: str) -> str:
-    found = run.accuracy.get(part)
-    if found is None:
-        return ""
-    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
 
 def _short(path: str) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 
 from hardpan import testbed
 from hardpan.errors import InputError
-from hardpan.experiments.runs import HERE, Arrangement, Place, Run, describe, percent, run_all
+from hardpan.experiments.runs import HERE, Arrangement, Place, Run, describe, run_all
 from hardpan.experiments.sets import Labelled, Sets, Source, balanced_parts, read_sets
-from hardpan.records import Chart, Section, Table, record
+from hardpan.records import Chart, Section, Table, numbers, record
 from hardpan.testbed import CrossValidated, CrossValidation
 from hardpan.training import TrainConfig
 
@@ -158,7 +158,8 @@ def _cells(study: CrossvalStudy) -> tuple[tuple[str, ...], ...]:
     rows = study.table.rows
     splits = [(f"split {k + 1}", [row.splits[k] for row in rows]) for k in range(study.config.folds)]
     named = [("original", [row.original for row in rows]), *splits, ("new", [row.new for row in rows])]
-    return tuple((name, *map(percent, items)) for name, items in named)
+    columns = [numbers.aligned(items, scale=100) for items in zip(*(items for _, items in named), strict=True)]
+    return tuple(zip((name for name, _ in named), *columns, strict=True))
 
 
 def _sentence(row: CrossValidated) -> str:

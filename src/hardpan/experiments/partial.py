@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hardpan.errors import InputError
@@ -16,12 +16,10 @@ from hardpan.experiments.runs import (
     accuracy,
     describe,
     difference,
-    percent,
-    points,
     run_all,
 )
 from hardpan.experiments.sets import Labelled, Sets, Source, balanced_parts, read_sets
-from hardpan.records import Chart, Estimate, Section, Table, record
+from hardpan.records import Chart, Estimate, Section, Table, numbers, record
 from hardpan.stats import mcnemar
 from hardpan.training import TrainConfig
 
@@ -201,7 +199,7 @@ def section(study: PartialStudy) -> Section:
     table = Table(
         "Accuracies on the half that was not trained on (percent), gains (points)",
         ("model", "split", "without", "with new", "gain", "p (McNemar)", *control),
-        tuple(_cells(row) for row in rows),
+        _cells(rows, study.config.control),
     )
     chart = Chart(
         "deviations",
@@ -226,20 +224,27 @@ def section(study: PartialStudy) -> Section:
 
 def _sentence(row: PartialRow) -> str:
     text = (
-        f"{row.model}, split {row.split}: {percent(row.with_new)} % with the half, {percent(row.without)} % "
-        f"without, a change of {points(row.gain)} points."
+        f"{row.model}, split {row.split}: {numbers.estimate(row.with_new)} with the half, "
+        f"{numbers.estimate(row.without)} without, a change of {numbers.signed(row.gain)}."
     )
     if row.beyond is not None:
-        text += f" As many original examples instead: the new ones give {points(row.beyond)} points more."
+        text += f" As many original examples instead: the new ones give {numbers.signed(row.beyond)} more."
     return text
 
 
-def _cells(row: PartialRow) -> tuple[object, ...]:
-    cells: tuple[object, ...] = (row.model, row.split, percent(row.without), percent(row.with_new))
-    cells += (points(row.gain), float(f"{row.p:.2g}"))
-    if row.with_original is not None and row.beyond is not None:
-        cells += (percent(row.with_original), points(row.beyond))
-    return cells
+def _cells(rows: Sequence[PartialRow], control: bool) -> tuple[tuple[object, ...], ...]:
+    columns: list[Sequence[object]] = [
+        [row.model for row in rows],
+        [row.split for row in rows],
+        numbers.aligned((row.without for row in rows), scale=100),
+        numbers.aligned((row.with_new for row in rows), scale=100),
+        numbers.aligned((row.gain for row in rows), scale=100, sign="+"),
+        [float(f"{row.p:.2g}") for row in rows],
+    ]
+    if control:
+        columns.append(numbers.aligned((row.with_original for row in rows), scale=100))
+        columns.append(numbers.aligned((row.beyond for row in rows), scale=100, sign="+"))
+    return tuple(zip(*columns, strict=True))
 
 
 def _named(arrangement: Arrangement) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hardpan.experiments.retune import RetuneStudy, Setting
-from hardpan.experiments.runs import percent, points
-from hardpan.records import Chart, Section, Table
+from hardpan.records import Chart, Section, Table, numbers
 
 MOST_ROWS = 20
 _LOGARITHMIC = ("rate", "weight_decay", "clip")
@@ -18,9 +17,9 @@ def section(study: RetuneStudy) -> Section:
         f"Of {len(study.settings)} settings of {study.config.train.model} on {study.data}, {study.better} "
         f"{'is' if study.better == 1 else 'are'} better than the starting point on the new test set ({study.new}) "
         f"after Holm's correction over {several} comparisons.",
-        f"The starting point ({named(start)}) has {percent(start.new)} % there and the best on the "
-        f"{study.config.choose} set ({named(best)}) {percent(best.new)} %: {points(best.gain)} points.",
-        f"Judged by examples that did not choose, the best setting gains {points(study.fair_gain)} points.",
+        f"The starting point ({named(start)}) has {numbers.estimate(start.new)} there and the best on the "
+        f"{study.config.choose} set ({named(best)}) {numbers.estimate(best.new)}: {numbers.signed(best.gain)}.",
+        f"Judged by examples that did not choose, the best setting gains {numbers.signed(study.fair_gain)}.",
     ]
     if study.extended:
         sentences.append(f"The best lay at an end, so the grid was extended by {', '.join(study.extended)}.")
@@ -74,20 +73,25 @@ def _along(study: RetuneStudy, name: str) -> Chart:
 
 def _table(study: RetuneStudy) -> Table:
     names = tuple(study.grid)
+    best = study.settings[:MOST_ROWS]
+    columns = (
+        numbers.aligned((item.new for item in best), scale=100),
+        numbers.aligned((item.gain for item in best), scale=100, sign="+"),
+    )
     rows = tuple(
         (
             *(item.values[name] for name in names),
             f"{100 * item.original.value:.1f}",
-            percent(item.new),
-            points(item.gain),
+            new,
+            gain,
             float(f"{item.p_holm:.2g}"),
         )
-        for item in study.settings[:MOST_ROWS]
+        for item, new, gain in zip(best, *columns, strict=True)
     )
-    columns = tuple(name.replace("_", " ") for name in names)
+    varied = tuple(name.replace("_", " ") for name in names)
     shown = f"The {len(rows)} best of {len(study.settings)} settings" if len(rows) > 1 else "The setting"
     return Table(
         f"{shown}: accuracies (percent), gain over the start (points), Holm's p",
-        (*columns, "original", "new", "gain", "p"),
+        (*varied, "original", "new", "gain", "p"),
         rows,
     )

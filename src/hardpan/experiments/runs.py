@@ -194,9 +194,10 @@ def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: 
     Source: Agresti and Min, Statistics in Medicine 24 (2005).
 
     Example:
+        >>> from hardpan.records import numbers
         >>> same = np.ones(98, dtype=bool)
-        >>> points(difference(same, same))
-        '+0.0 [-2.0, +2.0]'
+        >>> numbers.signed(difference(same, same))
+        '+0.0 points (−2.0 to +2.0)'
     """
     n = len(first)
     b, c = int((first & ~second).sum()), int((second & ~first).sum())
@@ -205,21 +206,6 @@ def difference(first: NDArray[np.bool_], second: NDArray[np.bool_], confidence: 
     width = stats.normal_quantile(confidence) * error
     low, high = max(centre - width, -1.0), min(centre + width, 1.0)
     return Estimate((b - c) / n, error, low, high, confidence, "paired, Agresti–Min interval", n)
-
-
-def percent(item: Estimate) -> str:
-    """An accuracy in percent with its interval.
-
-    Example:
-        >>> percent(accuracy(np.array([True, True, True, False])))
-        '75.0 [19.4, 99.4]'
-    """
-    return f"{100 * item.value:.1f} [{100 * item.low:.1f}, {100 * item.high:.1f}]"
-
-
-def points(item: Estimate) -> str:
-    """A difference of accuracies in percentage points with its interval."""
-    return f"{100 * item.value:+z.1f} [{100 * item.low:+z.1f}, {100 * item.high:+z.1f}]"
 
 
 def describe(sets: Sets, config: TrainConfig) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import hardpan
-from hardpan.records import Estimate
+from hardpan.records import Estimate, numbers
 from hardpan.replicate.bins import BINS
 from hardpan.replicate.project import Project
 from hardpan.replicate.sampling import Sample
@@ -187,11 +187,8 @@ def _bins(drawn: Sample) -> list[str]:
 def _shown(item: Estimate | None) -> str:
     if item is None or item.value != item.value:
         return "not known"
-    return (
-        f"{item.value:.3f} (95 % [{item.low:.3f}, {item.high:.3f}])"
-        if item.low == item.low
-        else f"{item.value:.3f}"
-    )
+    text = numbers.plain(item)
+    return f"{text}, {100 * item.confidence:g} % interval" if item.low < item.high else text
 
 
 def _plain(text: str) -> str:

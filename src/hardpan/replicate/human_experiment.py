@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardpan.errors import InputError
-from hardpan.records import Section, Table, record
+from hardpan.records import Section, Table, numbers, record
 from hardpan.replicate.drawing import current_sample, is_frozen
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_rows, record_step
@@ -195,17 +195,18 @@ def experiment_results(project: Project, *, confidence: float = 0.95, seed: int 
 
 def experiment_section(found: Humans) -> Section:
     """The page's section: Table 3 and what it says."""
-    from hardpan.records import Estimate
-
-    def shown(item: Estimate) -> str:
-        return f"{100 * item.value:.1f} [{100 * item.low:.1f}, {100 * item.high:.1f}]"
-
-    rows = tuple((r.name, shown(r.original), shown(r.new), round(100 * r.gap, 1)) for r in found.rows)
-    gap = found.mean_gap
-    spread = f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]" if gap.low == gap.low else ""
+    rows = tuple(
+        zip(
+            (row.name for row in found.rows),
+            numbers.aligned((row.original for row in found.rows), scale=100),
+            numbers.aligned((row.new for row in found.rows), scale=100),
+            (round(100 * row.gap, 1) for row in found.rows),
+            strict=True,
+        )
+    )
     sentences = (
         f"{len(found.rows)} people named the class of the hardest images of both sets, not knowing which set an "
-        f"image comes from. The average gap, original less new, is {100 * gap.value:+.1f}{spread} points; "
+        f"image comes from. The average gap, original less new, is {numbers.signed(found.mean_gap)}; "
         f"{found.better_on_original} did better on the original images, {found.better_on_new} on the new ones.",
     )
     columns = ("participant", "original, %", "new, %", "gap, points")
