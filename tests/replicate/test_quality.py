@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -109,3 +109,56 @@ def test_a_negative_control_never_counts_against_its_own_class():
 def test_a_requirement_that_nobody_can_meet_or_fail_is_refused(least):
     with pytest.raises(InputError, match="min_informedness must lie between -1 and 1"):
         quality_of([], min_informedness=least)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_everything_is_what_counting_by_hand_gives(seed):
+    rng = np.random.default_rng(seed)
+    roles = ("candidate", "positive", "negative")
+    made = [
+        StoredVote(
+            f"i{image}", image % 2, f"w{worker}", roles[image % 3], bool(rng.random() < 0.2 * worker), 0.0, 1
+        )
+        for worker in range(6)
+        for image in range(18)
+        if rng.random() < 0.6
+    ]
+    found = quality_of(made, min_informedness=0.1)
+
+    def counted(chosen):
+        picked = [vote.selected for vote in made if chosen(vote)]
+        return sum(picked), len(picked)
+
+    for worker in found.workers:
+        name = worker.worker_id
+        hits, positives = counted(lambda vote, name=name: (vote.worker_id, vote.role) == (name, "positive"))
+        alarms, negatives = counted(lambda vote, name=name: (vote.worker_id, vote.role) == (name, "negative"))
+        assert worker.votes == counted(lambda vote, name=name: vote.worker_id == name)[1]
+        assert (worker.hits, worker.positives) == (hits, positives)
+        assert (worker.false_alarms, worker.negatives) == (alarms, negatives)
+        if positives and negatives:
+            assert worker.informedness == pytest.approx(hits / positives - alarms / negatives)
+            highest = stats.binomtest(hits, positives).proportion_ci(0.9).high
+            lowest = stats.binomtest(alarms, negatives).proportion_ci(0.9).low
+            assert worker.flagged is bool(highest - lowest < 0.1)
+        else:
+            assert not worker.flagged
+    for item in found.frequencies:
+        selected, total = counted(lambda vote, item=item: vote.image_id == item.image_id)
+        kept, left = counted(
+            lambda vote, item=item: vote.image_id == item.image_id and vote.worker_id not in found.flagged
+        )
+        assert (item.selected, item.votes, item.value) == (selected, total, selected / total)
+        assert (item.low, item.high) == tuple(float(end) for end in beta_interval(selected, total))
+        assert (item.selected_unflagged, item.votes_unflagged) == (kept, left)
+        assert item.unflagged == pytest.approx(kept / left if left else np.nan, nan_ok=True)
+    for role in roles:
+        values = [item.value for item in found.frequencies if item.role == role]
+        assert (role in found.average) is bool(values)
+        if values:
+            assert found.average[role].value == pytest.approx(np.mean(values))
+    shared = [f for f in found.frequencies if f.role == "candidate" and f.votes >= 2]
+    if shared:
+        expected = krippendorff_alpha([[f.selected, f.votes - f.selected] for f in shared])
+        assert found.alpha.value == pytest.approx(expected.value, nan_ok=True)

@@ -90,6 +90,23 @@ def test_votes_and_originals_that_are_too_few_are_told():
         sample(candidates, originals=table({0.9: 30}, votes=9))
 
 
+def test_an_image_of_a_sample_is_the_row_that_was_given():
+    rows = table({0.9: 6}, votes=17) + table({0.8: 6}, "dog", votes=12)
+    rows = [row | {"subclass": f"{row['class']} {k % 2}"} for k, row in enumerate(rows)]
+    by_id = {row["id"]: row for row in rows}
+    drawn = sample(rows, "top", per_class=4)
+    assert len(drawn.images) == 8
+    for image in drawn.images:
+        row = by_id[image.id]
+        assert (image.class_name, image.subclass) == (row["class"], row["subclass"])
+        assert (image.frequency, image.votes, image.slot) == (row["frequency"], row["votes"], -1)
+    untold = [{name: row[name] for name in ("id", "class", "frequency")} for row in rows]
+    assert {image.votes for image in sample(untold, "top", per_class=4).images} == {-1}
+    short = sample(rows, "top", per_class=9)
+    assert [(item.slot, item.missing) for item in short.shortfalls] == [(-1, 3), (-1, 3)]
+    assert short.notes[-1] == "class dog: 3 missing"
+
+
 def test_quotas_by_subclass():
     rows = [row | {"subclass": ("tabby", "siamese")[k % 2]} for k, row in enumerate(table({0.9: 20}))]
     wanted = {("cat", "tabby"): 3, ("cat", "siamese"): 7}
