@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion, records, stats
-from hardpan.confusion.orders import pair_sums
+from hardpan.confusion.orders import dominated, pair_sums
 from hardpan.errors import InputError
 
 
@@ -94,6 +94,12 @@ def test_kendall_is_scipys_with_any_ties(pairs):
         assert confusion.kendall(a, b).value == pytest.approx(scipy_stats.kendalltau(a, b).statistic)
     else:
         assert np.isnan(confusion.kendall(a, b).value)
+
+
+@given(st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=60))
+def test_dominated_counts_what_is_smaller_in_both(pairs):
+    a, b = np.array(pairs).T
+    assert np.array_equal(dominated(a, b), ((a < a[:, None]) & (b < b[:, None])).sum(axis=1))
 
 
 def test_kendalls_interval_is_that_of_the_jackknife():
