@@ -98,7 +98,7 @@ def test_8_bit_files_say_by_how_much_they_are_not_exact():
     truth = dirichlet()
     found = flows.judge(planted(truth, rounding=cost), truth)
     assert found.inexact_by == cost
-    assert "up to 1 points higher" in judging.section(found, "net").warnings[0]
+    assert "up to 1.00 points (0.80–1.20) higher" in judging.section(found, "net").warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,8 @@ def _table(flow: Any, out: Path) -> Table:
             nll, bits = fitted[f"{part}_nll"], fitted[f"{part}_bits_per_dim"]
             wrong = numbers.percent(fitted[f"{part}_error"])
             table.add_row(f"{part} NLL", f"{nll:,.2f} nats ({bits:.3f} bits a dimension); own error {wrong}")
-    shown = f"{numbers.percent(error.value)} ± {numbers.percent(error.stderr)}"
-    table.add_row("Bayes error at τ = 1", f"{shown}, of the flow; of the data only if the flow is right")
+    shown = f"{numbers.estimate(error)}, of the flow; of the data only if the flow is right"
+    table.add_row("Bayes error at τ = 1", shown)
     floors = flow.record.floors
     chosen = sorted({round(i * (len(floors) - 1) / (SHOWN_FLOORS - 1)) for i in range(SHOWN_FLOORS)})
     along = ", ".join(f"{floors[i]['epoch']}: {numbers.percent(floors[i]['bayes_error'])}" for i in chosen)

@@ -14,7 +14,7 @@ from rich.table import Table
 from hardpan import records, store
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr, whole_numbers
 from hardpan.errors import InputError
-from hardpan.records import Provenance
+from hardpan.records import Provenance, numbers
 
 FlowPath = Annotated[
     str, typer.Argument(metavar="FLOW", help="A folder of hardpan flow fit, or a flow that comes along by name.")
@@ -69,10 +69,8 @@ def synthesize(
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     table.show_header = False
-    table.add_row(
-        "Bayes error", f"{100 * made.bayes_error.value:.4g} % (exact, ± {100 * made.bayes_error.stderr:.1g})"
-    )
-    checked = f"{100 * made.observed.value:.4g} % by the best classifier on these examples: agrees"
+    table.add_row("Bayes error", f"{numbers.estimate(made.bayes_error)}, known from the flow")
+    checked = f"{numbers.estimate(made.observed)} by the best classifier on these examples: agrees"
     table.add_row("Checked", checked)
     table.add_row("Temperature", f"{made.temperature:.4g}")
     if made.other_temperatures:
@@ -80,9 +78,7 @@ def synthesize(
         table.add_row("The same error at", f"{others} (give one by --temperature)")
     table.add_row("Examples", f"{len(made.labels) - len(made.test):,} to train, {len(made.test):,} to test")
     if made.rounding is not None:
-        table.add_row(
-            "8 bits cost", f"at most {100 * made.rounding.value:.2g} points ± {100 * made.rounding.stderr:.1g}"
-        )
+        table.add_row("8 bits cost", f"at most {numbers.plain(made.rounding, scale=100, unit='points')}")
     table.add_row("Data", str(out / made.data))
     table.add_row("Truth", str(out / "manifest.json"))
     emit(_brief(made), json, table)
@@ -128,8 +124,8 @@ def judge(
     table.add_column(style="dim")
     table.add_column()
     for label, item in shown.estimates.items():
-        table.add_row(label, f"{100 * item.value:.4g} % ± {100 * item.stderr:.1g}")
-    table.add_row("Log loss above the lowest", f"{found.divergence.value:.4g} nats ± {found.divergence.stderr:.1g}")
+        table.add_row(label, numbers.estimate(item))
+    table.add_row("Log loss above the lowest", numbers.plain(found.divergence, unit="nats"))
     for warning in shown.warnings:
         table.add_row("Note", warning)
     if out is not None:
@@ -193,10 +189,10 @@ def curve(
     for column in ("architecture", "examples", "error", "above the floor"):
         table.add_column(column)
     for point in found.points:
-        above = f"{100 * point.excess.value:.3g} ± {100 * point.excess.stderr:.1g} points"
-        table.add_row(point.model, f"{point.n:,}", f"{100 * point.error.value:.4g} %", above)
+        above = numbers.plain(point.excess, scale=100, unit="points")
+        table.add_row(point.model, f"{point.n:,}", numbers.estimate(point.error), above)
     for law in found.laws:
-        table.add_row(law.model, "power law", "", f"n^{-law.exponent.value:.2f} ± {law.exponent.stderr:.1g}")
+        table.add_row(law.model, "power law", "", f"falls as n⁻ᵃ, a = {numbers.plain(law.exponent)}")
     if out is not None:
         table.add_row("Page", "", "", str(out / "index.html"))
     emit(found, json, table)

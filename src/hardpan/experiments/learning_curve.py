@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from hardpan import records, stats
 from hardpan.errors import InputError
-from hardpan.records import Chart, Estimate, Section, Table, record
+from hardpan.records import Chart, Estimate, Section, Table, numbers, record
 
 if TYPE_CHECKING:
     from hardpan.flows import Flow
@@ -202,19 +202,21 @@ def section(curve: LearningCurve) -> Section:
     floor = curve.floor.value
     best = min(curve.points, key=lambda point: point.excess.value)
     sentences = [
-        f"No classifier errs less than {100 * floor:.3g} % on these data. {best.model} with {best.n:,} examples "
-        f"comes closest: {100 * best.excess.value:.2g} points above it.",
+        f"No classifier errs less than {numbers.percent(floor)} on these data. {best.model} with {best.n:,} "
+        f"examples comes closest: {numbers.plain(best.excess, scale=100, unit='points')} above it.",
     ]
     sentences += [
         f"{law.model}: ten times the data leaves {100 * 10**-law.exponent.value:.0f} % of the excess "
-        f"(exponent {law.exponent.value:.2f}, {law.exponent.low:.2f} to {law.exponent.high:.2f})."
+        f"with an exponent of {numbers.plain(law.exponent)}."
         for law in curve.laws
     ]
     rows = tuple(
         {"series": p.model, "x": p.n, "y": p.excess.value, "low": p.excess.low, "high": p.excess.high}
         for p in curve.points
     )
-    told = "; ".join(f"{p.model} at {p.n:,}: {100 * p.excess.value:.2g} points" for p in curve.points)
+    told = "; ".join(
+        f"{p.model} at {p.n:,}: {numbers.plain(p.excess, scale=100, unit='points')}" for p in curve.points
+    )
     options = {"x_title": "training examples", "y_title": "error above the floor", "log_x": True, "log": True}
     charts = (
         Chart("lines", "Error above the exact floor as data grow", rows, told, options),

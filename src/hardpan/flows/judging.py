@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import stats
 from hardpan.errors import InputError
 from hardpan.flows.benchmark import Benchmark
-from hardpan.records import Chart, Estimate, Section, Table, record
+from hardpan.records import Chart, Estimate, Section, Table, numbers, record
 
 BINS = 15
 SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
@@ -122,13 +122,12 @@ def section(judged: Judged, name: str) -> Section:
         "Distance of the posteriors": judged.distance,
         "Labels that are not optimal": judged.disagreement,
     }
-    excess, floor = judged.excess, judged.floor
+    left, off = (numbers.plain(item, 100, "points") for item in (judged.excess, judged.calibration))
     sentences = (
-        f"{name} makes {100 * judged.expected_error.value:.3g} % of errors where no classifier can make fewer than "
-        f"{100 * floor.value:.3g} %: {100 * excess.value:.3g} points are left to win "
-        f"({100 * excess.low:.2g} to {100 * excess.high:.2g}).",
-        f"Its probabilities are off by {100 * judged.calibration.value:.2g} points on average over bins of "
-        f"confidence, and {judged.divergence.value:.3g} nats of log loss above the lowest possible.",
+        f"{name} makes {numbers.percent(judged.expected_error.value)} of errors where no classifier can make fewer "
+        f"than {numbers.percent(judged.floor.value)}: {left} are left to win.",
+        f"Its probabilities are off by {off} on average over bins of confidence, and "
+        f"{numbers.plain(judged.divergence, unit='nats')} of log loss above the lowest possible.",
     )
     chart = Chart(
         "lines",
@@ -150,7 +149,7 @@ def section(judged: Judged, name: str) -> Section:
     if judged.inexact_by is not None:
         warnings = (
             "These files hold 8-bit images. The posteriors are those before rounding: the floor of the files is up "
-            f"to {100 * judged.inexact_by.value:.2g} points higher (± {100 * judged.inexact_by.stderr:.1g}), and "
+            f"to {numbers.plain(judged.inexact_by, scale=100, unit='points')} higher, and "
             "the error above the floor that much smaller.",
         )
     return Section("Against the truth", sentences, shown, (chart,), (table,), warnings)

@@ -90,20 +90,23 @@ def estimate(item: Estimate) -> str:
     return f"{_fixed(100 * item.value, decimals)} % ({_ends(100 * item.low, 100 * item.high, decimals)} %)"
 
 
-def plain(item: Estimate, scale: float = 1.0) -> str:
-    """Write an estimate without a unit, with its interval.
+def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
+    """Write an estimate that is no share, with its interval.
 
     Args:
         item: the estimate; where its interval is not known the value stands alone.
-        scale: 100 for a share in a column whose heading says percent.
+        scale: 100 for a share in a column whose heading says percent, or a distance in points.
+        unit: what stands behind the value.
 
     Example:
         >>> plain(Estimate(0.3961, 0.012, 0.3731, 0.4191)), plain(Estimate(2.5, 0.0, 2.5, 2.5))
         ('0.396 (0.373–0.419)', '2.50')
         >>> plain(Estimate(0.853, 0.004, 0.846, 0.86), scale=100), plain(Estimate(-0.02, 0.05, -0.12, 0.08))
         ('85.3 (84.6–86.0)', '−0.02 (−0.12 to 0.08)')
+        >>> plain(Estimate(0.4127, 0.01, 0.391, 0.434), unit="nats")
+        '0.413 nats (0.391–0.434)'
     """
-    return _written(item, scale, _digits(item, scale))
+    return _written(item, scale, _digits(item, scale), unit=unit)
 
 
 def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
