@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from hardpan.errors import HardpanError
+from hardpan.records import numbers
 
 FOLDER = Path(__file__).parent
 _LOG = logging.getLogger("hardpan.web")
@@ -48,7 +49,9 @@ class Shell:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters["points"] = points
+        self._environment.filters.update(
+            points=points, plain=numbers.plain, estimate=numbers.estimate, signed=numbers.signed
+        )
         self._environment.globals.update(site=name, static=self.static_address)
         self._versions: dict[str, str] = {}
 
