@@ -10,6 +10,7 @@ from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion, records, stats
+from hardpan.confusion.banding import mean_error, round_edges
 from hardpan.confusion.orders import dominated, pair_sums
 from hardpan.errors import InputError
 
@@ -65,6 +66,54 @@ def test_errors_in_the_hardest_tenth():
     assert found.low < 0.8 < found.high
     tied = confusion.bands(np.zeros(100), right).hardest_tenth
     assert tied.value == pytest.approx(0.1)  # equal scores: a tenth of the errors
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 4), st.integers(2, 40), st.integers(0, 2**32 - 1))
+def test_the_hardest_tenth_is_its_definition(models, n, seed):
+    rng = np.random.default_rng(seed)
+    s, right = rng.integers(0, 5, n) / 4, rng.random((models, n)) < 0.6
+    found = confusion.bands(s, right, confidence=0.9).hardest_tenth
+    wrong = (~right).sum(axis=0)
+    if not wrong.any():
+        assert (found.low, found.high, found.n) == (0, 1, 0)
+        assert np.isnan(found.value)
+        return
+    # Of equal scores each is as likely to be among the hardest: an example counts with the share of its kind.
+    size = max(1, round(0.1 * n))
+    chance = np.array([np.clip((size - (s > v).sum()) / (s == v).sum(), 0, 1) for v in s])
+    assert found.value == pytest.approx((chance * wrong).sum() / wrong.sum())
+    errors = max(1, round(wrong.sum() / models))
+    least, most = np.floor(found.value * errors), np.ceil(found.value * errors - 1e-9)
+    assert found.low == pytest.approx(scipy_stats.binomtest(int(least), errors).proportion_ci(0.9).low)
+    assert found.high == pytest.approx(scipy_stats.binomtest(int(most), errors).proportion_ci(0.9).high)
+    assert found.stderr == pytest.approx(np.sqrt(found.value * (1 - found.value) / errors))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 6), st.integers(1, 50), st.data())
+def test_the_mean_error_of_models_has_the_interval_of_one_rounded_outwards(models, n, data):
+    wrong = data.draw(st.integers(0, models * n))
+    found = mean_error(wrong, models, n, 0.9)
+    assert found.value == pytest.approx(wrong / (models * n))
+    assert found.stderr == pytest.approx(np.sqrt(found.value * (1 - found.value) / n))
+    ends = [scipy_stats.binomtest(k, n).proportion_ci(0.9) for k in (wrong // models, -(-wrong // models))]
+    assert (found.low, found.high) == pytest.approx((ends[0].low, ends[1].high))
+
+
+@given(st.floats(1e-3, 50), st.integers(5, 100))
+def test_round_edges_reach_the_top_in_equal_steps_and_no_more_than_allowed(top, most):
+    edges = round_edges(top, most)
+    steps = np.diff(edges)
+    assert edges[0] == 0
+    assert edges[-1] >= top - 1e-9
+    assert edges[-2] < max(top, 0.01)
+    assert len(steps) <= most + 1
+    assert steps == pytest.approx(np.full(len(steps), steps[0]), abs=1e-9)
+    narrower = [
+        width for width in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0) if width < steps[0] - 1e-9
+    ]
+    assert all(max(top, 0.01) / width > most for width in narrower)
 
 
 @pytest.mark.parametrize(

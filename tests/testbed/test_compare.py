@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, kendalltau, rankdata
+from scipy.stats import binomtest, kendalltau, norm, rankdata
 
 from hardpan import records, testbed
 from hardpan.errors import InputError
@@ -36,6 +36,35 @@ def test_rows_hold_what_the_paper_shows() -> None:
         kendalltau(counts.original_accuracy, counts.new_accuracy).statistic
     )
     assert report.other_fit.scale == "probit"
+
+
+def test_intervals_of_a_row_are_their_formulas() -> None:
+    """Newcombe's interval of the gap; the delta method for the distance to the line, by its derivative on paper."""
+    counts = table()
+    for scale in ("linear", "probit"):
+        report = testbed.compare(counts, scale=scale, bootstrap=2000, confidence=0.9)
+        a, b = report.fit.offset.value, report.fit.slope.value
+        spread = np.cov(report.fit.draws.T)  # of slope and offset
+        for row in report.rows:
+            i = counts.models.index(row.model)
+            p, q = counts.original_accuracy[i], counts.new_accuracy[i]
+            errors = np.sqrt([p * (1 - p) / 1000, q * (1 - q) / 500])
+            assert (row.original.stderr, row.new.stderr) == pytest.approx(tuple(errors))
+            first = binomtest(int(counts.original_correct[i]), 1000).proportion_ci(0.9)
+            second = binomtest(int(counts.new_correct[i]), 500).proportion_ci(0.9)
+            assert row.gap.stderr == pytest.approx(np.hypot(*errors))
+            assert row.gap.low == pytest.approx(p - q - np.hypot(p - first.low, second.high - q))
+            assert row.gap.high == pytest.approx(p - q + np.hypot(first.high - p, q - second.low))
+            z = p if scale == "linear" else norm.ppf(p)
+            on_scale = 1.0 if scale == "linear" else norm.pdf(a + b * z)
+            steepness = b * on_scale / (1.0 if scale == "linear" else norm.pdf(z))
+            of_the_line = on_scale * np.sqrt(spread[0, 0] * z**2 + 2 * spread[0, 1] * z + spread[1, 1])
+            expected = np.sqrt(errors[1] ** 2 + (steepness * errors[0]) ** 2 + of_the_line**2)
+            assert row.residual.stderr == pytest.approx(expected, rel=1e-5)
+            reach = norm.ppf(0.95) * expected
+            assert (row.residual.low, row.residual.high) == pytest.approx(
+                (row.residual.value - reach, row.residual.value + reach), rel=1e-4
+            )
 
 
 def test_residuals_of_the_fitted_models_sum_to_zero() -> None:

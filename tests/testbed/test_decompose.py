@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import binomtest, norm
 
 from hardpan import stats, testbed
 from hardpan.errors import InputError
@@ -30,6 +31,47 @@ def test_parts_add_up_and_uniform_limits_are_wider() -> None:
         assert part.uniform_remainder.low < part.remainder.low
     assert result.beyond_chance == 30
     assert 0 < result.largest_chance < 0.02
+
+
+def test_every_part_is_its_definition() -> None:
+    counts = planted(1.0, -0.12, total=400)
+    chosen = {"bootstrap": 400, "confidence": 0.9}
+    result = testbed.decompose(counts, **chosen)  # type: ignore[arg-type]
+    largest = 0.0
+    for part in result.parts:
+        i = counts.models.index(part.model)
+        original, new = counts.original_correct[i] / 50_000, counts.new_correct[i] / 400
+        test = binomtest(int(counts.new_correct[i]), 400)
+        one, every = test.proportion_ci(0.9), test.proportion_ci(1 - 0.1 / 30)  # of this model; of all 30 at once
+        assert part.gap == pytest.approx(original - new)
+        assert part.remainder.value == pytest.approx(original - new)
+        assert part.remainder.stderr == pytest.approx(np.sqrt(new * (1 - new) / 400))
+        for interval, limits, point in (
+            (part.generalization, one, new),
+            (part.uniform_generalization, every, new),
+        ):
+            assert (interval.low, interval.high) == pytest.approx((limits.low - point, limits.high - point))
+        for kept, limits in ((part.remainder, one), (part.uniform_remainder, every)):
+            assert (kept.low, kept.high) == pytest.approx((original - limits.high, original - limits.low))
+        largest = max(largest, every.high - new, new - every.low)
+    assert result.largest_chance == pytest.approx(largest)
+    assert result.beyond_chance == sum(part.uniform_remainder.low > 0 for part in result.parts)
+    draws = testbed.compare(counts, scale="linear", **chosen).fit.draws  # type: ignore[arg-type]
+    assert result.diminishing_p == np.mean(draws[:, 0] >= 1)
+    assert 0 < result.diminishing_p < 1
+
+
+@pytest.mark.parametrize(("slope", "words"), [(1.15, "smaller"), (0.85, "larger"), (1.0, "no difference")])
+def test_verdict_on_the_spread_of_difficulty(slope: float, words: str) -> None:
+    rng = np.random.default_rng(0)
+    z = np.linspace(0.2, 1.6, 25)
+    new = norm.cdf(slope * z - 0.3 + rng.normal(0, 0.02, 25))
+    names = [str(i) for i in range(25)]
+    table = testbed.counts_table(names, np.round(norm.cdf(z) * 1e6), 10**6, np.round(new * 1e6), 10**6)
+    result = testbed.decompose(table, bootstrap=1000)
+    assert result.probit.slope.value == pytest.approx(slope, abs=0.04)
+    assert words in result.spread
+    assert (words == "no difference") == (result.probit.slope.low < 1 < result.probit.slope.high)
 
 
 def test_no_drop_is_within_chance() -> None:
