@@ -7,6 +7,7 @@ written as powers of ten.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ _EXACT_DIGITS = 3
 _COLUMN_PLACES = 2  # behind the point, in a column with numbers of 10 and more
 _SMALLEST_PERCENT = 1e-4
 _ROUNDING = 1e-9  # an interval narrower than this part of its ends is none
+_TO = re.compile(r"(?<=\d) to (?=[+−]?[\d.,]+(?: %)?\))")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -151,12 +153,15 @@ def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sig
 
 
 def unbroken(text: str) -> str:
-    """Keep a number and its unit on one line.
+    """Keep a number and its unit on one line, and the "to" of an interval with its lower end.
 
     Example:
         >>> unbroken("3.4 % of 2.0 × 10⁻⁹").count(" ")
         2
+        >>> unbroken("+1.9 points (+0.7 to +2.4)").count(" ")
+        3
     """
+    text = _TO.sub("\u00a0to ", text)
     return text.replace(" %", "\u00a0%").replace(" × 10", "\u00a0×\u00a010").replace(" ± ", "\u00a0±\u00a0")
 
 
