@@ -16,13 +16,20 @@ from hardpan.report import page as write_page
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 KINDS = list(charts.KINDS)
+CHANGES = (
+    "+1.9 points (+0.7 to +2.4)",
+    "−12.0 points (−15.0 to −9.0)",
+    "−3.0 points (−4.0 to −2.0)",
+    "+10.2 points",
+)
+SORTED = Table("T", ("a", "change"), tuple(enumerate(CHANGES)))
 
 
 @pytest.fixture(scope="module")
 def page(browser, tmp_path_factory):
     """One page with a chart of every kind."""
     path = tmp_path_factory.mktemp("charts") / "index.html"
-    section = Section("Charts", charts=tuple(EVERY[kind] for kind in KINDS), tables=(Table("T", ("a",), ((1,),)),))
+    section = Section("Charts", charts=tuple(EVERY[kind] for kind in KINDS), tables=(SORTED,))
     path.write_text(write_page([section], title="Every kind", headline="Charts."), encoding="utf-8")
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     opened = context.new_page()
@@ -210,3 +217,9 @@ def test_a_screen_reader_finds_a_name_for_everything(page):
     )
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+def test_numbers_with_intervals_sort_by_their_value(page):
+    page.get_by_role("button", name="change", exact=True).click()
+    rows = "[...document.querySelectorAll('table[data-sortable]')].at(-1).tBodies[0].rows"
+    assert page.evaluate(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["1", "2", "0", "3"]

@@ -130,6 +130,9 @@
     find("png").addEventListener("click", async () => save(`${chart.file}.png`, await asPng(await alone(chart, which))));
   };
 
+  // A cell's number, also where an interval or a unit follows it: "−1.9 (−2.4 to −0.7)".
+  const number = (text) => Number(text.replace(/\s.*$/s, "").replace("−", "-").replaceAll(",", "") || NaN);
+
   const sortable = (table) => {
     const body = table.tBodies[0];
     table.querySelectorAll("thead th").forEach((head, column) => {
@@ -144,7 +147,7 @@
         const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
         const compare = (a, b) => {
           const [x, y] = [key(a), key(b)];
-          const [m, n] = [Number(x), Number(y)];
+          const [m, n] = [number(x), number(y)];
           return Number.isNaN(m) || Number.isNaN(n) ? x.localeCompare(y) : m - n;
         };
         body.append(...[...body.rows].sort((a, b) => (up ? compare(a, b) : compare(b, a))));
