@@ -33,6 +33,11 @@ def test_softmax_is_that_of_scipy(values):
     assert rows.are_probabilities(found).all()
 
 
+def test_a_class_ruled_out_has_no_probability_and_an_infinite_logit_none_that_is_a_number():
+    assert rows.softmax(np.array([[0.0, -np.inf, 0.0]])).tolist() == [[0.5, 0.0, 0.5]]
+    assert np.isnan(rows.softmax(np.array([[0.0, np.inf]]))).any()
+
+
 def test_what_rows_are_is_said_or_seen():
     assert rows.detect("p", probabilities(100, 5)) == "probabilities"
     assert rows.detect("p", logits(100, 5)) == "logits"

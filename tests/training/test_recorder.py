@@ -255,3 +255,22 @@ def test_a_store_of_scores_is_not_one_of_predictions(tmp_path):
         store.open(tmp_path / "run")
     with pytest.raises(InputError, match="holds no whole epoch yet"):
         open_scores(tmp_path / "run")
+
+
+@pytest.mark.parametrize("lockstep", [{}, {"scalars_only": True, "seeds": 1}])
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"epoch": -1}, {"seed": 1.5}, {"epoch": "last"}, {"seed": 2**31}])
+def test_numbers_that_a_store_would_not_list_are_refused_before_anything_is_written(tmp_path, wrong, lockstep):
+    name, value = next(iter(wrong.items()))
+    with (
+        Recorder(tmp_path / "run", ids=IDS, n_classes=C, **lockstep) as recorder,
+        pytest.raises(InputError, match=rf"{name} must be a whole number within 0\.\.2147483647; got {value!r}"),
+    ):
+        recorder.record(logits(0, 0), **({"seed": 0, "epoch": 0} | wrong))
+    if not lockstep:
+        assert store.open(tmp_path / "run").seeds == ()
+
+
+def test_numbers_may_be_of_numpy_or_torch(tmp_path):
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C) as recorder:
+        recorder.record(logits(1, 2), seed=np.int64(1), epoch=torch.tensor(2))
+    assert np.allclose(store.open(tmp_path / "run").read(1, 2), expected(1, 2), atol=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,22 @@ def numbers(what: str, given: Sequence[int] | None, n: int) -> tuple[int, ...]:
     if len(found) != n or len(set(found)) != n or min(found) < 0 or max(found) > LARGEST:
         raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(found)}")
     return found
+
+
+def run_number(what: str, given: Any) -> int:
+    """The number of one seed or epoch, 0 or more: a store lists no other, so one written under it would be lost.
+
+    Example:
+        >>> run_number("seed", np.int64(3))
+        3
+    """
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= LARGEST:
+        raise InputError(f"{what} must be a whole number within 0..{LARGEST}; got {given!r}")
+    return number
 
 
 def _text(ids: Any) -> NDArray[Any]:

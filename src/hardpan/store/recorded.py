@@ -17,7 +17,7 @@ from zarr.storage import MemoryStore
 
 from hardpan.errors import InputError
 from hardpan.store import layout
-from hardpan.store.columns import LARGEST
+from hardpan.store.columns import run_number
 from hardpan.store.layout import Header
 from hardpan.store.places import Place
 from hardpan.store.predictions import Predictions
@@ -232,8 +232,7 @@ class RecordedPredictions(Predictions):
 
     def _checked(self, seed: int, epoch: int, probs: Any, start: int) -> NDArray[Any]:
         for name, number in (("seed", seed), ("epoch", epoch)):
-            if not 0 <= number <= LARGEST:
-                raise InputError(f"{name} must be within 0..{LARGEST}; got {number}")
+            run_number(name, number)
         rows = np.asarray(probs)
         if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
             raise InputError(

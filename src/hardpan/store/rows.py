@@ -108,7 +108,8 @@ def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
     """
     # The largest is taken away before the numbers are made shorter: two logits near 1e5 differ in float64 only.
     wide = np.asarray(logits)
-    shifted = (wide - wide.max(axis=-1, keepdims=True)).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # an infinite logit gives a row of NaN, which is refused by id
+        shifted = (wide - wide.max(axis=-1, keepdims=True)).astype(np.float32)
     powers = np.exp(shifted)
     result: NDArray[np.float32] = powers / powers.sum(axis=-1, keepdims=True)
     return result

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.assembly import MEMORY, Assembler
+from hardpan.store.columns import run_number
 from hardpan.store.lockstep import Lockstep
 from hardpan.store.making import begin, plain_config
 from hardpan.store.places import Place
@@ -152,7 +153,8 @@ class Recorder:
             ids: (n,) ids, in the place of ``index``. With neither, rows are taken in the order of the ids.
             labels: (n,) labels of the batch: checked against those of the recorder, which finds rows out of order.
         """
-        run = self._seed if seed is None else int(seed)
+        run = run_number("seed", self._seed if seed is None else seed)
+        epoch = run_number("epoch", epoch)
         if self.done(run, epoch=epoch):
             return
         outputs = outputs if is_tensor(outputs) else np.asarray(outputs)
