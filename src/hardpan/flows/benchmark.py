@@ -21,7 +21,7 @@ from hardpan.errors import HardpanError, InputError
 from hardpan.flows import formats, rounding
 from hardpan.flows.files import fingerprint, weights_hash
 from hardpan.flows.flow import Flow
-from hardpan.records import Estimate, record
+from hardpan.records import Estimate, numbers, record
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
@@ -212,8 +212,8 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
     found = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
     if exact.low > found.high or exact.high < found.low:
         raise HardpanError(
-            f"the Bayes-optimal classifier errs on {wrong:,} of {n:,} examples, which is not the exact Bayes error "
-            f"{exact.value:.4g} (99.99 % interval {found.low:.4g} to {found.high:.4g}); the flow is "
+            f"the Bayes-optimal classifier errs on {wrong:,} of {n:,} examples, {numbers.estimate(found)} with a "
+            f"99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the flow is "
             "numerically broken at this temperature: nothing was kept, give a smaller error"
         )
     return found

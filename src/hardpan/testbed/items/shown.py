@@ -102,7 +102,8 @@ def section(summary: ItemSummary) -> Section:
     top = float(np.interp(summary.skills[0][1], places, heights))
     sentences = [
         f"{summary.models:,} models and {summary.examples:,} examples on one scale: difficulties spread by "
-        f"{summary.difficulty_spread.value:.2f} around {summary.difficulty_mean.value:.2f}, skills around 0.",
+        f"{numbers.plain(summary.difficulty_spread)} around {numbers.plain(summary.difficulty_mean)}, skills "
+        "around 0.",
         f"At the best model's skill the test tells skills apart to ±{1 / np.sqrt(top):.3f} (one standard error).",
     ]
     if summary.cohorts:
