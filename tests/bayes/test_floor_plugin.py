@@ -32,6 +32,19 @@ def test_calibration_mends_a_model_that_is_too_sure(calibration, with_validation
     assert ("validation examples" in found.method) == with_validation
 
 
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_without_validation_each_fold_is_judged_by_the_calibration_of_the_other_four(calibration):
+    probs, labels, _ = labelled(3, 203, sharpness=2.0)
+    folds = np.random.default_rng([7, 0]).permutation(203) % 5
+    confident = np.empty(203)
+    for fold in range(5):
+        inside = folds == fold
+        confident[inside] = fit_calibration(calibration, probs[~inside], labels[~inside])(probs[inside])
+    found = calibrated_plug_in(probs, labels, calibration=calibration, seed=7)
+    assert found.value == pytest.approx(1 - confident.mean())
+    assert found.stderr > (1 - confident).std(ddof=1) / np.sqrt(203)  # the calibration's own uncertainty is added
+
+
 @pytest.fixture(scope="module")
 def known():
     """The floor of the problem that ``labelled`` draws from, to within 0.0004."""

@@ -33,6 +33,19 @@ def test_measures_are_scikit_learns(ties):
         assert item.n == 300
 
 
+@pytest.mark.parametrize("n", [300, 287, 13])
+def test_the_correlation_by_band_is_that_of_twenty_equally_full_bands(n):
+    score, wrong = (column[:n] for column in table(False))
+    row = confusion.predictors({"s": score}, ~wrong, resamples=100).rows[0]
+    ends = np.linspace(0, n, min(20, n) + 1).round().astype(int)
+    bands = [np.argsort(-score)[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    means = np.array([(score[band].mean(), wrong[band].mean()) for band in bands])
+    assert row.by_band.value == pytest.approx(np.corrcoef(means.T)[0, 1])
+    assert row.by_band.low <= row.by_band.value <= row.by_band.high
+    again = confusion.predictors({"s": 5 + 100 * score}, ~wrong, resamples=100).rows[0]
+    assert (again.by_band.low, again.by_band.high) == pytest.approx((row.by_band.low, row.by_band.high))
+
+
 def test_area_under_risk_and_coverage_is_its_definition():
     score, wrong = table(False)
     found = confusion.predictors({"s": score}, ~wrong, resamples=100)
