@@ -99,6 +99,16 @@ def test_other_examples_under_the_same_name_are_not_given_the_old_flow(tmp_path)
     flows.fit(first, quick, out=tmp_path)
 
 
+def test_a_second_process_on_the_same_fit_is_refused(tmp_path):
+    config = FlowConfig(preset="tiny", epochs=1)
+    with (
+        engine.claimed(tmp_path / "flow"),
+        pytest.raises(InputError, match="another process is at work on this run"),
+    ):
+        flows.fit(blobs(), config, out=tmp_path / "flow")
+    flows.fit(blobs(), config, out=tmp_path / "flow")
+
+
 def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
     wild = dataclasses.replace(QUICK, learning_rate=1e30, clip=1e30, warmup=0.0)
     told = (

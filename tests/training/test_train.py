@@ -233,6 +233,19 @@ def test_other_settings_into_the_same_store_are_refused(digits, tmp_path):
         training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=0.7)
 
 
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_a_second_process_on_the_same_run_is_refused_and_disturbs_nothing(digits, tmp_path, lockstep):
+    config = training.TrainConfig(model="linear", seeds=1, epochs=1, device="cpu")
+    claimed = tmp_path / "run-models" / "linear" / ("" if lockstep else "seed-0")
+    with (
+        engine.claimed(claimed),
+        pytest.raises(InputError, match="another process is at work on this run; wait until it ends"),
+    ):
+        training.train(digits, config, out=tmp_path / "run", workers=1, scalars_only=lockstep)
+    training.train(digits, config, out=tmp_path / "run", workers=1, scalars_only=lockstep)
+    assert not list(tmp_path.rglob(".in-use"))
+
+
 def test_changed_examples_under_the_same_ids_are_refused(digits, tmp_path):
     training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     x = digits.x.copy()

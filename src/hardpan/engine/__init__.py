@@ -14,6 +14,7 @@ except ImportError as error:
 from hardpan.engine.averaging import WeightAverage
 from hardpan.engine.capture import CapturedStep
 from hardpan.engine.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from hardpan.engine.claims import claimed
 from hardpan.engine.devices import describe_device, pick_device, synchronize
 from hardpan.engine.distributed import (
     all_reduce_mean,
@@ -65,6 +66,7 @@ __all__ = [
     "broadcast",
     "build_optimizer",
     "choose_precision",
+    "claimed",
     "derived_seed",
     "describe_device",
     "from_main",

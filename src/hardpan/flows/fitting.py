@@ -57,7 +57,7 @@ def fit(
     _check(dataset)
     parts = datasets.split(dataset, seed=settings.seed)
     device = engine.pick_device(settings.device)
-    with engine.process_group(device), engine.matrix_precision("float32", device):
+    with engine.process_group(device), engine.claimed(out), engine.matrix_precision("float32", device):
         task = prepare(dataset, parts, settings, device)
         history, seconds = _train(task, dataset, out, progress)
         flow = finish(dataset, parts, task, history, seconds)

@@ -70,6 +70,11 @@ def train_lockstep(piece: LockstepPiece, progress: engine.Progress | None = None
     After an epoch its entropies are added to the scores and committed, then the checkpoint of all seeds is written.
     Killed between the two, the epoch is trained again, to the same numbers, and is not added again.
     """
+    with engine.claimed(piece.folder):
+        return _train_lockstep(piece, progress)
+
+
+def _train_lockstep(piece: LockstepPiece, progress: engine.Progress | None) -> tuple[Ended, ...]:
     started = time.monotonic()
     dataset, parts = load_split(piece.pieces[0].data)
     recorder = piece.recorder(dataset, parts) if engine.is_main() else None

@@ -144,6 +144,11 @@ def train_piece(piece: Piece, progress: engine.Progress | None = None) -> Ended:
     A run that is there whole is given back as it is. A checkpoint that is ahead of the store (someone removed the
     store) is not used: predictions that nobody has cannot be recorded from it.
     """
+    with engine.claimed(piece.folder):
+        return _train_piece(piece, progress)
+
+
+def _train_piece(piece: Piece, progress: engine.Progress | None) -> Ended:
     started = time.monotonic()
     dataset, parts = load_split(piece.data)
     settings = run_settings(dataset, piece.config, piece.groups)
