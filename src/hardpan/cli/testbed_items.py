@@ -398,4 +398,4 @@ _percents = partial(numbers.aligned, scale=100)
 
 
 def _points(value: float) -> str:
-    return "–" if np.isnan(value) else f"{100 * value:.1f}"
+    return numbers.NOTHING if np.isnan(value) else f"{100 * value:z.1f}"
