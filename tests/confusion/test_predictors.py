@@ -1,6 +1,7 @@
 """Predictors of errors against scikit-learn, signals against their definitions, doubts against planted labels."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def test_the_correlation_by_band_is_that_of_twenty_equally_full_bands(n):
     score, wrong = (column[:n] for column in table(False))
     row = confusion.predictors({"s": score}, ~wrong, resamples=100).rows[0]
     ends = np.linspace(0, n, min(20, n) + 1).round().astype(int)
-    bands = [np.argsort(-score)[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    bands = [np.argsort(-score)[a:b] for a, b in itertools.pairwise(ends)]
     means = np.array([(score[band].mean(), wrong[band].mean()) for band in bands])
     assert row.by_band.value == pytest.approx(np.corrcoef(means.T)[0, 1])
     assert row.by_band.low <= row.by_band.value <= row.by_band.high

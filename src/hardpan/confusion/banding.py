@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from hardpan import stats
-from hardpan.confusion.orders import DRAWS, correlation_of_means, pearson
+from hardpan.confusion.orders import DRAWS, correlation_of_means, on_fishers_scale, pearson
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 from hardpan.stats.agreement import right_or_wrong
@@ -228,15 +227,4 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     value = float(correlation(cells[None])[0]) if number > 2 else math.nan
     drawn = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
     draws = correlation(drawn.reshape(DRAWS, *cells.shape))
-    finite = draws[np.isfinite(draws)]
-    if not math.isfinite(value) or len(finite) < 2:
-        return Estimate(math.nan, math.nan, math.nan, math.nan, confidence=confidence, method=method, n=n)
-    # Resamples that empty a small band or move its error pull ρ to one side, so quantiles of the draws may miss the
-    # estimate; their spread on Fisher's scale does not.
-    error = float(np.std(finite, ddof=1))
-    inside = 1.0 - 1e-9
-    spread = float(np.std(np.arctanh(np.clip(finite, -inside, inside)), ddof=1))
-    reach = float(special.ndtri(0.5 + confidence / 2.0)) * spread
-    centre_z = math.atanh(min(max(value, -inside), inside))
-    low, high = math.tanh(centre_z - reach), math.tanh(centre_z + reach)
-    return Estimate(value, error, float(low), float(high), confidence=confidence, method=method, n=n, seed=seed)
+    return on_fishers_scale(value, draws, n, confidence, method, seed)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import stats
 from hardpan.confusion.answers import DIFFICULTIES, NEED_LABELS
 from hardpan.confusion.banding import answers
-from hardpan.confusion.orders import correlation_of_means
+from hardpan.confusion.orders import correlation_of_means, on_fishers_scale
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
 
@@ -135,6 +135,8 @@ def predictors(
     rows = []
     for name in columns:
         found = [estimate(exact[name][0, k], samples[name][:, k], method) for k, method in enumerate(MEASURES)]
+        how = f"{MEASURES[0]}, bootstrap of examples on Fisher's scale, {draws:,} resamples"
+        found[0] = on_fishers_scale(float(exact[name][0, 0]), samples[name][:, 0], n, confidence, how, seed)
         ahead = estimate(
             exact[lead][0, 2] - exact[name][0, 2],
             samples[lead][:, 2] - samples[name][:, 2],
@@ -144,11 +146,8 @@ def predictors(
         meaning, labels = DIFFICULTIES.get(name, ""), name in NEED_LABELS
         rows.append(Predictor(name, meaning, labels, by_band, by_example, auroc, aupr, aurc, ahead))
     rows.sort(key=lambda row: -row.auroc.value)
-    error = float(wrong.mean())
-    share = Estimate(
-        error, math.sqrt(error * (1 - error) / n), *_ends(wrong, confidence), confidence, "Clopper–Pearson", n
-    )
-    return Predictors(tuple(rows), share, _best_aurc(wrong), error, n, target)
+    share = stats.share(int(wrong.sum()), n, confidence)
+    return Predictors(tuple(rows), share, _best_aurc(wrong), share.value, n, target)
 
 
 class _Ranked:
@@ -219,11 +218,6 @@ def _checked(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bo
             "nothing to foretell"
         )
     return wrong
-
-
-def _ends(wrong: NDArray[np.bool_], confidence: float) -> tuple[float, float]:
-    low, high = stats.clopper_pearson(int(wrong.sum()), len(wrong), confidence)
-    return float(low), float(high)
 
 
 def _best_aurc(wrong: NDArray[np.bool_]) -> float:
