@@ -301,6 +301,8 @@ def test_whole_numbers_are_dequantised():
         (lambda flow: flow.log_prob(GREY, [0, 1]), "y must be 40 class numbers"),
         (lambda flow: flow.log_prob(GREY, [7] * 40), "y must lie in 0..2"),
         (lambda flow: flow.posterior(GREY, temperature=0), "temperature must be a positive number"),
+        (lambda flow: flow.posterior(GREY * np.nan), "x must be finite; row 0 holds NaN or infinity: drop or fill"),
+        (lambda flow: flow.log_prob(np.where(GREY > 0, np.inf, GREY), [0] * len(GREY)), "x must be finite; row 0"),
         (lambda flow: flow.posterior(GREY, temperature=float("nan")), "temperature must be a positive number"),
         (lambda flow: flow.sample(-1), "n must be a whole number"),
         (lambda flow: flow.sample(3, seed=-1), "seed must be a whole number of at least 0; got -1"),

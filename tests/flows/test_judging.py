@@ -1,5 +1,8 @@
 """Judging classifiers against planted posteriors, where every number has a closed form."""
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -91,6 +94,16 @@ def test_bounds_and_order(seed, k, power):
     turned = flows.judge(planted(truth[:, swap]), guess[:, swap])
     assert turned.excess.value == pytest.approx(found.excess.value)
     assert turned.divergence.value == pytest.approx(found.divergence.value)
+
+
+def test_the_sentence_names_the_floor_of_the_examples_that_were_judged():
+    truth = np.tile([[0.8, 0.2], [0.9, 0.1]], (50, 1))
+    made = dataclasses.replace(planted(truth), bayes_error=Estimate(0.05, 0.0, 0.05, 0.05))
+    found = flows.judge(made, truth)
+    said = judging.section(found, "net").sentences[0]
+    number = r"([\d.]+) %"
+    found = re.search(f"make {number} of errors .* less than {number} .* flow draws, {number}\\): 0 points", said)
+    assert [float(value) for value in found.groups()] == [15, 15, 5]
 
 
 def test_8_bit_files_say_by_how_much_they_are_not_exact():

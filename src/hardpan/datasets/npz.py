@@ -54,7 +54,7 @@ def _official(
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.str_]]:
     missing = [key for key in SPLIT_KEYS if key not in arrays]
     if missing:
-        held = ", ".join(sorted(arrays)) or "nothing"
+        held = ", ".join(sorted(arrays)) or "none of the keys that are read"
         raise InputError(
             f"{path}: key {missing[0]} is missing (the file holds {held}); "
             f"give {', '.join(SPLIT_KEYS)}, or x with an optional y"

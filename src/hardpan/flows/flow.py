@@ -266,6 +266,9 @@ class Flow:
                 f"got {array.dtype} of shape {array.shape}"
             )
         _check_whole("seed", seed)
+        bad = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
+        if len(bad):
+            raise InputError(f"x must be finite; row {bad[0]} holds NaN or infinity: drop or fill such rows")
         for start in range(0, len(array), BLOCK):
             rng = np.random.default_rng([seed, start // BLOCK])
             ready = self.network.scaling.continuous(array[start : start + BLOCK], rng)

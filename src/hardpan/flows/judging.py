@@ -123,9 +123,13 @@ def section(judged: Judged, name: str) -> Section:
         "Labels that are not optimal": judged.disagreement,
     }
     left, off = (numbers.plain(item, 100, "points") for item in (judged.excess, judged.calibration))
+    makes, best, everywhere = (
+        numbers.percent(value)
+        for value in (judged.expected_error.value, float(judged.difficulty.mean()), judged.floor.value)
+    )
     sentences = (
-        f"{name} makes {numbers.percent(judged.expected_error.value)} of errors where no classifier can make fewer "
-        f"than {numbers.percent(judged.floor.value)}: {left} are left to win.",
+        f"{name} is expected to make {makes} of errors on these test examples, and no classifier less than {best} "
+        f"(over all that the flow draws, {everywhere}): {left} are left to win.",
         f"Its probabilities are off by {off} on average over bins of confidence, and "
         f"{numbers.plain(judged.divergence, unit='nats')} of log loss above the lowest possible.",
     )
