@@ -29,13 +29,57 @@ def test_small_fractions_are_powers_of_ten_and_right(value):
     assert float(mantissa) * 10.0**power == pytest.approx(value, rel=6e-3)
 
 
+def fractions(text):
+    """Every number of a text of shares as the fraction that it says: of a percent sign, one of a hundred."""
+    found = re.findall(r"([\d.,]+)(?: × 10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?( %)?", text)
+    power = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+    return [
+        float(f"{number.replace(',', '')}e{exponent.translate(power) or 0}") / (100 if sign else 1)
+        for number, exponent, sign in found
+    ]
+
+
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_range_gives_both_ends_the_same_digits(a, b):
     low, high = sorted([a, b])
     text = numbers.percent_range(low, high)
-    if "×" not in text:
+    if " to " not in text:
         left, right = text.removesuffix(" %").split("–")
         assert decimals(left) == decimals(right)
+
+
+@given(st.floats(1e-290, 1), st.floats(1e-290, 1))
+def test_an_end_of_a_range_beside_a_percent_sign_is_in_percent(a, b):
+    low, high = sorted([a, b])
+    text = numbers.percent_range(low, high)
+    assert text.count(" %") == (0 if high < 1e-4 else 2 if low < 1e-4 else 1)
+    if " to " in text:
+        assert fractions(text)[0] == pytest.approx(low, rel=0.3 if high >= 1e-4 else 0.51)
+        assert not re.search(r"(?<![\d.])10(\.0+)? × 10", text)
+    if "× 10" in text and "%" in text:
+        assert re.fullmatch(r"[\d.]+ × 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+ % to [\d.]+ %", text)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_no_fraction_stands_beside_a_percent_sign(a, b, c):
+    low, value, high = sorted([a, b, c])
+    texts = [numbers.estimate(Estimate(value, 0.0, low, high)), numbers.limit(value), numbers.percent(value, high)]
+    assert not any("× 10" in text and "%" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (9e-7, 0.028, "9 × 10⁻⁵ % to 2.8 %"),
+        (9.6e-7, 0.028, "1.0 × 10⁻⁴ % to 2.8 %"),
+        (9e-5, 0.034, "0.009 % to 3.4 %"),
+        (9.99e-5, 1e-4, "0.009990 % to 0.010000 %"),
+        (0.0, 3e-6, "0 to 3.0 × 10⁻⁶"),
+        (0.0, 0.0, "0–0 %"),
+    ],
+)
+def test_ranges_as_a_person_reads_them(low, high, text):
+    assert numbers.percent_range(low, high) == text
 
 
 @pytest.mark.parametrize(

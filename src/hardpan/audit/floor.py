@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan import bayes
 from hardpan.audit.evidence import Evidence, Finding, FlowEvidence
+from hardpan.audit.measures import limit_in_points
 from hardpan.bayes.floors import Entry, Examples, Floor, fitted, overlap, told_apart
 from hardpan.bayes.floors.from_features import (
     AS_FITTED,
@@ -33,6 +35,7 @@ QUICK = ("neighbours", "gaussian")
 NEAR_THE_CEILING = 0.5  # of the ceiling
 OF_FEATURES = (NEIGHBOURS_SHARE, TREE_NEIGHBOURS_SHARE, GAUSSIAN, AS_FITTED, overlap.ASSUMPTION)
 MOST_NAMED = 4
+_ZERO = re.compile(r"0(\.0+)?–")
 
 
 def find(evidence: Evidence) -> Finding:
@@ -52,7 +55,7 @@ def find(evidence: Evidence) -> Finding:
         "best": Tile("Best model", made.partition(" (")[0], f"{best.name} on the test part: {made}."),
         "headroom": Tile(
             "Headroom",
-            f"at most {numbers.limit(headroom.high)}".replace(" %", " points"),
+            f"at most {limit_in_points(headroom.high)}",
             _headroom_words(headroom, floor, best),
         ),
     }
@@ -128,7 +131,7 @@ def _headline(evidence: Evidence, floor: Floor, best: Entry) -> str:
     made = numbers.estimate(best.estimate)
     low = _claimed_low(evidence, floor)
     bracket, most = numbers.percent_range(low, floor.high), f"at most {numbers.limit(floor.high)}"
-    if low > 0 and not bracket.startswith("0.0–"):  # a lower end that is written as 0 says nothing
+    if low > 0 and not _ZERO.match(bracket):  # a lower end that is written as 0 says nothing
         most = f"{bracket}, its lower end resting on an assumption"
     return f"On {evidence.dataset.name} the lowest possible error is {most}; the best model here makes {made}."
 

@@ -56,6 +56,8 @@ def in_words(measure: str, item: Estimate) -> str:
         'too few errors to say (2)'
         >>> in_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02)), in_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
         ('0.5–2.0 %', '2.35 (2.30–2.40)')
+        >>> in_words("headroom", Estimate(0.012, 0.0, 0.0, 0.031)), in_words("headroom", Estimate(2e-6, 0, 0, 3e-6))
+        ('1.2 points (0.0–3.1 points)', '0.00020 points (0.00000–0.00030)')
     """
     if too_few(measure, item):
         return f"too few errors to say ({item.n})"
@@ -64,4 +66,19 @@ def in_words(measure: str, item: Estimate) -> str:
     if measure in PLAIN:
         return numbers.plain(item)
     shown = numbers.estimate(item)
-    return shown.replace(" %", " points") if measure in DIFFERENCES else shown
+    if measure not in DIFFERENCES:
+        return shown
+    # A power of ten is a fraction, which is no number of points.
+    return shown.replace(" %", " points") if "%" in shown else numbers.plain(item, scale=100, unit="points")
+
+
+def limit_in_points(value: float) -> str:
+    """An upper limit of a difference of shares.
+
+    Example:
+        >>> limit_in_points(0.02708), limit_in_points(3.1e-6)
+        ('2.7 points', '0.000310 points')
+    """
+    shown = numbers.limit(value)
+    exact = Estimate(value, 0.0, value, value)
+    return shown.replace(" %", " points") if "%" in shown else numbers.plain(exact, scale=100, unit="points")

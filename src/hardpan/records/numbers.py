@@ -1,7 +1,7 @@
 """Numbers as a person reads them: never more digits than their interval supports.
 
 The one formatter for page and terminal. Errors are fractions inside hardpan and percent here; below 0.01 % they are
-written as powers of ten.
+written as powers of ten, which are fractions where no percent sign follows: no fraction stands in front of one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ NOTHING = "–"
 _EXACT_DIGITS = 3
 _COLUMN_PLACES = 2  # behind the point, in a column with numbers of 10 and more
 _SMALLEST_PERCENT = 1e-4
+_SMALLEST_DECIMAL = 1e-5  # beside percents, what is smaller becomes a power of ten
 _ROUNDING = 1e-9  # an interval narrower than this part of its ends is none
 _TO = re.compile(r"(?<=\d) to (?=[+−]?[\d.,]+(?: %)?\))")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -48,17 +49,25 @@ def percent(value: float, spread: float = 0.0) -> str:
 def percent_range(low: float, high: float) -> str:
     """Write a bracket as percent, both ends with the digits that its width supports.
 
+    A low end that such digits would round to nothing has a percent sign and digits of its own; a bracket that lies
+    below 0.01 % as a whole is one of fractions.
+
     Example:
-        >>> percent_range(0.0212, 0.0341), percent_range(0.0, 0.0341), percent_range(2e-9, 0.034)
-        ('2.1–3.4 %', '0.0–3.4 %', '2.0 × 10⁻⁹–3.4 %')
+        >>> percent_range(0.0212, 0.0341), percent_range(0.0, 0.0341), percent_range(9e-7, 0.028)
+        ('2.1–3.4 %', '0.0–3.4 %', '9 × 10⁻⁵ % to 2.8 %')
+        >>> percent_range(9e-5, 0.034), percent_range(0.0, 3e-6), percent_range(2e-6, 3e-6)
+        ('0.009 % to 3.4 %', '0 to 3.0 × 10⁻⁶', '2.0 × 10⁻⁶ to 3.0 × 10⁻⁶')
     """
     if not (math.isfinite(low) and math.isfinite(high)):
         return NOTHING
     spread = (high - low) / 2
-    if 0 < high < _SMALLEST_PERCENT:
-        return f"{percent(low, spread)}–{percent(high, spread)}"
+    if 0 < high < _SMALLEST_PERCENT and 0 <= low:
+        return f"{_power_of_ten(low, spread) if low else '0'} to {_power_of_ten(high, spread)}"
     if 0 < low < _SMALLEST_PERCENT:
-        return f"{percent(low, 0.4 * low)}–{percent(high, spread)}"
+        # One digit or two, unless the bracket is narrower: of so low an end its size matters, no more.
+        small, own = 100 * low, 100 * min(0.4 * low, spread)
+        text = _power_of_ten(small, own) if low < _SMALLEST_DECIMAL else _fixed(small, _decimals(small, own))
+        return f"{text} % to {percent(high, spread)}"
     return f"{_ends(100 * low, 100 * high, _decimals(100 * high, 100 * spread))} %"
 
 
@@ -275,14 +284,23 @@ def _ends(low: float, high: float, decimals: int, sign: str = "") -> str:
 
 def _power_of_ten(value: float, spread: float) -> str:
     exponent = math.floor(math.log10(abs(value)))
-    scale = 10.0**-exponent if exponent > -300 else 1.0
-    if scale == 1.0:
+    if exponent <= -300:  # the power that scales it is no number any more
         return _from_log10(math.log10(abs(value)))
-    mantissa = _fixed(value * scale, min(_decimals(value * scale, spread * scale), _EXACT_DIGITS))
-    return f"{mantissa} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+    def mantissa(power: int) -> str:
+        scale = 10.0**-power
+        return _fixed(value * scale, min(_decimals(value * scale, spread * scale), _EXACT_DIGITS))
+
+    text = mantissa(exponent)
+    if text.lstrip("−").startswith("10"):  # rounded up to the next power
+        exponent += 1
+        text = mantissa(exponent)
+    return f"{text} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
 
 
 def _from_log10(log10: float) -> str:
     exponent = math.floor(log10)
-    mantissa = 10 ** (log10 - exponent)
-    return f"{mantissa:.2f} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+    mantissa = f"{10 ** (log10 - exponent):.2f}"
+    if mantissa == "10.00":
+        exponent, mantissa = exponent + 1, "1.00"
+    return f"{mantissa} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
