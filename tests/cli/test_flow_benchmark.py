@@ -44,7 +44,7 @@ def test_a_benchmark_is_made_and_classifiers_are_judged_on_it(flow, tmp_path):
     uniform = np.full((len(test), 10), 0.1, dtype=np.float32)
     np.save(tmp_path / "uniform.npy", uniform)
     told = run("flow", "judge", folder, tmp_path / "uniform.npy", "--out", tmp_path / "page")
-    assert re.search(r"\d points \(\d+–\d+\) are left to win", told)
+    assert re.search(r"\d points \(\d+–\d+\) are left to win", " ".join(told.split()))
     assert "Confidence against truth" in (tmp_path / "page" / "index.html").read_text()
 
 

@@ -90,6 +90,7 @@ FIT_CASES = [
 ]  # fmt: skip
 SYNTHESIZE_CASES = [
     [], ["nowhere"], ["nowhere", "--out", "x"], ["broken", "--out", "x"], ["lied", "--out", "x"],
+    ["flow", "--bayes-error", "0.1", "--temperature", "1", "--out", "x"],
     ["flow", "--bayes-error", "0", "--out", "x"], ["flow", "--bayes-error", "0.95", "--out", "x"],
     ["flow", "--bayes-error", "nan", "--out", "x"], ["flow", "--bayes-error", "a", "--out", "x"],
     ["flow", "--temperature", "0", "--out", "x"], ["flow", "--temperature", "nan", "--out", "x"],

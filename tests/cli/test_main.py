@@ -38,6 +38,13 @@ def test_every_command_has_help(capsys):
         assert "install-completion" not in out
 
 
+def test_a_value_out_of_range_is_named(capsys):
+    code, _, told = run(capsys, "train", "digits", "--seeds", "0", "--out", "x")
+    assert code == 2
+    assert "'--seeds'" in told
+    assert "got '0'" in told
+
+
 def every_command(command, words):
     inner = getattr(command, "commands", {})
     return [found for name, item in inner.items() for found in every_command(item, (*words, name))] or [

@@ -12,6 +12,7 @@ from tests.confusion.planted import random_probs
 from hardpan import confusion, records, stats
 from hardpan.confusion.banding import mean_error, round_edges
 from hardpan.confusion.orders import dominated, pair_sums
+from hardpan.confusion.shown_models import ablation_section
 from hardpan.errors import InputError
 
 
@@ -311,3 +312,18 @@ def test_a_manifest_is_checked_on_use(tmp_path):
 def test_rules_that_make_no_subset(options, said):
     with pytest.raises(InputError, match=said):
         confusion.subset(subset_scores(), **options)
+
+
+def test_every_kth_epoch_needs_as_many():
+    probs = random_probs(1, 3, 20, 4)
+    assert confusion.scores(probs, epochs=3).epochs == (0,)
+    with pytest.raises(InputError, match="every 4th, and there are 3"):
+        confusion.scores(probs, epochs=4)
+
+
+def test_an_ablation_says_when_nothing_smaller_is_enough():
+    alone = ablation_section(confusion.ablate(random_probs(1, 1, 40, 4)))
+    assert "1 seed and 1 epoch give" in alone.sentences[0]
+    assert "no fewer are enough" in alone.sentences[0]
+    steady = np.repeat(random_probs(1, 1, 40, 4), 6, axis=1)
+    assert "1 × 1 are enough" in ablation_section(confusion.ablate(steady)).sentences[0]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import platform
 import shlex
 from collections.abc import Sequence
 
-import hardpan
 from hardpan import records
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding
 from hardpan.audit.planning import AuditPlan
@@ -52,13 +50,12 @@ def provenance_of(evidence: Evidence, findings: Sequence[Finding], command: str,
     packages = ["numpy", "scipy", "scikit-learn"]
     if (plan.ensemble or evidence.flow is not None) and importlib.util.find_spec("torch") is not None:
         packages.append("torch")
-    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
     return Provenance(
         method=tuple(text for finding in findings for text in finding.method),
         citations=tuple(dict.fromkeys(text for finding in findings for text in finding.citations)),
         command=command,
         seed=evidence.config.seed,
-        versions=versions | {name: importlib.metadata.version(name) for name in packages},
+        versions=records.versions_of(*packages),
         hashes={
             "Examples, sha256": records.array_hash(dataset.x),
             "Labels, sha256": records.array_hash(evidence.labels),

@@ -117,4 +117,10 @@ def _refuse_usage(error: Any) -> int:
         return 2
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return refuse(error.format_message() + hint)
+    return refuse(error.format_message() + _given(error.__cause__) + hint)
+
+
+def _given(cause: Any) -> str:
+    """The refused value, where Typer keeps it to the error that made it refuse."""
+    told = cause.errors() if hasattr(cause, "errors") else ()
+    return f"; got {told[0]['input']!r}" if told and "input" in told[0] else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import shlex
 import sys
 from collections.abc import Sequence
@@ -16,7 +14,6 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-import hardpan
 from hardpan import records
 from hardpan.bayes import (
     METHODS,
@@ -255,7 +252,6 @@ def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, m
         {f"τ = {t:g}": e for t, e in zip(curve.temperatures, curve.estimates, strict=True)},
         (dial(drawn.temperatures, drawn.estimates, "The dial: Bayes error against temperature", "as given"),),
     )
-    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
     provenance = records.Provenance(
         method=(f"Method: {curve.method}. E = ∫ (Σ_k π_k p_k − max_k π_k p_k), the error of the best classifier.",),
         citations=(
@@ -263,7 +259,7 @@ def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, m
         ),
         command=shlex.join(["hardpan", *sys.argv[1:]]),
         seed=config.seed,
-        versions=versions | {name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
+        versions=records.versions_of("numpy", "scipy"),
         hashes={"means, sha256": records.array_hash(means)},
     )
     first = numbers.estimate(curve.estimates[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from hardpan import records
 from hardpan.errors import InputError
 
 QUIET_SECONDS = 2.0
+SPACING_SECONDS = 0.5
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random: same seed, same result.")]
@@ -81,38 +83,49 @@ def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> Non
 
 
 class _Lines:
-    """Progress where there is no terminal: one line a step, none for work that ends within the quiet seconds."""
+    """Progress where there is no terminal: the step that is under way, in lines that do not come in a flood.
+
+    The first comes after the quiet seconds, so that work which ends before says nothing; others no closer than the
+    spacing. Of steps that are shorter the last is named, by a timer: it may be a long one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting = ""
-        self._quiet = True
-        self._timer = threading.Timer(QUIET_SECONDS, self._speak)
-        self._timer.daemon = True
-        self._timer.start()
+        self._timer: threading.Timer | None = None
+        self._earliest = time.monotonic() + QUIET_SECONDS
 
     def __call__(self, step: str, fraction: float) -> None:
-        line = f"hardpan: {100 * fraction:3.0f} % {step}"
         with self._lock:
-            if self._quiet:
-                self._waiting = line
-            else:
-                print(line, file=sys.stderr, flush=True)
+            self._waiting = f"hardpan: {100 * fraction:3.0f} % {step}"
+            left = self._earliest - time.monotonic()
+            if left <= 0:
+                self._speak()
+            elif self._timer is None:
+                self._timer = threading.Timer(left, self._on_time)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _on_time(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._speak()
 
     def _speak(self) -> None:
-        """When the quiet is over, name the step that is under way: it may be a long one."""
-        with self._lock:
-            self._quiet = False
-            if self._waiting:
-                print(self._waiting, file=sys.stderr, flush=True)
+        if self._waiting:
+            print(self._waiting, file=sys.stderr, flush=True)
+            self._waiting, self._earliest = "", time.monotonic() + SPACING_SECONDS
 
     def close(self) -> None:
-        self._timer.cancel()
+        with self._lock:
+            self._waiting = ""
+            if self._timer is not None:
+                self._timer.cancel()
 
 
 @contextmanager
 def progress_on_stderr() -> Iterator[ProgressCallback]:
-    """Show progress on stderr: a bar on a terminal; elsewhere a line a step, from the third second on."""
+    """Show progress on stderr: a bar on a terminal; elsewhere lines, from the third second on."""
     if not sys.stderr.isatty():
         lines = _Lines()
         try:

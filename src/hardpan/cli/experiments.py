@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 import shlex
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-import hardpan
 from hardpan import records
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
@@ -207,7 +205,7 @@ def _finish(
                 citations=(PAPER,),
                 command=shlex.join(["hardpan", *sys.argv[1:]]),
                 seed=config.seed,
-                versions={"hardpan": hardpan.__version__, "Python": platform.python_version()},
+                versions=records.versions_of("numpy", "torch"),
             ),
         )
         files = {"index.html": html}

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from hardpan.experiments.floor_estimate import FloorReport
 
 app = typer.Typer(
-    help="How low can the error of real data go? Every estimate at once, and which survive.",
+    help="How low can the error of real data go? Every estimate at once, and which survive.\n\n"
+    "Example: [bold]hardpan floor estimate digits --out floor[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )

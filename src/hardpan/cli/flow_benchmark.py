@@ -22,7 +22,9 @@ FlowPath = Annotated[
 BayesError = Annotated[
     float | None, typer.Option("--bayes-error", help="The Bayes error to draw at, 0..1; sets the temperature.")
 ]
-Temperature = Annotated[float, typer.Option("--temperature", help="The temperature, where no error is given.")]
+Temperature = Annotated[
+    float | None, typer.Option("--temperature", help="The temperature, in the place of an error (default 1).")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def synthesize(
     flow: FlowPath,
     bayes_error: BayesError = None,
-    temperature: Temperature = 1.0,
+    temperature: Temperature = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -62,7 +64,7 @@ def synthesize(
 
     out = out or Path(f"synthetic-{short_name(flow)}")
     check_writable(out)
-    config = flows.SynthesizeConfig(bayes_error, temperature, n, test_share, seed, format)
+    config = flows.SynthesizeConfig(bayes_error, _one_way(bayes_error, temperature), n, test_share, seed, format)
     with progress_on_stderr() as progress:
         made = flows.synthesize(flows.load(flow), out, config, source=flow, progress=progress)
     table = Table(title=f"Synthetic benchmark in {out}", title_justify="left", title_style="bold", box=None)
@@ -112,12 +114,16 @@ def judge(
     found = flows.judge(made, _test_probabilities(predictions, made))
     shown = judging.section(found, name or predictions.stem)
     if out is not None:
-        command = shlex.join(["hardpan", "flow", "judge", str(folder), str(predictions)])
+        command = shlex.join(["hardpan", "flow", "judge", str(folder), str(predictions), "--out", str(out)])
         text = page(
             [shown],
             title=f"{name or predictions.stem} against the truth",
             headline=shown.sentences[0],
-            provenance=Provenance(command=command, hashes={"Flow, sha256": made.flow_sha256, **made.files}),
+            provenance=Provenance(
+                command=command,
+                versions=records.versions_of("numpy"),
+                hashes={"Flow, sha256": made.flow_sha256, **made.files},
+            ),
         )
         write_together(out, {"index.html": text, "report.json": records.dumps(records.to_json(found)) + "\n"})
     table = Table(title=shown.sentences[0], title_justify="left", title_style="bold", box=None, show_header=False)
@@ -138,7 +144,7 @@ def curve(
     models: Annotated[str, typer.Option(help="Architectures, with commas between them.")] = "linear,mlp,convnet",
     sizes: Annotated[str, typer.Option(help="Training-set sizes, with commas.")] = "500,2000,8000,32000",
     bayes_error: BayesError = None,
-    temperature: Temperature = 1.0,
+    temperature: Temperature = None,
     test: Annotated[int, typer.Option(help="How many test examples.")] = 10_000,
     seeds: Annotated[int, typer.Option(help="Runs of each architecture at each size.")] = 1,
     epochs: Annotated[int, typer.Option(help="Passes over the training set, at least.")] = 15,
@@ -164,7 +170,7 @@ def curve(
         check_writable(out)
     config = learning_curve.CurveConfig(
         bayes_error,
-        temperature,
+        _one_way(bayes_error, temperature),
         tuple(item.strip() for item in models.split(",") if item.strip()),
         whole_numbers("--sizes", sizes),
         test,
@@ -180,7 +186,10 @@ def curve(
     shown = learning_curve.section(found)
     if out is not None:
         made = Provenance(
-            seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)}, command=_curve_command(flow, config)
+            command=f"{_curve_command(flow, config)} --out {shlex.quote(str(out))}",
+            seed=seed,
+            versions=records.versions_of("numpy", "torch"),
+            hashes={"Flow, sha256": flows.weights_hash(flow)},
         )
         text = page([shown], title=f"Learning curves on {flow}", headline=shown.sentences[0], provenance=made)
         files = {"index.html": text, "config.json": records.dumps(records.to_json(config)) + "\n"}
@@ -196,6 +205,14 @@ def curve(
     if out is not None:
         table.add_row("Page", "", "", str(out / "index.html"))
     emit(found, json, table)
+
+
+def _one_way(bayes_error: float | None, temperature: float | None) -> float:
+    if bayes_error is not None and temperature is not None:
+        raise InputError(
+            f"--bayes-error {bayes_error:g} sets the temperature; got --temperature {temperature:g} too: give one"
+        )
+    return 1.0 if temperature is None else temperature
 
 
 def _curve_command(flow: str, config: Any) -> str:

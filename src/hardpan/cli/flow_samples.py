@@ -67,8 +67,12 @@ def samples(
     floors = fitted.record.floors
     shown = samples_section(drawn, curve, high=top, n_classes=fitted.n_classes, floors=floors)
     options = ["--temperature", temperature, "-n", str(n), "--seed", str(seed)]
-    command = shlex.join(["hardpan", "flow", "samples", flow, *options])
-    made = Provenance(command=command, seed=seed, hashes={"Flow, sha256": flows.weights_hash(flow)})
+    made = Provenance(
+        command=shlex.join(["hardpan", "flow", "samples", flow, *options, "--out", str(out)]),
+        seed=seed,
+        versions=records.versions_of("numpy", "torch"),
+        hashes={"Flow, sha256": flows.weights_hash(flow)},
+    )
     below = dataclasses.replace(shown, sentences=shown.sentences[1:])
     text = page([below], title=f"Samples of {flow}", headline=shown.sentences[0], provenance=made)
     write_together(out, {"index.html": text, "report.json": records.dumps(records.to_json(shown)) + "\n"})

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import platform
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-import hardpan
 from hardpan.confusion import pictures
 from hardpan.confusion.answers import Signals
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands, bands
@@ -19,7 +17,7 @@ from hardpan.confusion.scoring import Scores
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.uncertainty import Stability, stability
 from hardpan.errors import InputError
-from hardpan.records import Chart, Dataset, Provenance, Section, Table, numbers
+from hardpan.records import Chart, Dataset, Provenance, Section, Table, numbers, versions_of
 
 MOST_SUSPECTS = 24
 MOST_ROWS = 40
@@ -206,7 +204,7 @@ def provenance(
         ),
         command=command,
         seed=seed,
-        versions={"hardpan": hardpan.__version__, "Python": platform.python_version(), "numpy": np.__version__},
+        versions=versions_of("numpy"),
         hashes=dict(hashes or {}),
     )
 

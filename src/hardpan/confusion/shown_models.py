@@ -60,9 +60,16 @@ def ablation_section(found: Ablation) -> Section:
     whole = found.variants[-1]
     close = [item for item in found.variants if item.tau.value >= 0.95]
     least = min(close, key=lambda item: item.seeds * len(item.epochs))
+    given = f"{numbers.counted(whole.seeds, 'seed')} and {numbers.counted(len(whole.epochs), 'epoch')}"
+    fewer = least.seeds * len(least.epochs) < whole.seeds * len(whole.epochs)
+    ranked = "to rank the examples with Kendall's τ of 0.95 with all"
     sentences = (
-        f"All {whole.seeds} seeds and {len(whole.epochs)} epochs give a mean score of {whole.mean:.3f} bits; "
-        f"{least.seeds} × {len(least.epochs)} are enough to rank the examples with Kendall's τ of 0.95 with them.",
+        f"{given} give a mean score of {whole.mean:.3f} bits; "
+        + (
+            f"{least.seeds} × {len(least.epochs)} are enough {ranked}."
+            if fewer
+            else f"no fewer are enough {ranked}."
+        ),
     )
     measures = (
         numbers.aligned(item.tau for item in found.variants),

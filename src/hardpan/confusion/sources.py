@@ -290,6 +290,11 @@ def choose_epochs(available: Sequence[int], wanted: Epochs) -> tuple[int, ...]:
     if isinstance(wanted, (int, np.integer)):
         if wanted < 1:
             raise InputError(f"epochs must be at least 1 where it is a number (every k-th epoch); got {wanted}")
+        if wanted > max(len(available), 1):
+            raise InputError(
+                f"epochs = {wanted} means every {wanted}th, and there are {len(available)}; give at most that, "
+                "or a list of epochs"
+            )
         return tuple(available)[:: int(wanted)]
     named = tuple(int(epoch) for epoch in wanted)
     _each_once("epochs", named, available)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import hardpan
 from hardpan import bayes, datasets, records
 from hardpan.bayes.floors import FROM_FEATURES, Difference, Examples, Floor
 from hardpan.bayes.floors.calibration import CALIBRATIONS
@@ -227,13 +224,12 @@ def _examples(dataset: Dataset, labels: Labels, split: Split) -> Examples:
 def _provenance(
     dataset: Dataset, labels: Labels, config: FloorConfig, gathered: _Evidence, command: str
 ) -> Provenance:
-    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
     return Provenance(
         method=floor_page.METHOD,
         citations=floor_page.CITATIONS,
         command=command,
         seed=config.seed,
-        versions=versions | {name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
+        versions=records.versions_of("numpy", "scipy"),
         hashes={
             "Examples, sha256": records.array_hash(dataset.x),
             "Labels, sha256": records.array_hash(labels),

@@ -167,6 +167,12 @@ def flow_evidence(
     if flow.n_classes != dataset.n_classes:
         raise InputError(f"--flow {path}: has {flow.n_classes} classes; {dataset.name} has {dataset.n_classes}")
     test, validation = dataset.x[split.test], dataset.x[split.validation]
+    shape = test.shape[1:-1] if test.ndim == 4 and test.shape[-1] == 1 else test.shape[1:]
+    if shape not in (flow.input_shape, flow.sample_shape):
+        raise InputError(
+            f"--flow {path}: is of examples of shape {flow.input_shape}, and {dataset.name} has {shape}; give a flow "
+            "that was fitted to this data"
+        )
     difference = None
     if samples > 0:
         n = min(samples, len(test))

@@ -78,6 +78,10 @@ class Flow:
         if isinstance(network.transform, Glow):
             network.transform.runner = run_quick
 
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.input_shape))
+        return f"Flow(of {self.record.fitted.get('dataset', 'data')}, {self.n_classes} classes, examples of {shape})"
+
     @property
     def config(self) -> FlowConfig:
         """The settings that it was fitted with."""

@@ -19,6 +19,7 @@ from hardpan.records.types import (
     Table,
     Tile,
 )
+from hardpan.records.versions import versions_of
 
 __all__ = [
     "INLINE_NUMBERS",
@@ -40,6 +41,7 @@ __all__ = [
     "record",
     "save",
     "to_json",
+    "versions_of",
     "write_bytes",
     "write_text",
 ]

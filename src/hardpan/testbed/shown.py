@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import hardpan
-from hardpan.records import Chart, Estimate, Provenance, Section, Table, file_hash, numbers
+from hardpan.records import Chart, Estimate, Provenance, Section, Table, file_hash, numbers, versions_of
 from hardpan.testbed.chosen import place_and_manifest
 from hardpan.testbed.comparison import Comparison
 from hardpan.testbed.line import LineFit
@@ -71,7 +69,7 @@ def provenance(report: Comparison, sources: Sequence[Path], command: str = "") -
         ),
         command=command,
         seed=report.config.seed,
-        versions={"hardpan": hardpan.__version__, "Python": platform.python_version(), "numpy": np.__version__},
+        versions=versions_of("numpy"),
         hashes=hashes,
     )
 
