@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -222,3 +223,30 @@ def test_an_interrupt_ends_the_call():
 def test_a_path_is_a_piece_as_good_as_a_number(tmp_path):
     names = [tmp_path / name for name in "abc"]
     assert map_pieces(Path.exists, names, backend="processes", workers=2) == [False] * 3
+
+
+LOCKING = """
+import multiprocessing, time
+from hardpan.errors import InputError
+from hardpan.parallel import map_pieces
+
+def piece(number):
+    global lock
+    lock = multiprocessing.Lock()  # as Blosc makes one, where it packs an array
+    if number == 0:
+        time.sleep(1.0)
+        raise InputError("refused")
+    time.sleep(20.0)
+
+try:
+    map_pieces(piece, range(2), backend="processes", workers=2)
+except InputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere locks keep their names until the process ends")
+def test_workers_that_are_ended_after_an_error_leave_no_warning_behind():
+    done = subprocess.run([sys.executable, "-c", LOCKING], capture_output=True, text=True, check=True)
+    assert done.stdout == "refused\n"
+    assert done.stderr == ""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
+import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hardpan.parallel.outcomes import ATTEMPTS, Outcomes, lost, run_piece
+from hardpan.parallel.outcomes import ATTEMPTS, Outcome, Outcomes, lost, run_piece
 
 
 def in_threads(function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str) -> Outcomes:
@@ -60,7 +63,7 @@ def _started(
         for index, piece in pieces.items():
             if under_way is not None:
                 under_way.add(index)
-            yield joblib.delayed(run_piece)(function, index, piece)
+            yield joblib.delayed(_in_worker)(os.getpid(), function, index, piece)
 
     # joblib runs a single job in the caller's own process, where a piece that dies would take the caller with it.
     settings = {"n_jobs": max(at_once, 2), "pre_dispatch": at_once, "batch_size": 1}
@@ -72,6 +75,17 @@ def _started(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # joblib warns of results nobody took; after an error that is meant
             running.close()
+
+
+def _in_worker(caller: int, function: Callable[[Any], Any], index: int, piece: Any) -> Outcome:
+    """Run a piece in a process that joblib kills when another piece fails.
+
+    Locks that libraries make there (Blosc makes one) have names in the system, and Python warns on stderr of the names
+    that a killed process leaves behind. Under the start method "fork" a lock loses its name as soon as it is made.
+    """
+    if os.getpid() != caller and sys.platform == "linux":
+        multiprocessing.set_start_method("fork", force=True)
+    return run_piece(function, index, piece)
 
 
 def _killed() -> type[Exception]:
