@@ -92,18 +92,53 @@ def test_axes_mean_what_is_said(tmp_path, axes, compressed):
     assert (len(found.seeds), len(found.epochs)) == (1, 1, *given.shape[:-2])[-2:]
 
 
-@pytest.mark.parametrize("said", ["auto", "logits"])
-@pytest.mark.parametrize("suffix", ["npy", "csv"])
-def test_logits_become_probabilities_and_it_is_reported(tmp_path, said, suffix):
-    given = logits(N, C)
-    file = tmp_path / f"z.{suffix}"
+def saved_logits(folder, suffix, given):
+    file = folder / f"z.{suffix}"
     if suffix == "npy":
         np.save(file, given)
     else:
         np.savetxt(file, given, delimiter=",", header="p0,p1,p2,p3", comments="", fmt="%.17g")
-    brought = store.import_file(file, tmp_path / "run", outputs=said, dtype="float32")
+    return file
+
+
+@pytest.mark.parametrize("said", ["auto", "logits"])
+@pytest.mark.parametrize("suffix", ["npy", "csv"])
+def test_logits_become_probabilities_and_it_is_reported(tmp_path, said, suffix):
+    given = logits(N, C)
+    brought = store.import_file(
+        saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs=said, dtype="float32"
+    )
     assert (brought.outputs, brought.detected) == ("logits", said == "auto")
     assert np.array_equal(store.open(tmp_path / "run").read(0, 0), softmax(given))
+
+
+@pytest.mark.parametrize("said", ["auto", "logits"])
+@pytest.mark.parametrize("suffix", ["npy", "csv"])
+def test_logits_of_masked_classes_are_taken(tmp_path, said, suffix):
+    given = np.where(np.arange(C) == 2, -np.inf, logits(N, C))
+    store.import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs=said, dtype="float32")
+    found = store.open(tmp_path / "run").read(0, 0)
+    assert (found[:, 2] == 0).all()
+    assert np.array_equal(found, softmax(given))
+
+
+@pytest.mark.parametrize("bad", [[np.nan, 0, 0, 0], [np.inf, 0, 0, 0], [-np.inf] * C])
+@pytest.mark.parametrize("suffix", ["npy", "csv"])
+def test_logits_that_give_no_probabilities_are_refused_by_id(tmp_path, suffix, bad):
+    given = logits(N, C)
+    given[3] = bad
+    with pytest.raises(InputError) as refused:
+        store.import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs="logits")
+    assert "logits of row-0000003 hold NaN or +inf, or nothing but -inf; leave" in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_row_with_nan_is_not_advised_to_be_called_logits(tmp_path):
+    given = probabilities(N, C)
+    given[3, 0] = np.nan
+    with pytest.raises(InputError) as refused:
+        store.in_memory(given, outputs="probabilities").read(0, 0)
+    assert str(refused.value).endswith("(the first holds NaN): row-0000003; leave them out")
 
 
 def shuffled_table(path, order, columns):

@@ -186,6 +186,47 @@ def test_batches_that_cannot_be_right_are_refused(tmp_path, call, message):
     assert not store.open(tmp_path / "run").committed(0, 0)
 
 
+MASKED = np.where(np.arange(C) == 3, -np.inf, logits(0, 0))
+
+
+@pytest.mark.parametrize("said", ["auto", "logits"])
+@pytest.mark.parametrize("form", [np.asarray, torch.from_numpy])
+def test_masked_classes_have_no_probability(tmp_path, form, said):
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, dtype="float32", outputs=said) as recorder:
+        recorder.record(form(MASKED), epoch=0)
+    found = store.open(tmp_path / "run").read(0, 0)
+    assert (found[:, 3] == 0).all()
+    assert np.allclose(found, softmax(MASKED.astype(np.float64), axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("bad", [[np.nan, 0, 0, 0, 0], [np.inf, 0, 0, 0, 0], [-np.inf] * 5])
+def test_logits_are_refused_as_logits(tmp_path, form, bad):
+    given = logits(0, 0)
+    given[[7, 9]] = bad
+    recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, outputs="logits")
+    with pytest.raises(InputError) as refused:
+        recorder.record(form(given), epoch=0)
+    assert "logits of image-7, image-9 hold NaN or +inf, or nothing but -inf; leave" in str(refused.value)
+    assert "say that they are logits" not in str(refused.value)
+    scores = Recorder(tmp_path / "scores", ids=IDS, n_classes=C, outputs="logits", scalars_only=True, seeds=2)
+    with pytest.raises(InputError, match="logits of image-7, image-9 hold"):
+        scores.record(form(given), epoch=0, seed=1)
+
+
+def test_a_recorder_says_where_and_what_it_records(tmp_path):
+    where = str(tmp_path / "run")
+    recorder = Recorder(where, ids=IDS, n_classes=C)
+    size = f"Recorder({where!r}, examples=120, classes=5, outputs="
+    assert repr(recorder) == f"{size}'auto', committed='nothing')"
+    for seed, epoch in ((0, 0), (0, 1), (4, 0)):
+        recorder.record(logits(seed, epoch), seed=seed, epoch=epoch)
+    assert repr(recorder) == f"{size}'logits', committed='seed 0: 2 epochs, seed 4: 1 epoch')"
+    scores = Recorder(tmp_path / "scores", ids=IDS, n_classes=C, scalars_only=True, seeds=2)
+    scores.record(np.stack([logits(0, 0), logits(1, 0)]), epoch=0)
+    assert "committed='1 epoch of 2 seeds together'" in repr(scores)
+
+
 def test_without_labels_in_order_a_shuffled_loader_is_noticed(tmp_path):
     recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, labels=LABELS)
     order = np.random.default_rng(0).permutation(N)

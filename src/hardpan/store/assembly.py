@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.rows import check_rows
+from hardpan.store.rows import Outputs, check_rows
 
 MEMORY = 2**30
 _NAMED = 3
@@ -73,10 +73,14 @@ class Assembler:
     When :meth:`add` returns from the last row of an epoch, that epoch is committed: who saves a checkpoint then can
     be killed at any time. Rows in the order of the ids need the memory of a shard or two; shuffled rows that of an
     epoch, beyond ``memory`` bytes on the temporary disk. What is committed already is not written again.
+
+    Attributes:
+        given: what the rows were made of, for the words in which some are refused.
     """
 
     def __init__(self, predictions: RecordedPredictions, *, memory: int = MEMORY) -> None:
         self._into = predictions
+        self.given: Outputs = "probabilities"
         self._buffers = Buffers(memory)
         self._epochs: dict[tuple[int, int], _Epoch] = {}
         self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
@@ -180,7 +184,7 @@ class Assembler:
 
         def write() -> None:
             what = f"{self._into.where}: seed {seed} epoch {epoch}"
-            check_rows(what, rows, lambda row: str(self._into.ids[first + row]))
+            check_rows(what, rows, lambda row: str(self._into.ids[first + row]), self.given)
             self._into.write_block(seed, epoch, block, rows)
 
         self._writing.append((self._writer.submit(write), rows if counted else np.empty(0)))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.store.assembly import MEMORY, Buffers
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.rows import check_rows
+from hardpan.store.rows import Outputs, check_rows
 from hardpan.store.scores import ScoreBook, entropy_bits
 
 
@@ -19,10 +19,14 @@ class Lockstep:
 
     Batches that come with all seeds at once (M, n, C) need no memory beyond N numbers; batches of one seed
     after another wait, in blocks, for the last seed: N × C numbers at worst, beyond ``memory`` bytes on disk.
+
+    Attributes:
+        given: what the rows were made of, for the words in which some are refused.
     """
 
     def __init__(self, described: RecordedPredictions, seeds: int, *, memory: int = MEMORY) -> None:
         self._described, self._seeds = described, seeds
+        self.given: Outputs = "probabilities"
         self.book = ScoreBook(described)
         self._buffers = Buffers(memory)
         self._epoch: int | None = None
@@ -74,7 +78,7 @@ class Lockstep:
     def _take_rows(self, seed: int, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
         here = self._described
         what = f"{here.where}: seed {seed} epoch {epoch}"
-        check_rows(what, rows, lambda row: str(here.ids[index[row]]))
+        check_rows(what, rows, lambda row: str(here.ids[index[row]]), self.given)
         given = self._given.setdefault(seed, np.zeros(len(here), dtype=bool))
         if len(self._given) > self._seeds:
             raise InputError(f"{what}: {self._seeds} seeds were promised, and this is another; give seeds=")

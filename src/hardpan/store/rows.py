@@ -78,25 +78,34 @@ def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     return small
 
 
-def check_rows(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> None:
-    """Refuse rows (n, C) that are not probabilities, and give their ids: ``name(i)`` is the id of row i."""
+def check_rows(what: str, rows: NDArray[Any], name: Callable[[int], str], given: Outputs = "probabilities") -> None:
+    """Refuse rows (n, C) that are not probabilities, and give their ids: ``name(i)`` is the id of row i.
+
+    With ``given="logits"`` the rows were made of logits, and what is wrong with them is said of those.
+    """
     good = are_probabilities(rows)
     if good.all():
         return
     bad = np.flatnonzero(~good)
+    if given == "logits":
+        raise InputError(_refused_logits(what, bad, name))
     first = np.asarray(rows[bad[0]], dtype=np.float64)
+    advice = "leave them out, or say that they are logits"
     if np.isnan(first).any():
-        reason = "holds NaN"
+        reason, advice = "holds NaN", "leave them out"
     elif first.min() < 0:
         reason = f"holds {first.min():.4g}"
     else:
         reason = f"sums to {first.sum():.6g}"
-    named = ", ".join(name(int(row)) for row in bad[:_NAMED])
-    more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
     raise InputError(
-        f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): {named}{more}; "
-        "leave them out, or say that they are logits"
+        f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): "
+        f"{_named(bad, name)}; {advice}"
     )
+
+
+def _named(bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
+    more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    return ", ".join(name(int(row)) for row in bad[:_NAMED]) + more
 
 
 def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
@@ -116,12 +125,23 @@ def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def check_logits(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> None:
-    """Refuse logits (n, C) that are not finite, and give the ids of their rows."""
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    """Refuse logits (n, C) that give no probabilities, and give the ids of their rows.
+
+    A logit of −∞ rules a class out (a masked class): its probability is 0. It may not be the only kind in a row.
+    """
+    bad = np.flatnonzero(~_give_probabilities(rows))
     if len(bad):
-        named = ", ".join(name(int(row)) for row in bad[:_NAMED])
-        more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
-        raise InputError(f"{what}: logits of {named}{more} are NaN or infinite; leave those examples out")
+        raise InputError(_refused_logits(what, bad, name))
+
+
+def _give_probabilities(logits: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say of each row (n, C) whether its softmax is one: the largest logit is NaN, ∞ or −∞ where it is not."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(logits.max(axis=1)))
+
+
+def _refused_logits(what: str, bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
+    return f"{what}: logits of {_named(bad, name)} hold NaN or +inf, or nothing but -inf; leave those examples out"
 
 
 def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
@@ -139,10 +159,10 @@ def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
         raise InputError(f"outputs must be one of {', '.join(OUTPUTS)}; got {said!r}")
     if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):
         return "probabilities"
-    finite = rows[np.isfinite(rows).all(axis=1)]
-    if not len(finite):
-        raise InputError(f"{what}: every row holds NaN or infinity; give finite numbers")
-    if finite.min() < 0 or finite.max() > 1:
+    usable = rows[_give_probabilities(rows)]
+    if not len(usable):
+        raise InputError(f"{what}: every row holds NaN or +inf, or nothing but -inf; give finite numbers")
+    if usable.min() < 0 or usable.max() > 1:
         return "logits"
     raise InputError(
         f"{what}: rows are within 0..1 but do not sum to 1, so they may be probabilities of independent classes or "

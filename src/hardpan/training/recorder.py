@@ -64,6 +64,8 @@ class Recorder:
         ...         recorder.record(np.array([[-5.0, 5.0]]), [1], epoch=0)
         ...     recorder.next_epoch(seed=0)
         1
+        >>> recorder
+        Recorder('...', examples=3, classes=2, outputs='logits', committed='seed 0: 1 epoch')
     """
 
     def __init__(
@@ -110,6 +112,15 @@ class Recorder:
         self._seed, self._seeds = seed, seeds
         self._next_row: dict[tuple[int, int], int] = {}
         self._under_way: deque[tuple[Travelling, NDArray[np.int64], int | None, int]] = deque()
+
+    def __repr__(self) -> str:
+        if isinstance(self._into, Lockstep):
+            held = [f"{_counted(len(self._into.book.epochs))} of {self._seeds} seeds together"]
+        else:
+            runs = self._store.seeds
+            held = [f"seed {seed}: {_counted(len(self._store.epochs_of(seed)))}" for seed in runs] or ["nothing"]
+        size = f"examples={len(self._store)}, classes={self._store.n_classes}"
+        return f"Recorder({self._store.where!r}, {size}, outputs={self.outputs!r}, committed={', '.join(held)!r})"
 
     @property
     def predictions(self) -> RecordedPredictions:
@@ -168,6 +179,7 @@ class Recorder:
             raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
         together = len(shape) == 3
         sent = self._converter.send(outputs, together)
+        self._into.given = "logits" if self._converter.outputs == "logits" else "probabilities"
         self._under_way.append((sent, rows, None if together else run, epoch))
         self._land(all_of_them=self._completes(run, epoch))
 
@@ -263,6 +275,10 @@ class Recorder:
             self._under_way.popleft()
             self._into.check_whole(run, but=epoch)
             self._into.add(run, epoch, sent.wait(), rows)
+
+
+def _counted(epochs: int) -> str:
+    return f"{epochs} epoch{'' if epochs == 1 else 's'}"
 
 
 def _check_config(where: str, there: Mapping[str, Any], given: Mapping[str, Any]) -> None:
