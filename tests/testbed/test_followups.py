@@ -300,3 +300,19 @@ def test_any_table_is_read_or_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with contextlib.suppress(InputError):
         items.read_matrix(path)
+
+
+def test_shared_errors_are_counted_and_kappa_is_that_of_the_errors() -> None:
+    rng = np.random.default_rng(0)
+    right = rng.random((4, 300)) < np.array([[0.9], [0.8], [0.5], [1.1]])
+    names = ["a", "b", "c", "always"]
+    rows = shared_errors.shared_errors(names, right, confidence=0.9)
+    assert len(rows) == 6
+    for row in rows:
+        first, second = (~right[names.index(name)] for name in (row.first, row.second))
+        assert row.both == (first & second).sum()
+        assert row.expected == pytest.approx(first.sum() * second.sum() / 300)
+        expected = cohen_kappa(first, second, 0.9)
+        for ours, theirs in ((row.kappa.value, expected.value), (row.kappa.low, expected.low),
+                             (row.kappa.high, expected.high)):  # fmt: skip
+            assert ours == pytest.approx(theirs, nan_ok=True)

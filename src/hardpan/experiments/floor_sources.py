@@ -170,8 +170,8 @@ def flow_evidence(
     shape = test.shape[1:-1] if test.ndim == 4 and test.shape[-1] == 1 else test.shape[1:]
     if shape not in (flow.input_shape, flow.sample_shape):
         raise InputError(
-            f"--flow {path}: is of examples of shape {flow.input_shape}, and {dataset.name} has {shape}; give a flow "
-            "that was fitted to this data"
+            f"--flow {path}: is of examples of shape {flow.input_shape}, and {dataset.name} has {shape}; give a "
+            "flow that was fitted to this data"
         )
     difference = None
     if samples > 0:

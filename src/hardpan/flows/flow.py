@@ -79,8 +79,8 @@ class Flow:
             network.transform.runner = run_quick
 
     def __repr__(self) -> str:
-        shape = " × ".join(map(str, self.input_shape))
-        return f"Flow(of {self.record.fitted.get('dataset', 'data')}, {self.n_classes} classes, examples of {shape})"
+        data, shape = self.record.fitted.get("dataset", "data"), " × ".join(map(str, self.input_shape))
+        return f"Flow(of {data}, {self.n_classes} classes, examples of {shape})"
 
     @property
     def config(self) -> FlowConfig:

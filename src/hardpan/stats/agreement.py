@@ -123,8 +123,7 @@ def cohen_kappa(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Estimat
     categories, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     size = len(categories)
     table = np.bincount(codes[:n] * size + codes[n:], minlength=size * size).reshape(size, size) / n
-    value, error = _kappa(table, n)
-    return normal(value, error, n, level, least=-1.0, most=1.0, method="Cohen κ, asymptotic")
+    return kappa_from_table(table, n, level)
 
 
 def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
@@ -135,6 +134,18 @@ def right_or_wrong(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
         raise InputError(f"{name} must hold only right (1) and wrong (0)")
     return array.astype(np.bool_)
+
+
+def kappa_from_table(table: Floats, n: int, confidence: float = 0.95) -> Estimate:
+    """Cohen's κ from the shares of all pairs of categories; see :func:`cohen_kappa`.
+
+    Args:
+        table: (K, K) shares of the n items, by the category of the first rater and of the second.
+        n: how many items.
+        confidence: level of the interval.
+    """
+    value, error = _kappa(table, n)
+    return normal(value, error, n, confidence, least=-1.0, most=1.0, method="Cohen κ, asymptotic")
 
 
 def _kappa(table: Floats, n: int) -> tuple[float, float]:

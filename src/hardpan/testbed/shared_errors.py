@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
-from hardpan.stats import normal_quantile
+from hardpan.stats.agreement import kappa_from_table
 from hardpan.testbed.followups import check_right
 
 
@@ -66,15 +66,13 @@ def shared_errors(
         for i in range(len(models)):
             agree = ((guesses == guesses[i]) & ~answers & ~answers[i]).sum(axis=1)
             same[i] = np.where(both[i] > 0, agree / np.maximum(both[i], 1), np.nan)
-    quantile = normal_quantile(confidence)
     rows = []
     for i in range(len(models)):
         for j in range(i + 1, len(models)):
-            kappa, error = _kappa(int(both[i, j]), int(errors[i]), int(errors[j]), n)
-            low, high = max(-1.0, kappa - quantile * error), min(1.0, kappa + quantile * error)
-            estimate = Estimate(kappa, error, low, high, confidence, "Cohen's κ, large-sample interval", n)
-            expected = float(errors[i] * errors[j] / n)
-            rows.append(SharedErrors(models[i], models[j], int(both[i, j]), expected, estimate, float(same[i, j])))
+            shared, first, second = int(both[i, j]), int(errors[i]), int(errors[j])
+            shares = np.array([[n - first - second + shared, second - shared], [first - shared, shared]]) / n
+            kappa = kappa_from_table(shares, n, confidence)
+            rows.append(SharedErrors(models[i], models[j], shared, first * second / n, kappa, float(same[i, j])))
     return tuple(rows)
 
 
@@ -89,17 +87,3 @@ def never_right(right: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 2:
         raise InputError(f"right must be models × examples; got shape {array.shape}")
     return np.flatnonzero(~check_right([""] * len(array), array).any(axis=0))
-
-
-def _kappa(both: int, first: int, second: int, n: int) -> tuple[float, float]:
-    table = np.array([[n - first - second + both, second - both], [first - both, both]]) / n
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    agreed, chance = float(np.trace(table)), float(rows @ columns)
-    if chance >= 1.0:  # both always right, or both always wrong: nothing to agree on
-        return float("nan"), float("nan")
-    kappa = (agreed - chance) / (1 - chance)
-    weights = (columns[:, None] + rows[None, :]) * (1 - kappa)
-    diagonal = sum(table[i, i] * (1 - weights[i, i]) ** 2 for i in range(2))
-    off = (1 - kappa) ** 2 * (table[0, 1] * (columns[0] + rows[1]) ** 2 + table[1, 0] * (columns[1] + rows[0]) ** 2)
-    variance = (diagonal + off - (kappa - chance * (1 - kappa)) ** 2) / (n * (1 - chance) ** 2)
-    return kappa, float(np.sqrt(max(variance, 0.0)))
