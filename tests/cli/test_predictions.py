@@ -143,3 +143,29 @@ def test_a_subset_is_exported_and_described(files, hardpan):
     refused = hardpan("export", run, files / "no.npz", "--subset", files / "labels.npy", code=2)
     assert "labels.npy" in refused.err
     assert not (files / "no.npz").exists()
+
+
+def test_epochs_that_not_all_seeds_have_are_named_when_left_out(tmp_path, hardpan):
+    made = store.create(tmp_path / "run", ids=names(N), n_classes=C)
+    for seed, count in ((0, 5), (1, 2)):
+        for epoch in range(count):
+            made.write(seed, epoch, probabilities(N, C, seed=10 * seed + epoch))
+    done = hardpan("export", tmp_path / "run", tmp_path / "a.npz", "--json")
+    assert json.loads(done.out)["left_out"] == [2, 3, 4]
+    assert json.loads(done.out)["epochs"] == [0, 1]
+    assert done.err == (
+        "hardpan: left out: 3 epochs (2–4) that not all of 2 seeds (0, 1) have; --seeds chooses those that have them\n"
+    )
+    assert hardpan("export", tmp_path / "run", tmp_path / "b.npz").err == done.err
+    for number, chosen in enumerate((("--seeds", "0"), ("--epochs", "0"))):
+        done = hardpan("export", tmp_path / "run", tmp_path / f"{number}.npz", *chosen, "--json")
+        assert json.loads(done.out)["left_out"] == []
+        assert done.err == ""
+
+
+def test_strange_files_beside_the_predictions_are_named(files, hardpan):
+    hardpan("import", files / "probs.npy", "--out", files / "run")
+    (files / "run/notes.txt").write_text("mine")
+    done = hardpan("verify", files / "run", code=2)
+    assert "foreign: notes.txt (no part of a store has this name)" in done.out
+    assert "1 problem" in done.out

@@ -173,3 +173,32 @@ def test_no_flipped_bit_anywhere_gives_other_numbers(path):
                 assert beside == (names(N).tolist(), labels(N, C).tolist())
         file.write_bytes(whole)
     assert store.check_store(path).ok
+
+
+def test_strange_files_are_named_wherever_they_lie(path):
+    for name in ("notes.txt", "ids/c/copy", "labels/old.npy", "models/a.pt", "models/b.pt"):
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(b"")
+    found = store.check_store(path)
+    assert {item.what for item in found.problems} == {"foreign"}
+    assert [item.file for item in found.problems] == ["models", "notes.txt", "ids/c/copy", "labels/old.npy"]
+
+
+def test_what_stopped_writers_left_beside_the_predictions_does_no_harm(path):
+    left = ["ids/c/0.12ab.partial", "split/zarr.json", "zarr.json.12ab.partial"]  # made without a split
+    (path / "split").mkdir()
+    for name in left:
+        (path / name).write_bytes(b"")
+    found = store.check_store(path)
+    assert found.ok
+    assert sorted(found.leftovers) == left
+
+
+def test_strange_files_are_named_behind_an_address(path):
+    fsspec = pytest.importorskip("fsspec")
+    address = "memory://verified/run"
+    fsspec.filesystem("memory").put(str(path), "/verified/run", recursive=True)
+    assert store.check_store(address).ok
+    for name in ("notes.txt", "models/a.pt", "ids/c/copy"):
+        fsspec.filesystem("memory").pipe(f"/verified/run/{name}", b"mine")
+    assert [item.file for item in store.check_store(address).problems] == ["models", "notes.txt", "ids/c/copy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -152,7 +153,7 @@ def export(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write predictions to one file.
+    """Write predictions to one file: of all seeds the epochs that each of them has.
 
     Example: [bold]hardpan predictions export STORE predictions.parquet --epochs 19[/bold]
     """
@@ -168,6 +169,12 @@ def export(
             seeds=_numbers("--seeds", seeds),
             epochs=_numbers("--epochs", epochs),
             progress=progress,
+        )
+    if found.left_out:
+        print(
+            f"hardpan: left out: {_count(found.left_out, 'epoch')} that not all of {_count(found.seeds, 'seed')} have; "
+            "--seeds chooses those that have them",
+            file=sys.stderr,
         )
     emit(found, as_json, _brought(found))
 

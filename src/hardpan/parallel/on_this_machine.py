@@ -80,7 +80,7 @@ def _started(
 def _in_worker(caller: int, function: Callable[[Any], Any], index: int, piece: Any) -> Outcome:
     """Run a piece in a process that joblib kills when another piece fails.
 
-    Locks that libraries make there (Blosc makes one) have names in the system, and Python warns on stderr of the names
+    Locks that libraries make there (Blosc makes one) have names in the system, and Python warns on stderr of names
     that a killed process leaves behind. Under the start method "fork" a lock loses its name as soon as it is made.
     """
     if os.getpid() != caller and sys.platform == "linux":

@@ -41,7 +41,7 @@ def export(
         predictions: what to write.
         path: the new file.
         seeds: which; else all.
-        epochs: which; else those that every seed has.
+        epochs: which; else those that every seed has, and the record that is given back names the others.
         progress: called with a step and the fraction done.
     """
     file = Path(path)
@@ -54,8 +54,10 @@ def export(
     chosen, common = _chosen(predictions, seeds, epochs)
     with _whole_or_not(file) as partial:
         writer(partial, predictions, chosen, common, _pieces(predictions, chosen, common, progress))
+    held = {epoch for seed in chosen for epoch in predictions.epochs_of(seed)} if epochs is None else set(common)
+    lacking = tuple(sorted(held - set(common)))
     classes = predictions.n_classes
-    return Brought((predictions.where,), str(file), len(predictions), classes, chosen, common)
+    return Brought((predictions.where,), str(file), len(predictions), classes, chosen, common, left_out=lacking)
 
 
 def _chosen(

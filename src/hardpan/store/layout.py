@@ -29,6 +29,8 @@ SCHEMA = 1
 ROOT = "probabilities"
 DTYPES = ("float16", "float32")
 SHARD_BYTES = 16 * 2**20
+COLUMNS = ("ids", "labels", "split")
+_COLUMN = re.compile(rf"({'|'.join(COLUMNS)})/(zarr\.json|c/\d+)")
 _MARKER = re.compile(rf"{ROOT}/(\d+)/(\d+)/commit/(\d+)\.json")
 _METADATA = re.compile(rf"{ROOT}/\d+/(\d+/)?zarr\.json")
 _SHARD = re.compile(rf"{ROOT}/(\d+)/(\d+)/c/(\d+)/0")
@@ -164,3 +166,14 @@ def parse_shard(key: str) -> tuple[int, int, int] | None:
 def is_metadata(key: str) -> bool:
     """Whether this is where a seed, or a seed and epoch, is described."""
     return _METADATA.fullmatch(key) is not None
+
+
+def column_of(key: str) -> str | None:
+    """The column that a file is a part of; None for any other file.
+
+    Example:
+        >>> column_of("labels/c/0"), column_of("labels/notes.txt")
+        ('labels', None)
+    """
+    found = _COLUMN.fullmatch(key)
+    return found[1] if found else None

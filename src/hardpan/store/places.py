@@ -94,6 +94,16 @@ class Place:
             passed = f"/{without}/" if without else "//"
             return sorted(key for key in sync(self._listed(prefix)) if passed not in key)
 
+    def top_names(self) -> list[str]:
+        """Names of the files and folders at the root, in order."""
+        with self._told("it was listed"):
+            if self._root is not None:
+                return sorted(os.listdir(self._root))
+            return sorted(name.strip("/") for name in sync(self._top()))
+
+    async def _top(self) -> list[str]:
+        return [name async for name in self.store.list_dir("")]
+
     def bytes_under(self, prefix: str) -> int:
         """Size of everything in a folder."""
         with self._told("it was listed"):

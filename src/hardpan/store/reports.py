@@ -110,6 +110,7 @@ class Brought:
         outputs: "probabilities" or "logits": what the source held.
         detected: whether that was seen rather than said.
         notes: what a person has to know.
+        left_out: epochs that only some of the seeds have: an export, which needs them of all, is without them.
     """
 
     source: tuple[str, ...]
@@ -121,3 +122,4 @@ class Brought:
     outputs: str = "probabilities"
     detected: bool = False
     notes: tuple[str, ...] = field(default=())
+    left_out: tuple[int, ...] = field(default=())

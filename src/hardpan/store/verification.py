@@ -21,6 +21,7 @@ from hardpan.store.rows import are_probabilities
 Progress = Callable[[str, float], None]
 _WORKERS = 4
 _AT_ONCE = 64
+_NO_PART = "no part of a store has this name"
 _KNOWN = ("zarr.json", f"{layout.ROOT}/zarr.json")
 
 
@@ -39,10 +40,11 @@ def check_store(
     """
     store = open_store(path)
     keys = store.place.keys(layout.ROOT + "/")
-    problems = _columns(store)
+    problems, leftovers = _columns(store), list[str]()
     markers = [found for key in keys if (found := layout.parse_marker(key))]
-    leftovers, strange = _other_files(store, keys, set(markers))
-    problems += strange
+    for leftover, strange in (_other_files(store, keys, set(markers)), _beside(store)):
+        leftovers += leftover
+        problems += strange
     read = 0
     with ThreadPoolExecutor(_WORKERS) as workers:
         for start in range(0, len(markers), _AT_ONCE):
@@ -95,7 +97,7 @@ def summary(path: str | os.PathLike[str]) -> StoreInfo:
 
 def _columns(store: RecordedPredictions) -> list[Problem]:
     problems = []
-    for name in ("ids", "labels", "split"):
+    for name in layout.COLUMNS:
         try:
             getattr(store, name)
         except InputError as error:
@@ -119,7 +121,24 @@ def _other_files(
             if key.endswith(".partial"):
                 leftovers.append(key)
             elif not layout.is_metadata(key):
-                problems.append(Problem("foreign", key, "no part of a store has this name"))
+                problems.append(Problem("foreign", key, _NO_PART))
+    return leftovers, problems
+
+
+def _beside(store: RecordedPredictions) -> tuple[list[str], list[Problem]]:
+    """The same for files beside the predictions, and in the columns; a strange folder counts as one."""
+    leftovers, problems = [], []
+    names = store.place.top_names()
+    found = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
+    for name in layout.COLUMNS:
+        if name in names:
+            found += store.place.keys(f"{name}/")
+    for key in found:
+        column = layout.column_of(key)
+        if key.endswith(".partial") or (column is not None and column not in store.header.hashes):
+            leftovers.append(key)  # of a store of other columns, whose making was stopped before its header
+        elif column is None:
+            problems.append(Problem("foreign", key, _NO_PART))
     return leftovers, problems
 
 
