@@ -1,6 +1,7 @@
 """Every kind of chart in a real browser: hover, zoom, select, download, and names for a screen reader."""
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -8,21 +9,23 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.test_charts import EVERY
+from tests.report.test_charts import DISPUTED, EVERY, FAR, INTERVALS
 
 from hardpan.records import Section, Table
 from hardpan.report import charts
 from hardpan.report import page as write_page
+from hardpan.report.floor_charts import floor_chart
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 KINDS = list(charts.KINDS)
+FLOORS = ("2.1 × 10⁻⁶ ± 3 × 10⁻⁷", "0.3 % (0.0–1.0 %)", "1.1 % (0.3–1.9 %)", "9 × 10⁻⁵ % to 2.8 %")
 CHANGES = (
     "+1.9 points (+0.7 to +2.4)",
     "−12.0 points (−15.0 to −9.0)",
     "−3.0 points (−4.0 to −2.0)",
     "+10.2 points",
 )
-SORTED = Table("T", ("a", "change"), tuple(enumerate(CHANGES)))
+SORTED = Table("T", ("a", "change", "floor"), tuple(zip(range(4), CHANGES, FLOORS, strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +222,34 @@ def test_a_screen_reader_finds_a_name_for_everything(page):
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
+def test_a_tooltip_says_what_lies_left_of_the_axis_and_what_is_disputed(browser, tmp_path):
+    """Hovered in a browser: the arrow, and the hollow dot."""
+    reason = "Disputed: it says at most 2.5 %."
+    chart = floor_chart([*INTERVALS.rows, FAR, DISPUTED | {"reason": reason}], high=0.03, sentence="Said.")
+    section = Section("Floor", charts=(dataclasses.replace(chart, options=dict(chart.options) | {"log": True}),))
+    (tmp_path / "index.html").write_text(write_page([section], title="t", headline="h"), encoding="utf-8")
+    opened = browser.new_page(viewport={"width": 390, "height": 900})
+    opened.goto((tmp_path / "index.html").as_uri())
+    opened.wait_for_selector(".live svg .mark-symbol path")
+    said = []
+    for mark in opened.locator(".live svg .mark-symbol.role-mark path").all():
+        mark.hover(force=True)
+        opened.wait_for_selector("#vg-tooltip-element.visible")
+        said.append(opened.locator("#vg-tooltip-element").inner_text())
+    assert sum("2.1 × 10⁻⁶" in text and "It lies left of this axis" in text for text in said) == 1
+    assert sum("cap" in text and reason in text for text in said) == 1
+    assert opened.locator(".legend").inner_text().count("disputed: not both can be true") == 1
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.close()
+
+
 def test_numbers_with_intervals_sort_by_their_value(page):
     page.get_by_role("button", name="change", exact=True).click()
     rows = "[...document.querySelectorAll('table[data-sortable]')].at(-1).tBodies[0].rows"
     assert page.evaluate(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["1", "2", "0", "3"]
+
+
+def test_powers_of_ten_sort_among_percents(page):
+    page.get_by_role("button", name="floor", exact=True).click()
+    rows = "[...document.querySelectorAll('table[data-sortable]')].at(-1).tBodies[0].rows"
+    assert page.evaluate(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["3", "0", "1", "2"]

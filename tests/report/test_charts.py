@@ -3,15 +3,18 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report.confusion_samples import CONFUSION
 
 from hardpan.errors import InputError
-from hardpan.records import Chart
+from hardpan.records import Chart, Estimate
 from hardpan.report import charts
 from hardpan.report.axes import log_ticks
+from hardpan.report.dial import dial
 from hardpan.report.drawing import draw, vega_bundle
+from hardpan.report.error_intervals import STRUCK
+from hardpan.report.floor_charts import floor_chart
 
 INTERVALS = Chart(
     "intervals",
@@ -68,6 +71,8 @@ DATES = Chart(
     "One model.",
     {"line": ({"date": 2015.0, "value": 0.0}, {"date": 2016.0, "value": 0.02})},
 )
+DISPUTED = {"name": "cap", "value": 0.02, "low": 0.015, "high": 0.025, "role": "ceiling", "status": "disputed"}
+FAR = {"name": "far", "value": 2.1e-6, "low": 1e-7, "high": 4e-6, "role": "floor", "reason": "Stands."}
 # Every drawing joins this list and gets every check of this file.
 EVERY = {chart.drawing: chart for chart in (INTERVALS, CURVE, BARS, SCATTER, SLOPE, DEVIATIONS, DATES)}
 EVERY |= {chart.drawing: chart for chart in CONFUSION}
@@ -127,7 +132,7 @@ def test_numbers_that_a_log_axis_cannot_show_are_moved_to_its_edge_but_kept_in_t
 
 def test_a_refuted_estimate_says_why():
     spec = charts.spec(INTERVALS)
-    struck = [layer for layer in spec["layer"] if layer.get("name") == charts.STRUCK]
+    struck = [layer for layer in spec["layer"] if layer.get("name") == STRUCK]
     assert len(struck) == 1
     assert "refuted" in json.dumps(struck[0]["transform"])
     assert "too high" in json.dumps(spec)
@@ -228,3 +233,121 @@ def test_a_struck_name_is_struck_in_the_picture_itself():
     svg = draw(INTERVALS, "c").svg
     struck = re.findall(r'<text text-decoration="line-through"[^>]*>([^<]+)</text>', svg)
     assert [text.partition(" · ")[0] for text in struck] == ["model"]
+
+
+def rows_of(drawn, field):
+    """Rows of the marks of a specification, wherever they stand in it."""
+    values = drawn.get("data", {}).get("values", [])
+    return [row for row in values if field in row] or [
+        row for layer in drawn["layer"] for row in layer.get("data", {}).get("values", ()) if field in row
+    ]
+
+
+def floors(*rows):
+    return floor_chart([*INTERVALS.rows, *rows], high=0.03, sentence="A verdict.")
+
+
+def symbols(svg, role="mark-symbol"):
+    """Outlines of the points of a picture, with their attributes."""
+    groups = re.findall(rf'<g class="{role} [^>]*>(.*?)</g>', svg, flags=re.S)
+    return [found for group in groups for found in re.findall(r"<path [^>]*/>", group)]
+
+
+def test_an_estimate_left_of_the_axis_is_an_arrow_with_its_number():
+    chart = floors(FAR)
+    assert chart.options["log"] is False
+    drawn = draw(logarithmic(chart), "c")
+    by_name = {row["name"]: row for row in rows_of(drawn.specs[0], "beyond")}
+    assert by_name["far"]["beyond"] == "2.1 × 10⁻⁶, left of this axis"
+    assert by_name["far"]["reason"] == "Stands. It lies left of this axis, which begins at 3.0 × 10⁻⁵."
+    assert by_name["bound"]["reason"] == (
+        "Its interval goes on to the left of this axis, which begins at 3.0 × 10⁻⁵."
+    )
+    assert not any(by_name[name]["cut"] or by_name[name]["beyond"] for name in ("model", "network"))
+    assert "2.1 × 10⁻⁶, left of this axis" in drawn.svg
+    # Rows without a dot: one arrow for the far estimate, a small one at the interval that goes on; three dots.
+    assert len(symbols(drawn.svg)) == 2 + 3
+
+
+def test_on_an_axis_that_reaches_it_nothing_is_an_arrow():
+    drawn = draw(floors(FAR), "c")
+    assert not any(row["cut"] or row["outside"] or row["beyond"] for row in rows_of(drawn.specs[0], "beyond"))
+    assert len(symbols(drawn.svg)) == 4
+
+
+def test_a_disputed_estimate_is_hollow_dashed_and_named():
+    chart = floors(DISPUTED)
+    assert "cap 2.00 % (disputed); " in f"{chart.description.partition('. ')[0]}; "
+    drawn = draw(chart, "c")
+    hollow = [mark for mark in symbols(drawn.svg) if 'fill="var(--paper)"' in mark]
+    assert len(hollow) == 1
+    assert 'stroke="var(--ceiling)"' in hollow[0]
+    assert len(re.findall(r'<line [^>]*stroke-dasharray="4,3"', drawn.svg)) == 1
+    assert ">cap · 2.0 % (1.5–2.5 %) · disputed<" in drawn.svg
+    assert ("disputed", "disputed: not both can be true") in drawn.legend
+    assert "disputed" not in dict(draw(floors(), "c").legend)
+
+
+def labels(svg):
+    """Texts of each axis that are seen."""
+    axes = re.findall(r'<g class="mark-text role-axis-label"[^>]*>(.*?)</g>', svg, flags=re.S)
+    return [
+        [
+            text
+            for style, text in re.findall(r"<text ([^>]*)>([^<]*)</text>", axis)
+            if text and 'opacity="0"' not in style
+        ]
+        for axis in axes
+    ]
+
+
+@pytest.mark.parametrize("epochs", [2, 3, 4, 7, 60])
+@pytest.mark.parametrize("drawing", ["lines", "curve"])
+def test_an_axis_over_epochs_has_whole_numbers(epochs, drawing):
+    rows = tuple({"series": "a", "x": n, "y": 1 / n, "low": 1 / n, "high": 1 / n} for n in range(1, epochs + 1))
+    across = labels(draw(Chart(drawing, "Epochs", rows, "d", {"x_title": "epoch"}), "c").svg)[0]
+    assert all(text.isdigit() for text in across)
+    assert len(across) == len(set(across)) >= 2
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("drawing", ["distribution", "threshold", "bars"])
+@pytest.mark.parametrize("most", [2, 3, 40])
+def test_an_axis_of_counts_has_whole_numbers(log, drawing, most):
+    counts = ({"low": 0, "high": 1, "count": 1}, {"low": 1, "high": 2, "count": most})
+    rows = tuple(
+        row | {"name": "a", "value": row["count"], "group": "a", "above": 1, "wrong_above": None} for row in counts
+    )
+    axes = labels(draw(Chart(drawing, "Counts", rows, "d", {"log": log}), "c").svg)
+    across, up = axes
+    counted = across if drawing == "bars" else up
+    assert counted
+    assert all(text.isdigit() for text in counted)
+
+
+def test_shares_that_happen_to_be_none_and_all_keep_their_fractions():
+    rows = tuple({"series": "a", "x": x, "y": x} for x in (0, 1))
+    assert "0.5" in labels(draw(Chart("lines", "Shares", rows, "d"), "c").svg)[0]
+
+
+def test_few_sizes_on_a_logarithmic_axis_have_whole_ticks():
+    rows = tuple({"series": "a", "x": x, "y": x / 10} for x in (2, 3, 4))
+    across = labels(draw(Chart("lines", "Sizes", rows, "d", {"log_x": True}), "c").svg)[0]
+    assert across == ["2", "3", "4"]
+
+
+@given(st.floats(-11, -0.4), st.floats(0.01, 6), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_labels_along_an_axis_of_errors_have_one_style(low, span, log):
+    values = [10 ** (low + span * part / 4) for part in range(5)]
+    values = [min(value, 1.0) for value in values]
+    estimates = [Estimate(value, 0.0, value, value) for value in values]
+    chart = dial([0.2, 0.5, 1.0, 2.0, 4.0], estimates, "Dial")
+    drawn = draw(Chart(chart.drawing, "Dial", chart.rows, "d", dict(chart.options) | {"log": log}), "c")
+    up = labels(drawn.svg)[1]
+    percents = [re.fullmatch(r"[\d.]+%", text) is not None for text in up]
+    powers = [re.fullmatch(r"0|([\d.]+ × )?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", text) is not None for text in up]
+    assert all(percents) or all(powers)
+    assert len(set(up)) == len(up)
+    title = str(drawn.specs[0]["layer"][0]["encoding"]["y"]["title"])
+    assert ("as a fraction" in title) == all(powers)

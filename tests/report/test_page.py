@@ -1,10 +1,12 @@
 import html
 import json
+import platform
 import re
 from html.parser import HTMLParser
 
 import pytest
 
+import hardpan
 from hardpan.records import Chart, Estimate, Provenance, Section, Table, Tile
 from hardpan.report import page
 from hardpan.report.palette import DARK, LIGHT
@@ -92,6 +94,13 @@ def test_every_id_is_there_once_and_every_link_leads_somewhere():
     assert len(ids) == len(set(ids))
     links = [attributes["href"] for tag, attributes in tags.found if tag == "a"]
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+
+
+def test_a_page_names_versions_where_its_maker_names_none():
+    bare = page([], title="t", headline="h", provenance=Provenance(command="hardpan do it"))
+    assert f"hardpan {hardpan.__version__}, Python {platform.python_version()}</dd>" in bare
+    told = page([], title="t", headline="h", provenance=Provenance(versions={"torch": "9.9"}))
+    assert "<dt>Versions</dt><dd>torch 9.9</dd>" in told
 
 
 def luminance(colour):

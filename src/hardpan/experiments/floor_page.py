@@ -62,6 +62,7 @@ def floor_section(
             "low": entry.estimate.low,
             "high": entry.estimate.high,
             "role": _colour(entry),
+            "status": "" if entry.role == "classifier" else entry.status,
             "reason": entry.reason,
             "classifier": entry.role == "classifier",
         }

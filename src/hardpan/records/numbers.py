@@ -61,7 +61,7 @@ def percent_range(low: float, high: float) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return NOTHING
     spread = (high - low) / 2
-    if 0 < high < _SMALLEST_PERCENT and 0 <= low:
+    if 0 < high < _SMALLEST_PERCENT and low >= 0:
         return f"{_power_of_ten(low, spread) if low else '0'} to {_power_of_ten(high, spread)}"
     if 0 < low < _SMALLEST_PERCENT:
         # One digit or two, unless the bracket is narrower: of so low an end its size matters, no more.

@@ -5,8 +5,7 @@ of the light theme; the page replaces them by variables that follow the reader's
 
 Rows by drawing (fractions throughout):
 
-- ``intervals``: name, value, low, high, role ("floor", "ceiling" or "refuted"), reason.
-  Options: x_title, log, bracket (low, high), smallest (where a logarithmic axis begins at the latest).
+- ``intervals``: see :mod:`hardpan.report.error_intervals`.
 - ``curve``: x, y, low, high. Options: x_title, y_title, log_x, log, marks (rows of x and label).
 - ``bars``: name, value. Options: x_title.
 - ``lines``: see :mod:`hardpan.report.lines`; ``slider``: see :mod:`hardpan.report.slider`.
@@ -18,7 +17,7 @@ Rows by drawing (fractions throughout):
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,85 +26,38 @@ import altair as alt
 from hardpan.errors import InputError
 from hardpan.records import Chart, numbers
 from hardpan.report import confusion_charts, testbed_charts
-from hardpan.report.axes import PERCENT, log_ticks
+from hardpan.report.axes import axis_title, error_axis, log_edge, whole, whole_ticks, x_ticks
+from hardpan.report.error_intervals import intervals
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
 from hardpan.report.slider import slider
-from hardpan.report.values import data_of, estimate_of
+from hardpan.report.values import data_of
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 STATIC_WIDTH = 640
 FADED = 0.15  # what is left of a mark while others are selected
-SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here: what lies below is in the table
-STRUCK = "struck"  # name of the layer whose text is struck through; the page and the static picture look for it
-_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "refuted": LIGHT.refuted}
-
-
-def intervals(chart: Chart) -> alt.TopLevelMixin:
-    """Every estimator a dot with its interval on one error axis; refuted ones struck, the bracket shaded."""
-    log = bool(chart.options.get("log"))
-    ends = [float(row[key]) for row in chart.rows for key in ("low", "value", "high")]
-    edge = max(_log_edge(ends), float(chart.options.get("smallest", 0.0))) if log else -math.inf
-    rows = [_interval_row(index, row, edge) for index, row in enumerate(chart.rows)]
-    y = alt.Y("row:O", axis=None, scale=alt.Scale(padding=0))
-    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(_ROLES), range=list(_ROLES.values())))
-    tips = [alt.Tooltip("name:N", title="estimate"), alt.Tooltip("shown:N", title="error"), alt.Tooltip("reason:N")]
-    base = alt.Chart(data_of(rows)).encode(y=y, tooltip=tips)
-
-    def axis(field: str) -> alt.X:
-        title = _axis_title(str(chart.options.get("x_title", "error")), log)
-        return alt.X(f"{field}:Q", title=title, **_percent_axis(edge, max(ends, default=1.0)))
-
-    standing, struck = "datum.role != 'refuted'", "datum.role == 'refuted'"
-    name: dict[str, Any] = {
-        "align": "left",
-        "baseline": "middle",
-        "dy": -11,
-        "fontSize": 13,
-        "limit": alt.expr("width"),
-    }
-    layers = [
-        base.mark_text(**name, color=LIGHT.ink).encode(x=alt.value(0), text="label:N").transform_filter(standing),
-        base.mark_text(**name, color=LIGHT.muted)
-        .encode(x=alt.value(0), text="label:N")
-        .transform_filter(struck)
-        .properties(name=STRUCK),
-        base.mark_rule(yOffset=9, strokeWidth=3).encode(x=axis("low"), x2="high:Q", color=colour),
-        base.mark_point(yOffset=9, size=90, filled=True, opacity=1)
-        .encode(x=axis("value"), color=colour)
-        .transform_filter(standing),
-        base.mark_point(yOffset=9, size=160, shape="cross", angle=45, filled=True, opacity=1)
-        .encode(x=axis("value"), color=colour)
-        .transform_filter(struck),
-    ]
-    if chart.options.get("bracket"):
-        low, high = chart.options["bracket"]
-        shaded = data_of([{"low": max(low, edge), "high": max(high, edge)}])
-        layers.insert(0, alt.Chart(shaded).mark_rect(color=LIGHT.shade).encode(x=axis("low"), x2="high:Q"))
-    return alt.layer(*layers).properties(height=46 * max(1, len(rows)))
 
 
 def curve(chart: Chart) -> alt.TopLevelMixin:
     """Draw a line with its band; the places in ``marks`` are named on the line."""
     log, log_x = bool(chart.options.get("log")), bool(chart.options.get("log_x"))
     rows = [dict(row) | {"shown": numbers.percent(row["y"])} for row in chart.rows if row["y"] is not None]
-    edge = _log_edge([row["y"] for row in rows]) if log else -math.inf
+    edge = log_edge([row["y"] for row in rows]) if log else -math.inf
     top = max((row["high"] for row in rows), default=1.0)
     rows = [row | {"low": max(row["low"], edge)} for row in rows if row["y"] >= edge]
     x = alt.X(
         "x:Q",
-        title=_axis_title(str(chart.options.get("x_title", "")), log_x),
+        title=axis_title(str(chart.options.get("x_title", "")), log_x),
         scale=alt.Scale(type="log", nice=False) if log_x else alt.Scale(nice=False, zero=False),
-        axis=alt.Axis(format="~g", labelFlush=False, **_x_ticks([float(row["x"]) for row in rows], log_x)),
+        axis=alt.Axis(labelFlush=False, **x_ticks([float(row["x"]) for row in rows], log_x)),
     )
 
     def vertical(field: str) -> alt.Y:
-        title = _axis_title(str(chart.options.get("y_title", "error")), log)
-        return alt.Y(f"{field}:Q", title=title, **_percent_axis(edge, top))
+        return alt.Y(f"{field}:Q", **error_axis(str(chart.options.get("y_title", "error")), edge, top))
 
     tips = [
-        alt.Tooltip("x:Q", title=_axis_title(str(chart.options.get("x_title", "")), False), format=".3~g"),
-        alt.Tooltip("shown:N", title=_axis_title(str(chart.options.get("y_title", "error")), False)),
+        alt.Tooltip("x:Q", title=axis_title(str(chart.options.get("x_title", "")), False), format=".3~g"),
+        alt.Tooltip("shown:N", title=axis_title(str(chart.options.get("y_title", "error")), False)),
     ]
     base = alt.Chart(data_of(rows)).encode(x=x)
     layers = [
@@ -146,8 +98,9 @@ def bars(chart: Chart) -> alt.TopLevelMixin:
         y=alt.Y("key:N", sort=None, title=None, axis=named),
         x=alt.X(
             "value:Q",
-            title=_axis_title(str(chart.options.get("x_title", "")), False),
+            title=axis_title(str(chart.options.get("x_title", "")), False),
             scale=alt.Scale(domainMin=0, zero=True),
+            axis=alt.Axis(**(whole_ticks(",") if whole(row["value"] for row in rows) else {})),
         ),
         tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("value:Q", format=",")],
     )
@@ -205,7 +158,8 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
     "intervals": (
         ("floor", "estimate of the floor"),
         ("ceiling", "error that a classifier makes: a ceiling"),
-        ("refuted", "refuted or contradicted"),
+        ("refuted", "refuted, or contradicted by its own errors"),
+        ("disputed", "disputed: not both can be true"),
         ("shade", "not refuted"),
     ),
     "dots": (
@@ -214,7 +168,7 @@ LEGENDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("muted", "uses the labels"),
     ),
 }
-"""What the colours of a drawing mean: a field of the palette, and words."""
+"""What the marks of a drawing mean: a field of the palette, or a class of the style sheet, and words."""
 
 
 def spec(chart: Chart) -> dict[str, Any]:
@@ -256,51 +210,6 @@ def _first_row(layer: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
     data = layer.get("data", drawn.get("data", {}))  # data that all layers share stand above them
     rows = data.get("values", drawn.get("datasets", {}).get(data.get("name"), ()))
     return rows[0] if rows else {}
-
-
-def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, Any]:
-    """One mark, its numbers moved inside the axis where a logarithm has no place for them."""
-    low, value, high = (float(row[key]) for key in ("low", "value", "high"))
-    name = str(row["name"])
-    shown = numbers.estimate(estimate_of(row))
-    return {
-        "row": index,
-        "name": name,
-        "label": f"{name} · {shown}",
-        "role": row["role"],
-        "reason": str(row.get("reason") or ""),
-        "shown": shown,
-        "low": max(low, edge),
-        "value": max(value, edge),
-        "high": max(high, edge),
-    }
-
-
-def _log_edge(values: Iterable[float]) -> float:
-    """Where a logarithmic axis of errors begins: below the smallest positive number that it has to show."""
-    positive = [value for value in values if value > 0]
-    return max(SMALLEST_SHOWN, 0.7 * min(positive)) if positive else SMALLEST_SHOWN
-
-
-def _percent_axis(edge: float, top: float) -> dict[str, Any]:
-    """Scale and axis of errors: from 0, or logarithmic from ``edge`` where that is a positive number."""
-    if edge > 0:
-        top = max(top, 2 * edge)
-        scale = alt.Scale(type="log", domain=[edge, top], nice=False)
-        return {"scale": scale, "axis": alt.Axis(values=log_ticks(edge, top), labelExpr=PERCENT)}
-    scale = alt.Scale(type="linear", domain=[0, top if top > 0 else 1.0], nice=True)
-    return {"scale": scale, "axis": alt.Axis(labelExpr=PERCENT, tickCount=6, labelOverlap="greedy")}
-
-
-def _x_ticks(places: list[float], log: bool) -> dict[str, Any]:
-    return {"values": log_ticks(min(places), max(places))} if log and places else {}
-
-
-def _axis_title(title: str, log: bool) -> str:
-    title = " ".join(
-        title.split()
-    )  # a line separator (U+2028) would break the expressions that Vega makes of titles
-    return f"{title} (logarithmic axis)" if log else title
 
 
 def _config() -> dict[str, Any]:

@@ -24,6 +24,7 @@ from typing import Any
 import altair as alt
 
 from hardpan.records import Chart, numbers
+from hardpan.report.axes import whole_ticks
 from hardpan.report.lines import told_apart
 from hardpan.report.palette import LIGHT
 from hardpan.report.values import data_of, estimate_of
@@ -52,7 +53,7 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False) if log else alt.Scale(zero=True)
     title = "examples (logarithmic axis)" if log else "examples"
     x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
-    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(format="~s", tickCount=6))
+    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, **whole_ticks("~s")))
     colour, dash = _look(groups)
     base = alt.Chart(data_of(rows)).encode(x=x, y=y)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
@@ -79,7 +80,12 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         said += f" + '\\nwith ' + format(datum.wrong_above / {float(wrong)!r}, '.0%') + ' of the errors'"
     x = alt.X("low:Q", title=_x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(format="~g"))
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False)
-    y = alt.Y("height:Q", title="examples (logarithmic axis)", scale=scale, axis=alt.Axis(format="~s", tickCount=6))
+    y = alt.Y(
+        "height:Q",
+        title="examples (logarithmic axis)",
+        scale=scale,
+        axis=alt.Axis(tickCount=6, **whole_ticks("~s")),
+    )
     tips = [alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", title="examples", format=",")]
     tips.append(alt.Tooltip("above:Q", title="from here on", format=","))
     colour = alt.condition("datum.low >= threshold - 1e-9", alt.value(LIGHT.ceiling), alt.value(LIGHT.floor))

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from hardpan import records
 from hardpan.records import Chart
 from hardpan.report import charts
+from hardpan.report.error_intervals import STRUCK
 from hardpan.report.palette import LIGHT
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
@@ -38,7 +39,7 @@ class Drawing:
         rows: its rows.
         csv_url: the same data for a download link.
         zoom: axes that the reader can zoom into.
-        legend: what the colours mean: a name of the palette, and words.
+        legend: what the marks mean: a name of the palette or a class of the style sheet, and words.
         file: what a download is called, without its ending.
     """
 
@@ -68,7 +69,8 @@ def draw(chart: Chart, key: str) -> Drawing:
     specs = tuple(charts.spec(variant) for variant in variants)
     columns = tuple(dict.fromkeys(name for row in chart.rows for name in row))
     rows = tuple(tuple(row.get(name) for name in columns) for row in chart.rows)
-    used = {row.get("role") for row in chart.rows} | ({"shade"} if chart.options.get("bracket") else set())
+    used = {row.get(key) for row in chart.rows for key in ("role", "status")}
+    used |= {"shade"} if chart.options.get("bracket") else set()
     return Drawing(
         key=key,
         chart=chart,
@@ -110,7 +112,7 @@ def static_svg(spec: dict[str, Any], key: str) -> str:
 
 def _struck(svg: str) -> str:
     """Strike the texts of the layer that is named so: Vega has no such text, SVG has."""
-    group = rf'(<g class="mark-text [^"]*\b{charts.STRUCK}_marks\b[^"]*".*?</g>)'
+    group = rf'(<g class="mark-text [^"]*\b{STRUCK}_marks\b[^"]*".*?</g>)'
     return re.sub(
         group, lambda found: found[1].replace("<text ", '<text text-decoration="line-through" '), svg, flags=re.S
     )

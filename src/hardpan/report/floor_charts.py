@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan.records import Chart, numbers
+from hardpan.report.error_intervals import DISPUTED
 
 MOST_CLASSIFIERS = 6
 WIDE = 30  # a logarithmic axis is the first choice where the numbers span more than this
-SHOWN_BELOW = 1e-3  # an estimate that is this much smaller than the ceiling is drawn at the edge
+SHOWN_BELOW = 1e-3  # an estimate that is this much smaller than the ceiling becomes an arrow at the edge
 
 
 def floor_chart(rows: Sequence[Mapping[str, Any]], *, high: float, sentence: str) -> Chart:
@@ -19,8 +20,8 @@ def floor_chart(rows: Sequence[Mapping[str, Any]], *, high: float, sentence: str
     best six are drawn.
 
     Args:
-        rows: name, value, low, high, role ("floor", "ceiling" or "refuted") and reason of every mark, and
-            classifier: whether it is one.
+        rows: name, value, low, high, role ("floor", "ceiling" or "refuted") and reason of every mark; status, how
+            the weighing ended ("disputed" is drawn hollow); and classifier: whether it is one.
         high: upper end of the bracket.
         sentence: the verdict, for the text alternative.
 
@@ -32,7 +33,11 @@ def floor_chart(rows: Sequence[Mapping[str, Any]], *, high: float, sentence: str
     classifiers = sorted((row for row in rows if row.get("classifier")), key=lambda row: float(row["value"]))
     hidden = [id(row) for row in classifiers[MOST_CLASSIFIERS:]]
     shown = [{key: row[key] for key in row if key != "classifier"} for row in rows if id(row) not in hidden]
-    told = "; ".join(f"{row['name']} {numbers.percent(float(row['value']))}" for row in shown)
+    doubts = ["(disputed)" if row.get("status") == DISPUTED else "" for row in shown]
+    told = "; ".join(
+        f"{row['name']} {numbers.percent(float(row['value']))} {doubt}".rstrip()
+        for row, doubt in zip(shown, doubts, strict=True)
+    )
     title = "Estimates of the floor, and the errors that classifiers make"
     if hidden:
         title += f" (the best {MOST_CLASSIFIERS} of {len(classifiers)} classifiers)"

@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 
 from hardpan.records import Chart, numbers
-from hardpan.report.axes import PERCENT, log_ticks
+from hardpan.report.axes import error_labels, error_title, log_ticks, whole, whole_ticks
 from hardpan.report.palette import LIGHT
 from hardpan.report.values import data_of
 
@@ -37,16 +37,16 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         scale=alt.Scale(type="log", nice=False)
         if chart.options.get("log_x")
         else alt.Scale(nice=False, zero=False),
-        axis=alt.Axis(
-            format="~s" if _large(rows) else ".6~g", grid=False, labelOverlap="greedy", **_x_ticks(rows, chart)
-        ),
+        axis=alt.Axis(grid=False, labelOverlap="greedy", **_x_ticks(rows, chart)),
     )
     words = str(chart.options.get("y_title", ""))
     scale = alt.Scale(type="log") if log else alt.Scale(zero=bool(chart.options.get("zero", share)))
     if chart.options.get("domain"):
         scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
-    title = f"{words} (logarithmic axis)" if log else words
-    axis = alt.Axis(labelExpr=PERCENT, tickCount=6) if share else alt.Axis(format=".3~g", tickCount=6)
+    smallest = _smallest(rows, log) if share else math.inf
+    title = error_title(words, smallest) + (" (logarithmic axis)" if log else "")
+    labels: dict[str, Any] = {"labelExpr": error_labels(smallest)} if share else {"format": ".3~g"}
+    axis = alt.Axis(tickCount=6, **labels)
 
     def vertical(name: str) -> alt.Y:
         return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
@@ -78,8 +78,18 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
 
 
 def _x_ticks(rows: list[dict[str, Any]], chart: Chart) -> dict[str, Any]:
-    places = [row["x"] for row in rows if row["x"] > 0]
-    return {"values": log_ticks(min(places), max(places))} if chart.options.get("log_x") and places else {}
+    places, form = [row["x"] for row in rows], "~s" if _large(rows) else ".6~g"
+    positive = [place for place in places if place > 0]
+    if not (chart.options.get("log_x") and positive):
+        return whole_ticks(form) if whole(places) else {"format": form}
+    ticks = log_ticks(min(positive), max(positive))
+    return {"format": form, "values": sorted({round(tick) for tick in ticks}) if whole(places) else ticks}
+
+
+def _smallest(rows: list[dict[str, Any]], log: bool) -> float:
+    """About where the lowest tick of the y axis is that is not 0."""
+    values = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
+    return (min(values) if log else max(values) / 10) if values else math.inf
 
 
 def _ends(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

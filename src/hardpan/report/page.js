@@ -131,7 +131,14 @@
   };
 
   // A cell's number, also where an interval or a unit follows it: "−1.9 (−2.4 to −0.7)".
-  const number = (text) => Number(text.replace(/\s.*$/s, "").replace("−", "-").replaceAll(",", "") || NaN);
+  // A power of ten without a percent sign is a fraction, and stands among percents: "2.1 × 10⁻⁶ ± 3 × 10⁻⁷".
+  const number = (text) => {
+    const value = Number(text.replace(/\s.*$/s, "").replace("−", "-").replaceAll(",", "") || NaN);
+    const power = text.match(/^\S+\s×\s10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)(\s%)?/);
+    if (!power) return value;
+    const exponent = Number([...power[1]].map((sign) => "-0123456789"["⁻⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(sign)]).join(""));
+    return value * 10 ** (exponent + (power[2] ? 0 : 2));
+  };
 
   const sortable = (table) => {
     const body = table.tBodies[0];

@@ -19,6 +19,7 @@ import altair as alt
 from scipy.special import ndtri
 
 from hardpan.records import Chart, numbers
+from hardpan.report.axes import whole_ticks
 from hardpan.report.palette import LIGHT
 from hardpan.report.values import data_of, estimate_of
 
@@ -199,7 +200,7 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     years = [float(row["date"]) for row in (*rows, *ahead)]
     title = str(chart.options.get("y_title", ""))
     spread = alt.Scale(domain=_padded(years), nice=False, zero=False)
-    x = alt.X("date:Q", title="year of publication", scale=spread, axis=alt.Axis(format="d", tickMinStep=1))
+    x = alt.X("date:Q", title="year of publication", scale=spread, axis=alt.Axis(**whole_ticks("d")))
 
     def y(field: str) -> alt.Y:
         scale = alt.Scale(domain=_padded(ends), nice=False)

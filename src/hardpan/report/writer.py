@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import hashlib
 import json
 import math
+import platform
 import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
@@ -66,7 +68,7 @@ def page(
         lede=lede,
         tiles=tiles,
         sections=shown,
-        provenance=provenance,
+        provenance=_made(provenance),
         payload=Markup(_payload(drawings)) if drawings else None,
         bundle=bundle,
         script=script,
@@ -75,6 +77,14 @@ def page(
         version=hardpan.__version__,
         table=functools.partial(_table, environment),
     )
+
+
+def _made(provenance: Provenance | None) -> Provenance | None:
+    """How the report was made, with the versions that every report has where its maker names none."""
+    if provenance is None or provenance.versions:
+        return provenance
+    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
+    return dataclasses.replace(provenance, versions=versions)
 
 
 def _shown(section: Section, key: str, keys: Iterable[int]) -> dict[str, Any]:
