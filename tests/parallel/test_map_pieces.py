@@ -225,6 +225,29 @@ def test_a_path_is_a_piece_as_good_as_a_number(tmp_path):
     assert map_pieces(Path.exists, names, backend="processes", workers=2) == [False] * 3
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ready_is_called_once_before_the_pieces_run(backend, where, tmp_path):
+    said: list[int] = []
+
+    def ready() -> None:
+        said.append(threading.get_ident())
+        (tmp_path / "made").mkdir()
+
+    found = map_pieces(
+        lambda path: os.path.isdir(path), [str(tmp_path / "made")] * 3, ready=ready, **where(backend)
+    )
+    assert found == [True] * 3
+    assert said == [threading.get_ident()]
+
+
+def test_ready_is_not_called_where_no_cluster_answers(monkeypatch):
+    monkeypatch.setattr("hardpan.parallel.on_dask.ANSWER_SECONDS", 1)
+    said: list[int] = []
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        map_pieces(abs, [1], backend="dask", address="tcp://127.0.0.1:1", ready=lambda: said.append(1))
+    assert said == []
+
+
 LOCKING = """
 import multiprocessing, time
 from hardpan.errors import InputError

@@ -307,3 +307,18 @@ def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits
     with pytest.raises(InputError, match=message):
         training.train(digits, **settings | changes)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, lockstep, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("hardpan.parallel.on_dask.ANSWER_SECONDS", 1)
+    config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
+    away = {"backend": "dask", "address": "tcp://127.0.0.1:1"}
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep, **away)
+    assert list(tmp_path.iterdir()) == []
+    made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
+    with pytest.raises(InputError, match="was recorded with architecture='mlp', now it is 'linear'"):
+        training.train(digits, config, out=tmp_path / "run", **away)  # known before anybody is called
+    assert store.open(made.stores[0]).seeds == (0,)

@@ -9,18 +9,21 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.parallel.outcomes import ATTEMPTS, ClusterLost, Outcomes, lost, optional, run_piece
+from hardpan.parallel.outcomes import ATTEMPTS, ClusterLost, Outcomes, Ready, lost, optional, run_piece
 
 ANSWER_SECONDS = 15  # how long a scheduler, and then its first worker, is waited for
 _WAITING = 4  # pieces sent ahead for each thread of the cluster, so that none waits for the next
 
 
-def outcomes(function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str) -> Outcomes:
+def outcomes(
+    function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str, ready: Ready
+) -> Outcomes:
     """Outcomes in the order in which the cluster ends the pieces."""
     distributed: Any = optional("distributed", "dask", "dask")
     with ExitStack() as opened:
         opened.enter_context(_quiet())
         client = _connect(distributed, opened, workers, address)
+        ready()
         window = workers or max(_WAITING * sum(client.nthreads().values()), 1)
         waiting = iter(enumerate(pieces))
         under_way: dict[Any, int] = {}

@@ -8,16 +8,19 @@ from contextlib import ExitStack
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.parallel.outcomes import ATTEMPTS, Outcomes, lost, optional, run_piece
+from hardpan.parallel.outcomes import ATTEMPTS, Outcomes, Ready, lost, optional, run_piece
 
 _WAITING = 4  # pieces sent ahead for each core of the cluster, so that none waits for the next
 
 
-def outcomes(function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str) -> Outcomes:
+def outcomes(
+    function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str, ready: Ready
+) -> Outcomes:
     """Outcomes in the order in which the cluster ends the pieces."""
     ray: Any = optional("ray", "ray", "ray")
     with ExitStack() as opened:
         _connect(ray, opened, workers, address)
+        ready()
         # An exception of a piece is part of its outcome, so whatever Ray itself raises is about a worker.
         remote = ray.remote(max_retries=ATTEMPTS - 1)(run_piece)
         window = workers or max(_WAITING * int(ray.cluster_resources().get("CPU", 1)), 1)

@@ -10,16 +10,22 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hardpan.parallel.outcomes import ATTEMPTS, Outcome, Outcomes, lost, run_piece
+from hardpan.parallel.outcomes import ATTEMPTS, Outcome, Outcomes, Ready, lost, run_piece
 
 
-def in_threads(function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str) -> Outcomes:
+def in_threads(
+    function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str, ready: Ready
+) -> Outcomes:
     """Threads: for pieces that spend their time in NumPy, numba or torch, which let other threads run."""
+    ready()
     yield from _started("threading", function, dict(enumerate(pieces)), workers)
 
 
-def in_processes(function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str) -> Outcomes:
+def in_processes(
+    function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str, ready: Ready
+) -> Outcomes:
     """Processes: for pieces that spend their time in Python itself, or that set the state of a whole process."""
+    ready()
     killed = _killed()
     left = dict(enumerate(pieces))
     while left:

@@ -33,6 +33,7 @@ class Outcome:
 
 
 Outcomes = Generator[Outcome, None, None]
+Ready = Callable[[], object]
 
 
 def run_piece(function: Callable[[Any], Any], index: int, piece: Any) -> Outcome:

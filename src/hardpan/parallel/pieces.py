@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from hardpan.errors import InputError
 from hardpan.parallel import on_dask, on_ray, on_this_machine
-from hardpan.parallel.outcomes import Outcomes
+from hardpan.parallel.outcomes import Outcomes, Ready
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -18,7 +18,7 @@ class _Backend(Protocol):
     """Give the outcomes of pieces in whatever order they end; a piece whose worker dies is started again."""
 
     def __call__(
-        self, function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str, /
+        self, function: Callable[[Any], Any], pieces: list[Any], workers: int | None, address: str, ready: Ready, /
     ) -> Outcomes: ...
 
 
@@ -40,6 +40,7 @@ def map_pieces(
     address: str = "",
     progress: Callable[[str, float], None] | None = None,
     each: Callable[[int, Result], None] | None = None,
+    ready: Callable[[], object] | None = None,
 ) -> list[Result]:
     """Give ``[function(piece) for piece in pieces]``, computed wherever ``backend`` says.
 
@@ -57,6 +58,8 @@ def map_pieces(
         progress: told after every piece, in the caller's thread: a step and the fraction done.
         each: given the number and the result of every piece as it ends, in the caller's thread: the place to save
             it, so that a caller who is killed loses only the pieces under way.
+        ready: called once, in the caller's thread, when there are workers and before any piece is sent: the place
+            to make what pieces write into, so that nothing is left behind where a cluster does not answer.
 
     Returns:
         The results in the order of the pieces.
@@ -80,7 +83,9 @@ def map_pieces(
     if not given:
         return []
     found: dict[int, Result] = {}
-    with closing(runner(function, given, workers, address)) as running:  # ends what is under way after an error
+    with closing(
+        runner(function, given, workers, address, ready or _nothing)
+    ) as running:  # ends what is under way after an error
         for outcome in running:
             if outcome.error is not None:
                 raise outcome.error
@@ -90,3 +95,7 @@ def map_pieces(
             if progress is not None:
                 progress(f"{len(found)} of {len(given)} pieces", len(found) / len(given))
     return [found[index] for index in range(len(given))]
+
+
+def _nothing() -> None:
+    pass

@@ -176,6 +176,14 @@ def open_store(path: PathLike) -> RecordedPredictions:
     return recorded.RecordedPredictions(place, header)
 
 
+def is_store(path: PathLike) -> bool:
+    """Whether a store of predictions or of scores lies at a place."""
+    from hardpan.store import recorded
+    from hardpan.store.places import Place
+
+    return recorded.read_header(Place(path)) is not None
+
+
 def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
     """The configuration as JSON keeps it."""
     try:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from hardpan import engine, parallel, stats
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Estimate, Split
+from hardpan.store.making import is_store
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import shaped
@@ -24,6 +26,7 @@ from hardpan.training.groups import Groups, read_groups
 from hardpan.training.lockstep_piece import LockstepPiece, train_lockstep
 from hardpan.training.piece import PROGRESS, Ended, Piece, load_split, open_recorder, run_settings, train_piece
 from hardpan.training.recipes import filled
+from hardpan.training.recorder import Recorder
 from hardpan.training.results import Trained, TrainedRun
 
 _Unit = TypeVar("_Unit", Piece, LockstepPiece)
@@ -90,16 +93,13 @@ def train(
         _check_settings(pieces[0], parts, backend, address)
         engine.choose_precision(config.precision, device)
         ended: Sequence[Ended]
-        if scalars_only:
-            together = _by_architecture(pieces)
-            _check(pieces, loaded, parts, together)
-            groups_ended = _run(
-                train_lockstep, together, backend, workers, address, device.type == "cuda", progress
-            )
-            ended = [end for of_one in groups_ended for end in of_one]
+        together = _by_architecture(pieces) if scalars_only else ()
+        make = _check(pieces, loaded, parts, together)
+        where = (backend, workers, address, device.type == "cuda", progress)
+        if together:
+            ended = [end for of_one in _run(train_lockstep, together, make, *where) for end in of_one]
         else:
-            _check(pieces, loaded, parts)
-            ended = _run(train_piece, pieces, backend, workers, address, device.type == "cuda", progress)
+            ended = _run(train_piece, pieces, make, *where)
     runs = tuple(_told(piece, end, parts) for piece, end in zip(pieces, ended, strict=True))
     return Trained(runs, tuple(dict.fromkeys(piece.store for piece in pieces)), config, scalars_only)
 
@@ -171,20 +171,37 @@ def _check_settings(piece: Piece, parts: Split, backend: str, address: str) -> N
         raise InputError(f"weights: {place} is no folder that may be written; give another one for the models")
 
 
-def _check(pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece] = ()) -> None:
-    """Refuse what cannot work before anything runs, and make the stores, so that runs at once find them there."""
+def _check(
+    pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece]
+) -> Callable[[], None]:
+    """Refuse what cannot work before anything runs, and give what makes the stores.
+
+    They are made in one place, so that runs at once find them there, and only when the runs can begin: a store
+    keeps the settings that it was made with, so that one of a run that never began would refuse another run.
+    """
     x = shaped(loaded.x)
     input_shape = (x.shape[-1], *x.shape[1:-1]) if x.ndim == 4 else x.shape[1:]
+    opened: dict[str, Callable[[], Recorder]] = {}
     for piece in {piece.config.model: piece for piece in pieces}.values():
         options = dict(piece.config.model_options)
         classifiers.build(piece.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
-        if engine.is_main() and not together:
+        if not together:
             settings = run_settings(loaded, piece.config, piece.groups)
-            open_recorder(piece.store, loaded, parts, settings).close()
+            opened[piece.store] = partial(open_recorder, piece.store, loaded, parts, settings)
     for group in together:
-        if engine.is_main():
-            group.recorder(loaded, parts).close()
-    engine.barrier()
+        opened[group.pieces[0].store] = partial(group.recorder, loaded, parts)
+
+    def open_stores(there: bool) -> None:
+        for place, recorder in opened.items():
+            if engine.is_main() and is_store(place) == there:
+                recorder().close()
+
+    def make() -> None:
+        open_stores(there=False)
+        engine.barrier()
+
+    open_stores(there=True)
+    return make
 
 
 def available_cores() -> int:
@@ -202,6 +219,7 @@ def available_cores() -> int:
 def _run(
     function: Callable[..., _Result],
     pieces: Sequence[_Unit],
+    make: Callable[[], None],
     backend: str,
     workers: int | None,
     address: str,
@@ -214,12 +232,13 @@ def _run(
     here = engine.world_size() > 1 or alone or on_gpu
     chosen = backend or ("threads" if here and workers in (None, 1) else "processes")
     if chosen == "threads" and not address:
+        make()
         return [
             function(piece, _share(progress, index, len(pieces)) if progress else None)
             for index, piece in enumerate(pieces)
         ]
     with _watching(pieces, progress):
-        return parallel.map_pieces(function, pieces, backend=chosen, workers=workers, address=address)
+        return parallel.map_pieces(function, pieces, backend=chosen, workers=workers, address=address, ready=make)
 
 
 def _share(progress: engine.Progress, index: int, count: int) -> engine.Progress:
