@@ -93,6 +93,15 @@ def test_a_marker_cannot_name_a_file_elsewhere(tmp_path):
         engine.load_checkpoint(tmp_path / "a")
 
 
+def test_a_full_disk_promises_no_old_checkpoint_where_there_is_none(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "write_bytes", full)
+    with pytest.raises(InputError, match=r"No space left on device\); there is none before it: make room"):
+        save(tmp_path / "new", 1)
+
+
 def test_a_full_disk_is_said_and_the_old_checkpoint_stays(tmp_path, monkeypatch):
     save(tmp_path, 1)
 

@@ -73,8 +73,10 @@ def save_checkpoint(
         write_text(latest, json.dumps(marker, indent=1) + "\n")
         _remove_unnamed(folder)
     except OSError as error:
+        before = any(_read(folder / name) is not None for name in (LATEST, BEFORE))
         raise InputError(
-            f"{folder}: checkpoint cannot be written ({error.strerror or error}); the one before it is whole: "
+            f"{folder}: checkpoint cannot be written ({error.strerror or error}); "
+            f"{'the one before it is whole' if before else 'there is none before it'}: "
             "make room or give another folder, and run the same command again"
         ) from error
 
