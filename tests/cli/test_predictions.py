@@ -153,9 +153,8 @@ def test_epochs_that_not_all_seeds_have_are_named_when_left_out(tmp_path, hardpa
     done = hardpan("export", tmp_path / "run", tmp_path / "a.npz", "--json")
     assert json.loads(done.out)["left_out"] == [2, 3, 4]
     assert json.loads(done.out)["epochs"] == [0, 1]
-    assert done.err == (
-        "hardpan: left out: 3 epochs (2–4) that not all of 2 seeds (0, 1) have; --seeds chooses those that have them\n"
-    )
+    sentence = "left out: 3 epochs (2–4) that not all of 2 seeds (0, 1) have; --seeds chooses those that have them"
+    assert done.err == f"hardpan: {sentence}\n"
     assert hardpan("export", tmp_path / "run", tmp_path / "b.npz").err == done.err
     for number, chosen in enumerate((("--seeds", "0"), ("--epochs", "0"))):
         done = hardpan("export", tmp_path / "run", tmp_path / f"{number}.npz", *chosen, "--json")

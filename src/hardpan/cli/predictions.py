@@ -171,11 +171,9 @@ def export(
             progress=progress,
         )
     if found.left_out:
-        print(
-            f"hardpan: left out: {_count(found.left_out, 'epoch')} that not all of {_count(found.seeds, 'seed')} have; "
-            "--seeds chooses those that have them",
-            file=sys.stderr,
-        )
+        epochs_out, of = _count(found.left_out, "epoch"), _count(found.seeds, "seed")
+        line = f"hardpan: left out: {epochs_out} that not all of {of} have; --seeds chooses those that have them"
+        print(line, file=sys.stderr)
     emit(found, as_json, _brought(found))
 
 
