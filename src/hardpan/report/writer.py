@@ -8,7 +8,6 @@ import functools
 import hashlib
 import json
 import math
-import platform
 import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
@@ -18,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import hardpan
-from hardpan.records import Estimate, Provenance, Section, Tile, numbers
+from hardpan.records import Estimate, Provenance, Section, Tile, numbers, versions_of
 from hardpan.report import charts, confusion_charts
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
@@ -83,8 +82,7 @@ def _made(provenance: Provenance | None) -> Provenance | None:
     """How the report was made, with the versions that every report has where its maker names none."""
     if provenance is None or provenance.versions:
         return provenance
-    versions = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
-    return dataclasses.replace(provenance, versions=versions)
+    return dataclasses.replace(provenance, versions=versions_of())
 
 
 def _shown(section: Section, key: str, keys: Iterable[int]) -> dict[str, Any]:
