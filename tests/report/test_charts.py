@@ -259,10 +259,8 @@ def test_an_estimate_left_of_the_axis_is_an_arrow_with_its_number():
     drawn = draw(logarithmic(chart), "c")
     by_name = {row["name"]: row for row in rows_of(drawn.specs[0], "beyond")}
     assert by_name["far"]["beyond"] == "2.1 × 10⁻⁶, left of this axis"
-    assert by_name["far"]["reason"] == "Stands. It lies left of this axis, which begins at 3.0 × 10⁻⁵."
-    assert by_name["bound"]["reason"] == (
-        "Its interval goes on to the left of this axis, which begins at 3.0 × 10⁻⁵."
-    )
+    assert by_name["far"]["reason"] == "Lies left of this axis, which begins at 0.003 %. Stands."
+    assert by_name["bound"]["reason"] == "Its interval goes on to the left of this axis, which begins at 0.003 %."
     assert not any(by_name[name]["cut"] or by_name[name]["beyond"] for name in ("model", "network"))
     assert "2.1 × 10⁻⁶, left of this axis" in drawn.svg
     # Rows without a dot: one arrow for the far estimate, a small one at the interval that goes on; three dots.
@@ -351,3 +349,10 @@ def test_labels_along_an_axis_of_errors_have_one_style(low, span, log):
     assert len(set(up)) == len(up)
     title = str(drawn.specs[0]["layer"][0]["encoding"]["y"]["title"])
     assert ("as a fraction" in title) == all(powers)
+
+
+def test_where_labels_are_powers_of_ten_the_edge_is_told_as_one():
+    none = {"name": "none", "value": 0.0, "low": 0.0, "high": 0.0, "role": "floor", "reason": ""}
+    drawn = charts.spec(logarithmic(Chart("intervals", "t", (none, FAR), "d")))
+    (said,) = (row["reason"] for row in rows_of(drawn, "beyond") if row["name"] == "none")
+    assert said == "Lies left of this axis, which begins at 7.0 × 10⁻⁸."

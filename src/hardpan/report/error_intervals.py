@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 
 from hardpan.records import Chart, numbers
-from hardpan.report.axes import error_axis, log_edge
+from hardpan.report.axes import error_axis, in_powers, log_edge
 from hardpan.report.palette import LIGHT
 from hardpan.report.values import data_of, estimate_of
 
@@ -98,10 +98,10 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     name, disputed = str(row["name"]), row.get("status") == DISPUTED
     shown, reason = numbers.estimate(estimate_of(row)), str(row.get("reason") or "")
     outside = value < edge
-    if outside:
-        reason += f" It lies left of this axis, which begins at {numbers.limit(edge)}."
-    elif low < edge:
-        reason += f" Its interval goes on to the left of this axis, which begins at {numbers.limit(edge)}."
+    if low < edge:  # said first: tooltips cut what is long
+        begins = numbers.limit(edge) if in_powers(edge) else f"{100 * edge:.2g} %"  # as the axis has it
+        words = "Lies left" if outside else "Its interval goes on to the left"
+        reason = f"{words} of this axis, which begins at {begins}. {reason}"
     return {
         "row": index,
         "name": name,
