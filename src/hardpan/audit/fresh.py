@@ -158,6 +158,7 @@ def _drop(a: float, n: int, b: float, m: int, confidence: float) -> Estimate:
 
 
 def _interval(share: float, n: int, confidence: float) -> tuple[float, float]:
-    low, _ = stats.clopper_pearson(math.floor(share * n), n, confidence)
-    _, high = stats.clopper_pearson(math.ceil(share * n), n, confidence)
+    # A mean over seeds need not be a whole count; one that is must not lose an example to rounding.
+    low, _ = stats.clopper_pearson(math.floor(share * n + 1e-6), n, confidence)
+    _, high = stats.clopper_pearson(math.ceil(share * n - 1e-6), n, confidence)
     return float(low), float(high)
