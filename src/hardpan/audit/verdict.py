@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hardpan.audit.evidence import Evidence, Finding
-from hardpan.audit.measures import in_words
+from hardpan.audit.measures import in_words, limit_in_points
 from hardpan.bayes.floors import Entry
 from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.records import Estimate, numbers
@@ -48,7 +48,7 @@ def _findings(measures: Mapping[str, Estimate], verdicts: Mapping[str, Entry]) -
     if "best_error" in measures:
         said.append(f"Best model: {shown['best_error']} of the test part wrong.")
     if "headroom" in measures:
-        most = numbers.limit(measures["headroom"].high).replace(" %", " points")
+        most = limit_in_points(measures["headroom"].high)
         condition = "".join(f", if {assumption}" for assumption in measures["headroom"].notes)
         said.append(f"Headroom: at most {most} are left to win{condition}.")
     if "mean_confusion" in measures:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hardpan.records import numbers
+
 _OUR_WORDS = (
     *("Nearest-neighbour", "Nearest", "Bound", "Lower", "Upper", "One", "Exact", "Soft", "Corrected"),
     *("Uncorrected", "Raw", "Temperature", "Vector", "Isotonic"),
@@ -16,9 +18,9 @@ def percent(value: float) -> str:
 
     Example:
         >>> percent(0.0246), percent(0.0), percent(3e-27)
-        ('2.46 %', '0 %', '3e-27')
+        ('2.46 %', '0 %', '3.00 × 10⁻²⁷')
     """
-    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else f"{value:.2g}"
+    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else numbers.percent(value)
 
 
 def lower_first(name: str) -> str:
