@@ -36,6 +36,7 @@ def mean_estimate(
     Source: Fay and Feuer, "Confidence intervals for directly standardized rates" (1997), for the gamma interval.
 
     Example:
+        >>> import numpy as np
         >>> mean_estimate(np.array([0.0, 0.2, 0.1, 0.1]), method="m").value
         0.1
     """
