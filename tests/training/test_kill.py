@@ -27,10 +27,6 @@ def run(folder, kills, *kind):
     return told
 
 
-def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path):
-    run(tmp_path, kills=2)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", [(), ("lockstep",)], ids=["store", "lockstep"])
 def test_many_kills(tmp_path, kind):

@@ -1,11 +1,13 @@
 """Two processes by torchrun train the classifiers of one process, and write one store."""
 
 import numpy as np
+import pytest
 from tests.engine.launch import torchrun
 
 from hardpan import confusion, store, training
 
 
+@pytest.mark.soak  # slow to start; tests/engine trains with two processes at every run
 def test_two_processes_record_what_one_records(tmp_path):
     torchrun("tests.training.torchrun_job", str(tmp_path))
     together = store.open(tmp_path / "run")
