@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binom, binomtest, norm, t
 
 from hardpan.errors import InputError
-from hardpan.stats import clopper_pearson, mean, normal_quantile, share
+from hardpan.stats import clopper_pearson, mean, normal, normal_quantile, share
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.9999])
@@ -113,6 +113,13 @@ def test_a_mean_ends_where_it_is_told_and_needs_a_value() -> None:
     assert np.isnan([single.low, single.stderr, single.high]).all()  # one value says nothing about its spread
     with pytest.raises(InputError, match="at least one number"):
         mean([])
+
+
+def test_few_degrees_of_freedom_give_students_interval() -> None:
+    for df in (1, 4, 30):
+        found = normal(0.3, 0.01, 50, 0.9, df=df)
+        assert (found.low, found.high) == pytest.approx(t.interval(0.9, df, 0.3, 0.01))
+    assert (normal(0.3, 0.01, 50, 0.9).low) == pytest.approx(norm.interval(0.9, 0.3, 0.01)[0])
 
 
 def test_the_normal_quantile_is_scipys() -> None:

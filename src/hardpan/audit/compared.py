@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import hardpan
 from hardpan.audit.comparing import AuditComparison, HardnessOrder, OrderStability
 from hardpan.audit.finished import Audit
 from hardpan.audit.measures import MEASURES, PLAIN, in_sentence, in_words
-from hardpan.records import Chart, Estimate, Provenance, Section, Table, numbers
+from hardpan.records import Chart, Estimate, Provenance, Section, Table, numbers, versions_of
 from hardpan.report import page
 
 METHOD = (
@@ -69,7 +68,7 @@ def to_html(found: AuditComparison, audits: Sequence[Audit], command: str = "") 
         CITATIONS,
         command,
         audits[0].config.seed,
-        {"hardpan": hardpan.__version__},
+        versions_of(),
         {
             f"{name}: {key}": digest
             for name, item in zip(found.names, audits, strict=True)

@@ -120,6 +120,7 @@ def normal(
     method: str = "normal interval",
     seed: int | None = None,
     notes: tuple[str, ...] = (),
+    df: int = 0,
 ) -> Estimate:
     """A value with the normal interval of its standard error, value ± z stderr, cut at what can be.
 
@@ -133,12 +134,15 @@ def normal(
         method: how the number was made, in words.
         seed: of the draw behind it.
         notes: what a reader must know besides.
+        df: where the standard error itself is estimated from few values, its degrees of freedom: Student's t in the
+            place of the normal.
 
     Example:
         >>> normal(0.01, 0.02, 50, least=0.0)
         Estimate(0.01 ± 0.02, 95 % [0, 0.0491993], normal interval, n=50)
     """
-    reach = normal_quantile(confidence) * stderr
+    level = 0.5 + check_confidence(confidence) / 2.0
+    reach = float(special.stdtrit(df, level) if df > 0 else special.ndtri(level)) * stderr
     low, high = (float(end) for end in np.clip([value - reach, value + reach], least, most))
     return Estimate(value, stderr, low, high, confidence, method, n, seed, notes=notes)
 

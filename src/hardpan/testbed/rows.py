@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardpan.records import Estimate, record
-from hardpan.stats.intervals import clopper_pearson, normal_quantile
+from hardpan.stats.intervals import clopper_pearson, normal
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats
 from hardpan.testbed.line import LineFit
@@ -152,10 +152,6 @@ def _residuals(
     inner = np.clip(x, step, 1 - step)
     steepness = (fit.predict(inner + step / 2) - fit.predict(inner - step / 2)) / step
     error = np.sqrt(new_error**2 + (steepness * original_error) ** 2 + fit.prediction_error(x) ** 2)
-    reach = normal_quantile(level) * error
     value = counts.new_accuracy - predicted
     method = f"new accuracy minus the {fit.scale} line, delta method"
-    return [
-        Estimate(float(v), float(e), float(v - r), float(v + r), confidence=level, method=method, n=fit.n)
-        for v, e, r in zip(value, error, reach, strict=True)
-    ]
+    return [normal(float(v), float(e), fit.n, level, method=method) for v, e in zip(value, error, strict=True)]

@@ -9,7 +9,7 @@ from scipy import special
 
 from hardpan.bayes.floors.inputs import Floats
 from hardpan.records import Estimate
-from hardpan.stats import share
+from hardpan.stats import normal, share
 
 FEW = 50  # examples that carry a sum: below, Student's t is too short
 
@@ -43,9 +43,7 @@ def mean_estimate(
     n = len(values)
     value = float(values.mean())
     spread = math.sqrt((float(values.var(ddof=1)) / n if n > 1 else 0.0) + extra_variance)
-    item = with_normal_interval(
-        value, spread, n, method=method, confidence=confidence, df=n - 1, notes=notes, seed=seed
-    )
+    item = share_estimate(value, spread, n, method=method, confidence=confidence, df=n - 1, notes=notes, seed=seed)
     total, squares = float(values.sum()), float((values**2).sum()) + n**2 * extra_variance
     if total**2 >= FEW * squares and total > 0:
         return item
@@ -55,7 +53,7 @@ def mean_estimate(
     return dataclasses.replace(item, low=float(low), high=min(1.0, float(high)))
 
 
-def with_normal_interval(
+def share_estimate(
     value: float,
     stderr: float,
     n: int,
@@ -66,21 +64,9 @@ def with_normal_interval(
     notes: tuple[str, ...] = (),
     seed: int | None = None,
 ) -> Estimate:
-    """Give an estimate in 0..1 with the interval of Student's t (of the normal where ``df`` is 0)."""
-    level = 0.5 + confidence / 2
-    factor = float(special.stdtrit(df, level)) if df > 0 else float(special.ndtri(level))
-    return Estimate(
-        value,
-        stderr,
-        max(0.0, value - factor * stderr),
-        min(1.0, value + factor * stderr),
-        confidence=confidence,
-        method=method,
-        n=n,
-        seed=seed,
-        notes=notes,
-        log10=math.log10(value) if value > 0 else None,
-    )
+    """Give an estimate in 0..1 with its logarithm; see :func:`hardpan.stats.normal` for its interval and ``df``."""
+    found = normal(value, stderr, n, confidence, least=0.0, most=1.0, method=method, df=df, notes=notes, seed=seed)
+    return dataclasses.replace(found, log10=math.log10(value) if value > 0 else None)
 
 
 def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95) -> Estimate:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.bayes.floors.inputs import Labels, as_classes, as_features, as_labels
-from hardpan.bayes.floors.means import with_normal_interval
+from hardpan.bayes.floors.means import share_estimate
 from hardpan.bayes.floors.neighbours import cover_hart
 from hardpan.errors import InputError
 from hardpan.records import Estimate, record
@@ -95,8 +95,16 @@ def henze_penrose(
     stderr, df = _spread(rows, classes, share)
     sample = "" if n == total else f" of {n:,} drawn from {total:,}"
     method = f"edges between classes in the minimal spanning tree{sample}"
-    options = {"confidence": confidence, "seed": seed, "notes": (FINITE_SAMPLE,)}
-    upper = with_normal_interval(min(1.0, share), stderr, n, method=f"Henze–Penrose: {method}", df=df, **options)  # type: ignore[arg-type]
+    upper = share_estimate(
+        min(1.0, share),
+        stderr,
+        n,
+        method=f"Henze–Penrose: {method}",
+        confidence=confidence,
+        df=df,
+        notes=(FINITE_SAMPLE,),
+        seed=seed,
+    )
     ends = [cover_hart(value, k) for value in (upper.value, upper.low, upper.high)]
     lower = Estimate(
         ends[0],
