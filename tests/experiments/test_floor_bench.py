@@ -6,9 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from hardpan import bayes
+from hardpan import bayes, cli, records
 from hardpan.errors import InputError
 from hardpan.experiments import FloorBenchConfig, run_bench
+from hardpan.experiments.floor_bench import without_numbers
 from hardpan.experiments.floor_estimators import ESTIMATORS, find_estimator
 from hardpan.experiments.floor_sets import SOURCES, find_source
 from hardpan.experiments.floor_table import bench_markdown
@@ -111,6 +112,57 @@ def test_own_functions_that_crash_are_results_too(mine):
     first, second = run_bench(config).rows
     assert first.failed == "ZeroDivisionError: division by zero"
     assert second.failed == "TypeError: mine:gives_a_number gave a float, not an Estimate"
+
+
+def sometimes(x_train, y_train, seed):
+    if seed == 0:
+        raise InputError("not the first draw")
+    return Estimate(0.1, 0.0, 0.06, 0.3, method="a constant")
+
+
+def other_names(x_train):
+    return {"middle": Estimate(0.1, 0.0, 0.06, 0.3)}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("broken", "it cannot be done"), ("crashes", "division by zero"), ("other_names", "no finite number under")],
+)
+def test_a_function_that_fails_on_every_set_ends_the_command_after_its_table(
+    mine, tmp_path, capsys, name, reason, form
+):
+    small = ["--sources", "two-gaussians", "--floors", "0.1", "--sizes", "100", "--runs", "2"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["floor", "bench", *small, "--estimators", f"mine:{name},votes", "--out", str(tmp_path), *form])
+    shown = capsys.readouterr()
+    assert ended.value.code == 2
+    assert len(shown.err.splitlines()) == 1
+    assert f"estimator mine:{name}: failed on every set" in shown.err
+    assert reason in shown.err
+    table = (tmp_path / "table.md").read_text()
+    assert f"| mine:{name} | estimate | – |" in table
+    assert "| votes corrected | estimate | " in table
+    assert records.load(tmp_path / "report.json").rows[1].runs == 2
+    told = records.from_json(json.loads(shown.out)).rows[0].estimator if form else shown.out
+    assert f"mine:{name}" in told
+
+
+def test_a_function_that_fails_sometimes_does_not_end_the_command(mine, capsys):
+    small = ["--sources", "two-gaussians", "--floors", "0.1", "--sizes", "100", "--runs", "2"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["floor", "bench", *small, "--estimators", "mine:sometimes"])
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")
+
+
+def test_a_function_that_was_mended_is_measured_again_and_nothing_else(mine, tmp_path, monkeypatch):
+    config = FloorBenchConfig(("two-gaussians",), (0.1,), (100,), ("mine:broken", "votes"), runs=2)
+    assert without_numbers(run_bench(config, tmp_path)) == {"mine:broken": "it cannot be done"}
+    monkeypatch.setattr(sys.modules["mine"], "broken", constant)
+    found = run_bench(config, tmp_path)
+    assert (found.rows[0].runs, found.rows[0].failed, without_numbers(found)) == (2, "", {})
+    keys = [json.loads(line)["key"] for line in (tmp_path / "cells.jsonl").read_text().splitlines()]
+    assert [sum(name in key for key in keys) for name in ("mine:broken", "votes")] == [4, 2]
 
 
 def test_cells_of_another_flow_under_the_same_name_are_not_taken(tmp_path):

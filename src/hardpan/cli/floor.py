@@ -144,6 +144,10 @@ def bench_command(
         except OSError as error:
             raise InputError(f"--markdown {markdown}: cannot be written ({error.strerror})") from error
     emit(found, json, Text(text))
+    silent = floor_bench.without_numbers(found)
+    if silent:
+        told = (f"estimator {name}: failed on every set (first: {reason})" for name, reason in silent.items())
+        raise InputError(f"{', '.join(told)}; mend it and give the same command again")
 
 
 def _words(text: str) -> tuple[str, ...]:
