@@ -43,9 +43,38 @@ def test_a_benchmark_is_made_and_classifiers_are_judged_on_it(flow, tmp_path):
     assert best.excess.value == pytest.approx(0, abs=1e-6)
     uniform = np.full((len(test), 10), 0.1, dtype=np.float32)
     np.save(tmp_path / "uniform.npy", uniform)
-    told = run("flow", "judge", folder, tmp_path / "uniform.npy", "--out", tmp_path / "page")
+    told = run("flow", "judge", folder, tmp_path / "uniform.npy", "--by-order", "--out", tmp_path / "page")
     assert re.search(r"\d points \(\d+–\d+\) are left to win", " ".join(told.split()))
-    assert "Confidence against truth" in (tmp_path / "page" / "index.html").read_text()
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "Confidence against truth" in page
+    assert f"hardpan flow judge {folder} {tmp_path / 'uniform.npy'} --by-order --out" in page
+
+
+def test_rows_without_ids_are_judged_by_order_only_where_that_is_said(flow, tmp_path, capsys):
+    folder = tmp_path / "synthetic"
+    run("flow", "synthesize", flow, "--temperature", 0.7, "-n", 400, "--out", folder)
+    made = flows.read_benchmark(folder)
+    np.save(tmp_path / "test.npy", made.posterior[made.test])
+    np.save(tmp_path / "all.npy", made.posterior)
+    np.savez(tmp_path / "turned.npz", probs=made.posterior[::-1], ids=made.ids[::-1])
+    np.save(tmp_path / "more.npy", made.posterior[:-1])
+    for given in (["test.npy", "--by-order"], ["all.npy", "--by-order"], ["turned.npz"]):
+        best = records.from_json(
+            json.loads(run("flow", "judge", folder, tmp_path / given[0], *given[1:], "--json"))
+        )
+        assert best.excess.value == pytest.approx(0, abs=1e-6)
+    refused = [
+        (
+            ["test.npy"],
+            "has no ids, so its rows could be any; say --by-order if its 57 rows are in the order of the 57",
+        ),
+        (["more.npy", "--by-order"], "has 399 rows; expected 57 (test) or 400 (all examples)"),
+    ]
+    for given, words in refused:
+        with pytest.raises(SystemExit) as ended:
+            main(["flow", "judge", str(folder), str(tmp_path / given[0]), *given[1:]])
+        assert ended.value.code == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_curve_and_samples_have_pages(flow, tmp_path):

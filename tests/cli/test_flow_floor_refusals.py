@@ -104,11 +104,12 @@ SYNTHESIZE_CASES = [
 JUDGE_CASES = [
     [], ["made"], ["nowhere", "right.npy"], ["no-benchmark", "right.npy"], ["half", "right.npy"],
     ["flow", "right.npy"],
-    *(["made", name] for name in (
+    *(["made", name, "--by-order"] for name in (
         "nowhere.npz", "infinite.npy", "complex.npy", "few.npy", "narrow.npy", "nan.npy",
-        "flat.npy", "text.npy", "empty.npy", "other-ids.npz", "text.npz", "cut.npz", "flow",
+        "flat.npy", "text.npy", "empty.npy", "text.npz", "cut.npz", "flow",
     )),
-    ["made", "right.npy", "--out", "text.npz"],
+    ["made", "other-ids.npz"], ["made", "right.npy"],
+    ["made", "right.npy", "--by-order", "--out", "text.npz"],
 ]  # fmt: skip
 QUICK = ["--test", "50", "--epochs", "1", "--steps", "1", "--temperature", "0.7"]
 CURVE_CASES = [

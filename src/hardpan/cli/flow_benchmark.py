@@ -92,9 +92,12 @@ def judge(
         Path,
         typer.Argument(
             metavar="PREDICTIONS",
-            help="Probabilities of the test examples: a store, npy, or npz (key probs; ids by choice).",
+            help="Probabilities of the test examples: a store, npz (keys probs and ids), or npy with --by-order.",
         ),
     ],
+    by_order: Annotated[
+        bool, typer.Option("--by-order", help="Predictions without ids are in the order of the benchmark.")
+    ] = False,
     name: Annotated[str, typer.Option(help="What to call the classifier.")] = "",
     out: OutFolder = None,
     json: JsonFlag = False,
@@ -111,10 +114,11 @@ def judge(
     if out is not None:
         check_writable(out)
     made = flows.read_benchmark(folder)
-    found = flows.judge(made, _test_probabilities(predictions, made))
+    found = flows.judge(made, _test_probabilities(predictions, made, by_order))
     shown = judging.section(found, name or predictions.stem)
     if out is not None:
-        command = shlex.join(["hardpan", "flow", "judge", str(folder), str(predictions), "--out", str(out)])
+        words = ["hardpan", "flow", "judge", str(folder), str(predictions), *(["--by-order"] if by_order else [])]
+        command = shlex.join([*words, *(["--name", name] if name else []), "--out", str(out)])
         text = page(
             [shown],
             title=f"{name or predictions.stem} against the truth",
@@ -239,21 +243,34 @@ def _brief(made: Any) -> Any:
     return dataclasses.replace(made, **empty, posterior=np.zeros((0, len(made.class_names))))
 
 
-def _test_probabilities(path: Path, made: Any) -> NDArray[Any]:
+def _test_probabilities(path: Path, made: Any, by_order: bool) -> NDArray[Any]:
     """Probabilities of the test examples in the order of the benchmark; the mean over seeds, last epoch."""
     held = store.open(path)
-    rows = made.test
     if not held.epochs:
         raise InputError(f"{path}: holds no epoch that every seed has; finish the recording first")
-    probs = np.mean([held.read(seed, held.epochs[-1]).astype(np.float64) for seed in held.seeds], axis=0)
-    if not str(held.ids[0]).startswith("row-"):
+    rows = _test_rows(path, held, made, by_order)
+    found = [held.read(seed, held.epochs[-1])[rows].astype(np.float64) for seed in held.seeds]
+    return np.asarray(np.mean(found, axis=0))
+
+
+def _test_rows(path: Path, held: store.Predictions, made: Any, by_order: bool) -> NDArray[np.int64]:
+    """For every test example its row in the predictions: by id, or, where that was said, by order."""
+    test, n = made.test, len(made.labels)
+    if not (by_order or str(held.ids[0]).startswith("row-")):
         places = {str(name): row for row, name in enumerate(held.ids)}
-        missing = [str(name) for name in made.ids[rows] if str(name) not in places]
+        missing = [str(name) for name in made.ids[test] if str(name) not in places]
         if missing:
             raise InputError(
                 f"{path}: has no prediction for {len(missing):,} test examples, such as {missing[0]!r}"
             )
-        return np.asarray(probs[[places[str(name)] for name in made.ids[rows]]])
-    if len(probs) == len(made.labels):
-        return np.asarray(probs[rows])
-    return np.asarray(probs)
+        return np.array([places[str(name)] for name in made.ids[test]])
+    if not by_order:
+        raise InputError(
+            f"{path}: has no ids, so its rows could be any; say --by-order if its {len(held):,} rows are in the "
+            f"order of the {len(test):,} test examples or of all {n:,}"
+        )
+    if len(held) not in (len(test), n):
+        raise InputError(
+            f"--by-order: {path} has {len(held):,} rows; expected {len(test):,} (test) or {n:,} (all examples)"
+        )
+    return np.asarray(test if len(held) == n else np.arange(len(test)))
