@@ -1,16 +1,17 @@
 """Error by band, correlations, subsets, transfer and ablation: closed forms, outside oracles, planted answers."""
 
 import json
+import reprlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
 from hardpan import confusion, records, stats
-from hardpan.confusion.banding import mean_error, round_edges
+from hardpan.confusion.banding import default_edges, mean_error, round_edges
 from hardpan.confusion.orders import dominated, pair_sums
 from hardpan.confusion.shown_models import ablation_section
 from hardpan.errors import InputError
@@ -123,6 +124,38 @@ def test_round_edges_reach_the_top_in_equal_steps_and_no_more_than_allowed(top, 
 def test_bad_edges(edges, said):
     with pytest.raises(InputError, match=said):
         confusion.bands([0.1, 0.5], [True, False], edges)
+
+
+_NUMBERS = st.floats() | st.integers() | st.booleans() | st.none() | st.text(max_size=3) | st.complex_numbers()
+_ANYTHING = (
+    _NUMBERS
+    | st.lists(_NUMBERS, max_size=4)
+    | st.lists(st.floats(-1, 2, width=16), max_size=4).map(np.asarray)
+    | st.lists(st.lists(st.floats(0, 1), max_size=2), max_size=3)
+    | st.dictionaries(st.text(max_size=1), st.floats(), max_size=2)
+)
+
+
+@given(_ANYTHING)
+@example(0)
+@example("x")
+@example(["0", "1"])
+@example(np.array([0j, 1]))
+@example([0, 10**400])
+@example([-1e308, 1e308])
+def test_edges_are_taken_or_refused_by_name_with_their_value(edges):
+    try:
+        found = confusion.bands([0.1, 0.5], [True, False], edges)
+    except InputError as refused:
+        words = str(refused)
+        assert words.startswith(("edges must be at least two rising numbers, such as ", "edges must enclose all"))
+        assert "; got " in words
+        if isinstance(edges, str | int):
+            assert words.endswith(reprlib.repr(edges))
+    else:
+        limits = default_edges([0.1, 0.5]) if edges is None else np.asarray(edges, dtype=np.float64)
+        assert [found.bands[0].low, *(band.high for band in found.bands)] == limits.tolist()
+        assert sum(band.examples for band in found.bands) == 2
 
 
 def test_bad_answers():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -195,9 +196,13 @@ def answers(correct: ArrayLike, examples: int) -> NDArray[np.bool_]:
 
 
 def _edges(edges: Sequence[float], values: Floats) -> Floats:
-    limits = np.asarray(edges, dtype=np.float64)
-    if limits.ndim != 1 or len(limits) < 2 or not (np.isfinite(limits).all() and (np.diff(limits) > 0).all()):
-        raise InputError(f"edges must be at least two rising numbers; got {list(edges)}")
+    try:
+        given = np.asarray(edges)
+    except ValueError:  # lists of different lengths
+        given = np.zeros(0)
+    limits = given.astype(np.float64) if given.ndim == 1 and given.dtype.kind in "iuf" else np.zeros(0)
+    if len(limits) < 2 or not (np.isfinite(limits).all() and (limits[:-1] < limits[1:]).all()):
+        raise InputError(f"edges must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}")
     if values.min() < limits[0] or values.max() > limits[-1]:
         raise InputError(
             f"edges must enclose all scores ({values.min():.4g} to {values.max():.4g}); got {limits[0]:g} to "
