@@ -204,7 +204,7 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, options, mess
         (probabilities(30, C), 10, "do not fill whole shards"),
         (probabilities(N, C), 30, "do not fill whole shards"),
         (np.eye(C, dtype=int)[[0] * N], 0, "must be real numbers"),
-        (logits(N, C), 0, "100 of 100 rows are not probabilities"),
+        (logits(N, C), 0, "100 of 100 rows are not probabilities.*; give probabilities: of logits their softmax$"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(tmp_path, rows, start, message):
@@ -219,7 +219,7 @@ def test_rows_that_are_not_probabilities_are_named(tmp_path):
     rows = probabilities(N, C, dtype=np.float64)
     rows[17, 2] = np.nan
     rows[63] *= 1.01
-    with pytest.raises(InputError, match=r"2 of 100 rows.*the first holds NaN\): image-17, image-63;"):
+    with pytest.raises(InputError, match=r"2 of 100 rows.*the first holds NaN\): image-17, image-63; give prob"):
         written.write(0, 0, rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,6 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.errors import ContainsArrayError
 from zarr.storage import MemoryStore
 
@@ -22,6 +22,7 @@ from hardpan.store.layout import Header
 from hardpan.store.places import Place
 from hardpan.store.predictions import Predictions
 from hardpan.store.rows import check_rows, one_line
+from hardpan.store.shards import compressors, encoded
 
 _COLUMN_ROWS = 65536
 _WRITERS = 4
@@ -160,7 +161,9 @@ class RecordedPredictions(Predictions):
         What is committed already is not written again: the same numbers pass, others are refused.
         """
         rows = self._checked(seed, epoch, probs, start)
-        check_rows(f"{self.where}: seed {seed} epoch {epoch}", rows, lambda row: str(self.ids[start + row]))
+        what = f"{self.where}: seed {seed} epoch {epoch}"
+        remedy = "give probabilities: of logits their softmax"
+        check_rows(what, rows, lambda row: str(self.ids[start + row]), remedy=remedy)
         firsts = range(0, len(rows), self.block)
 
         def write(first: int) -> None:
@@ -186,11 +189,13 @@ class RecordedPredictions(Predictions):
             return
         key = layout.shard_key(seed, epoch, block)
         with self._place.writing(key):
-            array = self._array(seed, epoch, make=True)
-            array[block * self.block : block * self.block + len(rows)] = rows
-        size, digest = self._place.store.written.pop(key)
+            self._array(seed, epoch, make=True)
+        packed, checksum = encoded(rows, self.block)
+        digest = hashlib.sha256(packed)
+        digest.update(checksum)
+        self._place.put(key, packed, checksum)
         marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
-        marker |= {"rows": len(rows), "bytes": size, "sha256": digest}
+        marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
         self._place.put_json(layout.marker_key(seed, epoch, block), marker)
         with self._lock:
             self._markers.setdefault((seed, epoch), set()).add(block)
@@ -279,7 +284,7 @@ class RecordedPredictions(Predictions):
             shape=(len(self), self.n_classes),
             chunks=(self.block, self.n_classes),
             dtype=self.dtype,
-            compressors=[BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"), Crc32cCodec()],
+            compressors=compressors(),
             filters=[],
             fill_value=0,
             dimension_names=("example", "class"),

@@ -78,10 +78,13 @@ def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
     return small
 
 
-def check_rows(what: str, rows: NDArray[Any], name: Callable[[int], str], given: Outputs = "probabilities") -> None:
+def check_rows(
+    what: str, rows: NDArray[Any], name: Callable[[int], str], given: Outputs = "probabilities", remedy: str = ""
+) -> None:
     """Refuse rows (n, C) that are not probabilities, and give their ids: ``name(i)`` is the id of row i.
 
-    With ``given="logits"`` the rows were made of logits, and what is wrong with them is said of those.
+    With ``given="logits"`` the rows were made of logits, and what is wrong with them is said of those. ``remedy``
+    is for a door that takes neither logits nor fewer rows.
     """
     good = are_probabilities(rows)
     if good.all():
@@ -99,7 +102,7 @@ def check_rows(what: str, rows: NDArray[Any], name: Callable[[int], str], given:
         reason = f"sums to {first.sum():.6g}"
     raise InputError(
         f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): "
-        f"{_named(bad, name)}; {advice}"
+        f"{_named(bad, name)}; {remedy or advice}"
     )
 
 
