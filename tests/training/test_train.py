@@ -1,17 +1,22 @@
 """hardpan.training.train: what a store holds, exact resume, more seeds, other back ends, models on disk."""
 
+import contextlib
 import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
+import torch
 
 from hardpan import datasets, engine, records, store, training
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 from hardpan.training import piece as pieces
 from hardpan.training import running
+from hardpan.training.new_stores import NewStores, in_use
+from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(
@@ -267,10 +272,134 @@ def test_cores_are_those_that_the_process_may_use():
     assert running.available_cores() == len(before)
 
 
-def test_divergence_is_said_and_what_was_good_is_kept(digits, tmp_path):
+class Diverging(torch.nn.Module):
+    """A model whose first loss is not a number."""
+
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.inner = torch.nn.Linear(n_in, n_out)
+
+    def forward(self, x):
+        return self.inner(x.flatten(1)) * float("nan")
+
+
+class DivergingLater(Diverging):
+    """A model whose losses are numbers for the batches of an epoch, and none after."""
+
+    def forward(self, x):
+        self.batches = getattr(self, "batches", 0) + self.training
+        return super().forward(x) if self.batches > 10 else self.inner(x.flatten(1))
+
+
+def diverging_later(*, input_shape, n_classes):
+    return DivergingLater(int(np.prod(input_shape)), n_classes)
+
+
+def test_divergence_is_said_and_what_was_good_is_kept(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "failing_models", sys.modules[__name__])
+    config = training.TrainConfig(model="failing_models:diverging_later", seeds=1, epochs=9, batch=50, device="cpu")
     with pytest.raises(engine.Diverged, match="try a smaller learning rate"):
-        training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=1e30, warmup=0.9, epochs=20)
-    assert store.open(tmp_path / "run").config["rate"] == 1e30
+        training.train(digits, config, out=tmp_path / "run")
+    assert store.open(tmp_path / "run").epochs == (1,)
+
+
+def diverging(*, input_shape, n_classes):
+    return Diverging(int(np.prod(input_shape)), n_classes)
+
+
+def raising(*, input_shape, n_classes):
+    """A factory that works when it is tried, and not when the run wants its model."""
+    if "TRIED" in os.environ:
+        raise RuntimeError("no more models")
+    os.environ["TRIED"] = "1"
+    return Diverging(int(np.prod(input_shape)), n_classes)
+
+
+@pytest.mark.parametrize("lockstep", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"model": "failing_models:diverging", "workers": 1}, engine.Diverged),
+        ({"model": "failing_models:raising", "workers": 1}, RuntimeError),
+        ({"rate": 1e38, "warmup": 0.0, "workers": 1}, engine.Diverged),
+        ({"rate": 1e38, "warmup": 0.0, "workers": 2, "backend": "processes"}, engine.Diverged),
+        ({"model": "linear,failing_models:diverging", "workers": 1}, engine.Diverged),
+    ],
+)
+def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(
+    digits, tmp_path, monkeypatch, changes, error, lockstep
+):
+    monkeypatch.setitem(sys.modules, "failing_models", sys.modules[__name__])
+    monkeypatch.setenv("TRIED", "")
+    monkeypatch.delenv("TRIED")
+    out = tmp_path / "new" / "run"
+    settings = {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "out": out, "scalars_only": lockstep}
+    with pytest.raises(error):
+        training.train(digits, **settings | changes)
+    if "," in changes.get("model", ""):  # what the first architecture recorded is kept
+        assert sorted(place.name for place in out.iterdir()) == ["linear"]
+        shutil.rmtree(tmp_path / "new")
+    assert not out.exists()
+    assert not list(tmp_path.rglob("*.empty"))
+    made = training.train(digits, **settings, workers=1)  # other settings would be refused by a store that was left
+    assert [run.epochs for run in made.runs] == [2, 2]
+
+
+def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(digits, tmp_path, monkeypatch):
+    settings = {"model": "linear", "seeds": 1, "epochs": 2, "device": "cpu", "workers": 1}
+    parts, held = datasets.split(digits), contextlib.ExitStack()
+
+    def fails(piece, progress=None):
+        if not (tmp_path / "held").exists():  # as another seed that has opened the store and recorded nothing yet
+            (tmp_path / "held").touch()
+            known = pieces.run_settings(digits, piece.config, None)
+            held.enter_context(pieces.main_recorder(piece.store, digits, parts, known))
+        raise RuntimeError("this seed fails at once")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "train_piece", fails)
+        with pytest.raises(RuntimeError, match="fails at once"):
+            training.train(digits, out=tmp_path / "run", **settings)
+        assert store.open(tmp_path / "run").seeds == ()
+        held.close()
+        with pytest.raises(RuntimeError, match="fails at once"):
+            training.train(digits, out=tmp_path / "run", **settings)
+    assert store.open(tmp_path / "run").seeds == ()  # this call did not make it
+    training.train(digits, out=tmp_path / "run", **settings)
+    assert store.open(tmp_path / "run").epochs == (1, 2)
+
+
+def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_path, monkeypatch):
+    fit = pieces.fit_model
+
+    def second_fails(*arguments, seed, **options):
+        if seed == 1:
+            raise RuntimeError("seed 1 fails")
+        return fit(*arguments, seed=seed, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pieces, "fit_model", second_fails)
+        with pytest.raises(RuntimeError, match="seed 1 fails"):
+            training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    assert store.open(tmp_path / "run").seeds == (0,)
+
+
+def test_a_store_removed_between_opening_and_lock_is_made_again(tmp_path):
+    opened = []
+
+    def open_store():
+        opened.append(Recorder(tmp_path / "run", ids=["a", "b"], n_classes=2))
+        if len(opened) == 1:
+            new.remove_empty()
+        return opened[-1]
+
+    new = NewStores()
+    new.make(str(tmp_path / "run"), lambda: Recorder(tmp_path / "run", ids=["a", "b"], n_classes=2))
+    with in_use(str(tmp_path / "run"), open_store) as recorder:
+        new.remove_empty()  # in use now: it stays
+        recorder.record(np.full((2, 2), 0.5), epoch=1)
+    new.remove_empty()  # not empty any more
+    assert store.open(tmp_path / "run").epochs == (1,)
 
 
 def test_a_remote_store_is_written_through_its_address(digits, tmp_path, reference):

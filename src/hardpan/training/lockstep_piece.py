@@ -23,6 +23,7 @@ from hardpan.training.piece import (
     Piece,
     describe_run,
     load_split,
+    main_recorder,
     open_recorder,
     progress_file,
     run_settings,
@@ -70,16 +71,24 @@ def train_lockstep(piece: LockstepPiece, progress: engine.Progress | None = None
     After an epoch its entropies are added to the scores and committed, then the checkpoint of all seeds is written.
     Killed between the two, the epoch is trained again, to the same numbers, and is not added again.
     """
-    with engine.claimed(piece.folder):
-        return _train_lockstep(piece, progress)
-
-
-def _train_lockstep(piece: LockstepPiece, progress: engine.Progress | None) -> tuple[Ended, ...]:
     started = time.monotonic()
-    dataset, parts = load_split(piece.pieces[0].data)
-    recorder = piece.recorder(dataset, parts) if engine.is_main() else None
+    with engine.claimed(piece.folder):
+        dataset, parts = load_split(piece.pieces[0].data)
+        settings, store = piece.settings(dataset), piece.pieces[0].store
+        with main_recorder(store, dataset, parts, settings, len(piece.pieces)) as recorder:
+            return _train_lockstep(piece, dataset, parts, settings, recorder, progress, started)
+
+
+def _train_lockstep(
+    piece: LockstepPiece,
+    dataset: Dataset,
+    parts: Split,
+    settings: dict[str, Any],
+    recorder: Recorder | None,
+    progress: engine.Progress | None,
+    started: float,
+) -> tuple[Ended, ...]:
     folder = Path(piece.folder)
-    settings = piece.settings(dataset)
     histories = _finished(piece, settings, recorder)
     resumed = len(histories[0]) if histories else 0
     if not histories:

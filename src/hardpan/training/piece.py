@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from hardpan.records import Dataset, Split, array_hash
 from hardpan.training.config import TrainConfig
 from hardpan.training.examples import Examples, normalization, on_device, shaped
 from hardpan.training.fitting import Watched, fit_model, prepared
+from hardpan.training.new_stores import in_use
 from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model, save_model
 from hardpan.training.task import TrainingSet
@@ -138,21 +139,42 @@ def open_recorder(
     )
 
 
+@contextlib.contextmanager
+def main_recorder(
+    store: str, dataset: Dataset, parts: Split, settings: dict[str, Any], lockstep: int | None = None
+) -> Iterator[Recorder | None]:
+    """The store of a run while the run is at work, in the main process; None in the others."""
+    if not engine.is_main():
+        yield None
+        return
+    opened = functools.partial(open_recorder, store, dataset, parts, settings, lockstep)
+    with in_use(store, opened) as recorder:
+        yield recorder
+
+
 def train_piece(piece: Piece, progress: engine.Progress | None = None) -> Ended:
     """Train one model to its end, from wherever it stands, and keep its weights.
 
     A run that is there whole is given back as it is. A checkpoint that is ahead of the store (someone removed the
     store) is not used: predictions that nobody has cannot be recorded from it.
     """
-    with engine.claimed(piece.folder):
-        return _train_piece(piece, progress)
-
-
-def _train_piece(piece: Piece, progress: engine.Progress | None) -> Ended:
     started = time.monotonic()
-    dataset, parts = load_split(piece.data)
-    settings = run_settings(dataset, piece.config, piece.groups)
-    recorder = open_recorder(piece.store, dataset, parts, settings) if engine.is_main() else None
+    with engine.claimed(piece.folder):
+        dataset, parts = load_split(piece.data)
+        settings = run_settings(dataset, piece.config, piece.groups)
+        with main_recorder(piece.store, dataset, parts, settings) as recorder:
+            return _train_piece(piece, dataset, parts, settings, recorder, progress, started)
+
+
+def _train_piece(
+    piece: Piece,
+    dataset: Dataset,
+    parts: Split,
+    settings: dict[str, Any],
+    recorder: Recorder | None,
+    progress: engine.Progress | None,
+    started: float,
+) -> Ended:
     folder = Path(piece.folder)
     deciding = settings | {"seed": piece.seed}
     finished = _finished(folder, deciding, recorder, piece)

@@ -24,6 +24,7 @@ from hardpan.training.config import TrainConfig
 from hardpan.training.examples import shaped
 from hardpan.training.groups import Groups, read_groups
 from hardpan.training.lockstep_piece import LockstepPiece, train_lockstep
+from hardpan.training.new_stores import NewStores
 from hardpan.training.piece import PROGRESS, Ended, Piece, load_split, open_recorder, run_settings, train_piece
 from hardpan.training.recipes import filled
 from hardpan.training.recorder import Recorder
@@ -94,12 +95,18 @@ def train(
         engine.choose_precision(config.precision, device)
         ended: Sequence[Ended]
         together = _by_architecture(pieces) if scalars_only else ()
-        make = _check(pieces, loaded, parts, together)
+        new = NewStores()
+        make = _check(pieces, loaded, parts, together, new)
         where = (backend, workers, address, device.type == "cuda", progress)
-        if together:
-            ended = [end for of_one in _run(train_lockstep, together, make, *where) for end in of_one]
-        else:
-            ended = _run(train_piece, pieces, make, *where)
+        try:
+            if together:
+                ended = [end for of_one in _run(train_lockstep, together, make, *where) for end in of_one]
+            else:
+                ended = _run(train_piece, pieces, make, *where)
+        except BaseException:
+            # A store keeps its settings: an empty one would refuse the run again with others that may work.
+            new.remove_empty()
+            raise
     runs = tuple(_told(piece, end, parts) for piece, end in zip(pieces, ended, strict=True))
     return Trained(runs, tuple(dict.fromkeys(piece.store for piece in pieces)), config, scalars_only)
 
@@ -172,7 +179,7 @@ def _check_settings(piece: Piece, parts: Split, backend: str, address: str) -> N
 
 
 def _check(
-    pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece]
+    pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece], new: NewStores
 ) -> Callable[[], None]:
     """Refuse what cannot work before anything runs, and give what makes the stores.
 
@@ -191,16 +198,15 @@ def _check(
     for group in together:
         opened[group.pieces[0].store] = partial(group.recorder, loaded, parts)
 
-    def open_stores(there: bool) -> None:
-        for place, recorder in opened.items():
-            if engine.is_main() and is_store(place) == there:
-                recorder().close()
-
     def make() -> None:
-        open_stores(there=False)
+        for place, recorder in opened.items():
+            if engine.is_main() and not is_store(place):
+                new.make(place, recorder)
         engine.barrier()
 
-    open_stores(there=True)
+    for place, recorder in opened.items():
+        if engine.is_main() and is_store(place):
+            recorder().close()
     return make
 
 
