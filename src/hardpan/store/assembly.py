@@ -17,19 +17,28 @@ from hardpan.store.rows import Outputs, check_rows
 
 MEMORY = 2**30
 _NAMED = 3
-_BEHIND = 4  # shards that may wait for the disk
-_WRITERS = 2  # one hashes while the other waits for the disk
+_BEHIND = 2**26  # bytes of shards that may wait for the disk
+_WRITERS = 16  # shards at once: shuffled rows fill all of an epoch's in the same moment, and it waits for them
 
 
 class Buffers:
-    """Arrays of one shape a block, in memory up to a limit and beyond it in a file that nobody else sees."""
+    """Arrays of one shape a block, in memory up to a limit and beyond it in a file that nobody else sees.
+
+    Arrays that are given back are taken again: memory that is new to a process costs as much as filling it.
+    """
 
     def __init__(self, memory: int) -> None:
         self._memory, self._held = memory, 0
+        self._free: dict[tuple[tuple[int, ...], Any], list[NDArray[Any]]] = {}
 
     def take(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """An array to be filled; its content is not defined."""
+        free = self._free.get((shape, np.dtype(dtype)))
+        if free:
+            return free.pop()
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if self._held + size > self._memory:
+            self.forget()
         if self._held + size <= self._memory:
             self._held += size
             return np.empty(shape, dtype=dtype)
@@ -47,7 +56,12 @@ class Buffers:
     def give_back(self, array: NDArray[Any]) -> None:
         """Say that an array is no longer used."""
         if not isinstance(array, np.memmap):
-            self._held -= array.nbytes
+            self._free.setdefault((array.shape, array.dtype), []).append(array)
+
+    def forget(self) -> None:
+        """Let arrays that were given back go."""
+        self._held -= sum(array.nbytes for arrays in self._free.values() for array in arrays)
+        self._free.clear()
 
 
 def _reserve(file: int, size: int) -> None:
@@ -84,7 +98,9 @@ class Assembler:
         self._buffers = Buffers(memory)
         self._epochs: dict[tuple[int, int], _Epoch] = {}
         self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
-        self._writing: deque[tuple[Future[None], NDArray[Any]]] = deque()
+        self._writing: deque[tuple[Future[None], NDArray[Any] | None]] = deque()
+        shard = predictions.block * predictions.n_classes * predictions.dtype.itemsize
+        self._most_writing = max(1, _BEHIND // shard)
         self._failed: BaseException | None = None
 
     def add(self, seed: int | None, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
@@ -134,6 +150,7 @@ class Assembler:
         finally:
             self._writer.shutdown()
             self._epochs.clear()
+            self._buffers.forget()
 
     def _refuse_part(self, seed: int, epoch: int) -> None:
         absent = np.flatnonzero(~self._epochs[seed, epoch].seen)
@@ -166,14 +183,16 @@ class Assembler:
     ) -> None:
         start = block * self._into.block
         size = min(self._into.block, len(self._into) - start)
-        if len(rows) == size and (np.diff(index) == 1).all():
+        in_order = bool((np.diff(index) == 1).all())
+        if in_order and len(rows) == size:
             self._submit(seed, epoch, block, rows.copy())
             return
         buffer = part.buffers.get(block)
         if buffer is None:
             buffer = self._buffers.take((size, self._into.n_classes), self._into.dtype)
             part.buffers[block], part.left[block] = buffer, size
-        buffer[index - start] = rows
+        at = index - start
+        buffer[slice(at[0], at[-1] + 1) if in_order else at] = rows
         part.left[block] -= len(rows)
         if part.left[block] == 0:
             del part.buffers[block], part.left[block]
@@ -187,8 +206,8 @@ class Assembler:
             check_rows(what, rows, lambda row: str(self._into.ids[first + row]), self.given)
             self._into.write_block(seed, epoch, block, rows)
 
-        self._writing.append((self._writer.submit(write), rows if counted else np.empty(0)))
-        while len(self._writing) > _BEHIND:
+        self._writing.append((self._writer.submit(write), rows if counted else None))
+        while len(self._writing) > self._most_writing:
             self._finish_oldest()
 
     def _settle(self, wait: bool) -> None:
@@ -205,4 +224,5 @@ class Assembler:
         except BaseException as error:
             self._failed = self._failed or error
         finally:
-            self._buffers.give_back(buffer)
+            if buffer is not None:
+                self._buffers.give_back(buffer)

@@ -28,7 +28,8 @@ from hardpan.errors import InputError
 SCHEMA = 1
 ROOT = "probabilities"
 DTYPES = ("float16", "float32")
-SHARD_BYTES = 16 * 2**20
+SHARD_BYTES = (4 * 2**20, 16 * 2**20)  # the least, unless an epoch is smaller, and the most
+_SHARDS = 16
 COLUMNS = ("ids", "labels", "split")
 _COLUMN = re.compile(rf"({'|'.join(COLUMNS)})/(zarr\.json|c/\d+)")
 _MARKER = re.compile(rf"{ROOT}/(\d+)/(\d+)/commit/(\d+)\.json")
@@ -109,13 +110,18 @@ def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
 
 
 def default_block(examples: int, classes: int, itemsize: int) -> int:
-    """Rows in a shard of about 16 MiB.
+    """Rows in a shard: a sixteenth of an epoch, but within 4 to 16 MiB.
+
+    Who records waits for the last shards of an epoch, all of them if rows come shuffled. Some that are small are
+    ready sooner than one that is large, since several are compressed, hashed and written at once; many more would
+    be a burden to the file system.
 
     Example:
-        >>> default_block(50_000, 1000, 2), default_block(1797, 10, 2)
-        (8388, 1797)
+        >>> [default_block(examples, 1000, 2) for examples in (1_281_167, 50_000, 1000)]
+        [8388, 3125, 1000]
     """
-    return max(1, min(examples, SHARD_BYTES // (classes * itemsize)))
+    least, most = (size // (classes * itemsize) for size in SHARD_BYTES)
+    return max(1, min(examples, most, max(least, -(-examples // _SHARDS))))
 
 
 def text_hash(values: NDArray[Any]) -> str:

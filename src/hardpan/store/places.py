@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import json
 import os
 import uuid
@@ -26,22 +25,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REMOTE = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google")
 
 
-class HashingStore(WrapperStore[Store]):
-    """A Zarr store that remembers size and sha256 of what was written, and writes folders durably."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self.written: dict[str, tuple[int, str]] = {}
+class DurableStore(WrapperStore[Store]):
+    """A Zarr store that writes into folders durably."""
 
     async def set(self, key: str, value: Buffer) -> None:
         """Write one object: in a folder it is there whole or not at all, also after a power cut."""
-        data = memoryview(value.as_numpy_array()).cast("B")  # type: ignore[arg-type]
-        digest = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
         if isinstance(self._store, LocalStore):
-            await asyncio.to_thread(_write_durably, self._store.root / key, data)
+            await asyncio.to_thread(_write_durably, self._store.root / key, value.to_bytes())
         else:
             await self._store.set(key, value)
-        self.written[key] = (len(data), digest)
 
 
 class Place:
@@ -52,7 +44,7 @@ class Place:
         if not self.where:
             raise InputError("a store needs a place; give a folder or an fsspec address, got ''")
         inner = path if isinstance(path, Store) else _zarr_store(os.fspath(path))
-        self.store = HashingStore(inner)
+        self.store = DurableStore(inner)
         self._root = inner.root if isinstance(inner, LocalStore) else None
 
     @property
@@ -68,11 +60,13 @@ class Place:
             found = sync(self.store.get(key, default_buffer_prototype()))
         return None if found is None else found.to_bytes()
 
-    def put(self, key: str, data: bytes) -> None:
-        """Write bytes under a key, whole or not at all."""
+    def put(self, key: str, *parts: bytes) -> None:
+        """Write bytes, one part behind the other, under a key, whole or not at all."""
         with self._told(f"{key} was written"):
-            sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(data)))
-        self.store.written.pop(key, None)
+            if self._root is not None:
+                _write_durably(self._root / key, *parts)
+            else:
+                sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(b"".join(parts))))
 
     def put_json(self, key: str, content: Any) -> None:
         """Write a small JSON object under a key."""
@@ -159,12 +153,12 @@ def _walk(root: Path, prefix: str, without: str) -> Iterator[tuple[str, os.DirEn
             yield f"{folder}/{entry.name}", entry
 
 
-def _write_durably(path: Path, data: memoryview) -> None:
+def _write_durably(path: Path, *parts: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         with open(partial, "wb") as stream:
-            stream.write(data)
+            stream.writelines(parts)
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(path)

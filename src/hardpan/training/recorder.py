@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,19 @@ from hardpan.store.making import begin, plain_config
 from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
 from hardpan.store.scores import Accumulated
-from hardpan.training.recorder_outputs import Converter, Travelling, as_array, is_tensor
+from hardpan.training.recorder_outputs import Converter, Here, Travelling, as_array, is_tensor, send_index
 
 _UNDER_WAY = 8
+
+
+class _Batch(NamedTuple):
+    """A batch on its way from a device; without a seed it is of all seeds. Rows set out before outputs do."""
+
+    outputs: Travelling
+    rows: Travelling
+    examples: int
+    seed: int | None
+    epoch: int
 
 
 class Recorder:
@@ -111,7 +121,7 @@ class Recorder:
         self._converter = Converter(outputs, self._store.dtype)
         self._seed, self._seeds = seed, seeds
         self._next_row: dict[tuple[int, int], int] = {}
-        self._under_way: deque[tuple[Travelling, NDArray[np.int64], int | None, int]] = deque()
+        self._under_way: deque[_Batch] = deque()
 
     def __repr__(self) -> str:
         if isinstance(self._into, Lockstep):
@@ -174,13 +184,13 @@ class Recorder:
             raise InputError(f"outputs must have shape (n, {self._store.n_classes}); got {shape}")
         rows = self._rows(run, epoch, shape[-2], index, ids)
         if labels is not None:
-            self._check_labels(rows, as_array(labels))
+            self._check_labels(rows.wait(), as_array(labels))
         if len(shape) == 3 and shape[0] != self._seeds:
             raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
         together = len(shape) == 3
         sent = self._converter.send(outputs, together)
         self._into.given = "logits" if self._converter.outputs == "logits" else "probabilities"
-        self._under_way.append((sent, rows, None if together else run, epoch))
+        self._under_way.append(_Batch(sent, rows, shape[-2], None if together else run, epoch))
         self._land(all_of_them=self._completes(run, epoch))
 
     def flush(self) -> None:
@@ -218,21 +228,18 @@ class Recorder:
         else:
             self._into.close()
 
-    def _rows(self, run: int, epoch: int, n: int, index: Any, ids: Any) -> NDArray[np.int64]:
+    def _rows(self, run: int, epoch: int, n: int, index: Any, ids: Any) -> Travelling:
         if index is not None and ids is not None:
             raise InputError("give index or ids for a batch, not both")
         if ids is not None:
-            return self._rows_of(as_array(ids), n)
+            return Here(self._rows_of(as_array(ids), n))
         if index is None:
             start = self._next_row.get((run, epoch), 0)
             self._next_row[run, epoch] = start + n
             if start + n >= len(self._store):
                 del self._next_row[run, epoch]
-            return np.arange(start, start + n)
-        rows = as_array(index)
-        if rows.shape != (n,) or rows.dtype.kind not in "iu":
-            raise InputError(f"index must be {n} integers, one a row of outputs; got {rows.dtype} {rows.shape}")
-        return rows.astype(np.int64)
+            return Here(np.arange(start, start + n))
+        return send_index(index, n)
 
     def _rows_of(self, ids: NDArray[Any], n: int) -> NDArray[np.int64]:
         if ids.shape != (n,):
@@ -261,20 +268,20 @@ class Recorder:
     def _completes(self, run: int, epoch: int) -> bool:
         """Whether what is under way completes the epoch: then it is waited for, so that the epoch is committed."""
         coming = 0
-        for _, rows, other, begun in self._under_way:
-            if begun == epoch and (other == run or self._seeds is not None):
-                coming += len(rows) * (self._seeds or 1 if other is None else 1)
+        for batch in self._under_way:
+            if batch.epoch == epoch and (batch.seed == run or self._seeds is not None):
+                coming += batch.examples * (self._seeds or 1 if batch.seed is None else 1)
         return coming >= self._into.left(run, epoch)
 
     def _land(self, all_of_them: bool) -> None:
         """Put into their places the rows that have arrived."""
         while self._under_way:
-            sent, rows, run, epoch = self._under_way[0]
-            if not (all_of_them or sent.arrived() or len(self._under_way) > _UNDER_WAY):
+            batch = self._under_way[0]
+            if not (all_of_them or batch.outputs.arrived() or len(self._under_way) > _UNDER_WAY):
                 return
             self._under_way.popleft()
-            self._into.check_whole(run, but=epoch)
-            self._into.add(run, epoch, sent.wait(), rows)
+            self._into.check_whole(batch.seed, but=batch.epoch)
+            self._into.add(batch.seed, batch.epoch, batch.outputs.wait(), batch.rows.wait())
 
 
 def _counted(epochs: int) -> str:

@@ -8,10 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.errors import InputError
 from hardpan.store.rows import Outputs, detect, softmax
 from hardpan.store.scores import entropy_bits
 
 _SAMPLE = 256
+_NUMBERS_AT_ONCE = 2**16  # what fits into the cache of a core
+_ONE, _HALF, _SMALLEST_NORMAL = 127 << 23, 126 << 23, 113 << 23  # bits of float32: 1, 0.5, 2⁻¹⁴
 
 
 class Travelling(Protocol):
@@ -94,6 +97,8 @@ class Converter:
                 mean += other
             mean *= 1.0 / len(probs)
             return entropy_bits(mean)
+        if probs.dtype == np.float32 and self._dtype == np.float16:
+            return halves(probs)
         return probs.astype(self._dtype, copy=False)
 
     def _of_tensor(self, outputs: Any, all_seeds: bool) -> Any:
@@ -108,6 +113,49 @@ class Converter:
                 # The smallest number has a finite logarithm, and times 0 it gives the 0 that is wanted.
                 return -(mean * torch.log2(mean.clamp_min(torch.finfo(mean.dtype).tiny))).sum(dim=-1)
             return probs.to(torch.float16 if self._dtype == np.float16 else torch.float32)
+
+
+def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
+    """Round rows (n, C) to float16: what ``astype`` gives, several times as fast for numbers within 0..1.
+
+    Example:
+        >>> halves(np.array([[0.1, 1e-7]], dtype=np.float32)).tolist()
+        [[0.0999755859375, 1.1920928955078125e-07]]
+    """
+    rounded = np.empty(rows.shape, dtype=np.float16)
+    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
+    for start in range(0, len(rows), at_once):
+        part = np.ascontiguousarray(rows[start : start + at_once])
+        bits = part.view(np.uint32)
+        into = rounded[start : start + at_once]
+        if not part.size or bits.max() > _ONE:  # larger than 1, negative, or NaN
+            into[:] = part
+            continue
+        # 13 bits are cut off after half of their last place was added, less one where the result would be odd.
+        near = bits >> 13
+        near &= 1
+        near += bits
+        near += 0xFFF
+        near >>= 13
+        near -= 112 << 10  # exponents of float32 count from 127, those of float16 from 15
+        # Below 2⁻¹⁴ float16 counts in steps of 2⁻²⁴, and so does float32 from 0.5 to 1.
+        small = (part + np.float32(0.5)).view(np.uint32)
+        small -= _HALF
+        np.copyto(near, small, where=bits < _SMALLEST_NORMAL)
+        into.view(np.uint16)[:] = near
+    return rounded
+
+
+def send_index(index: Any, n: int) -> Travelling:
+    """Row numbers (n,) of a batch; those on a GPU are not waited for, since it may be far behind."""
+    index = index if is_tensor(index) else np.asarray(index)
+    shape = tuple(index.shape)
+    kind = as_array(index[:0]).dtype if shape == (n,) else index.dtype
+    if shape != (n,) or kind.kind not in "iu":
+        raise InputError(f"index must be {n} integers, one a row of outputs; got {kind} {shape}")
+    if is_tensor(index) and index.device.type == "cuda":
+        return FromDevice(index.detach().long())
+    return Here(as_array(index).astype(np.int64))
 
 
 def is_tensor(value: Any) -> bool:
