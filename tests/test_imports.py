@@ -48,6 +48,10 @@ def test_computing_brings_neither_torch_nor_drawing(name):
     }
 
 
+def test_experiments_run_where_nothing_can_be_drawn():
+    assert not modules_after("import hardpan.experiments") & {"altair", "vl_convert", "jinja2"}
+
+
 @pytest.mark.parametrize("contract", ["no-torch", "computing"])
 def test_contracts_name_every_computing_room(contract):
     named = CONTRACTS[f"importlinter:contract:{contract}"]["source_modules"].split()

@@ -19,7 +19,7 @@ from hardpan.report.palette import LIGHT
 from hardpan.report.values import data_of, estimate_of
 
 STRUCK = "struck"  # name of the layer whose text is struck through; the page and the static picture look for it
-DISPUTED = "disputed"
+_DISPUTED = "disputed"
 _ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "refuted": LIGHT.refuted}
 _REFUTED, _INSIDE = "datum.role == 'refuted'", "!datum.outside"
 _NAME: dict[str, Any] = {"align": "left", "baseline": "middle", "dy": -11, "fontSize": 13}
@@ -65,7 +65,7 @@ def _marks(base: alt.Chart, axis: Any) -> list[Any]:
     """Intervals, arrows to what lies left of the axis with its number, dots, and crosses of the refuted."""
     roles = alt.Scale(domain=list(_ROLES), range=list(_ROLES.values()))
     colour = alt.Color("role:N", legend=None, scale=roles)
-    fills = alt.Scale(domain=[*_ROLES, DISPUTED], range=[*_ROLES.values(), LIGHT.paper])
+    fills = alt.Scale(domain=[*_ROLES, _DISPUTED], range=[*_ROLES.values(), LIGHT.paper])
     # Hollow: the colour is in the stroke alone.
     look = {
         "stroke": alt.Stroke("role:N", legend=None, scale=roles),
@@ -95,7 +95,7 @@ def _marks(base: alt.Chart, axis: Any) -> list[Any]:
 def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, Any]:
     """One mark; numbers that a logarithmic axis has no place for are moved to its edge, and said to be."""
     low, value, high = (float(row[key]) for key in ("low", "value", "high"))
-    name, disputed = str(row["name"]), row.get("status") == DISPUTED
+    name, disputed = str(row["name"]), row.get("status") == _DISPUTED
     shown, reason = numbers.estimate(estimate_of(row)), str(row.get("reason") or "")
     outside = value < edge
     if low < edge:  # said first: tooltips cut what is long
@@ -105,9 +105,9 @@ def _interval_row(index: int, row: Mapping[str, Any], edge: float) -> dict[str, 
     return {
         "row": index,
         "name": name,
-        "label": f"{name} · {shown} · {DISPUTED}" if disputed else f"{name} · {shown}",
+        "label": f"{name} · {shown} · {_DISPUTED}" if disputed else f"{name} · {shown}",
         "role": row["role"],
-        "fill": DISPUTED if disputed else row["role"],
+        "fill": _DISPUTED if disputed else row["role"],
         "disputed": disputed,
         "reason": reason.strip(),
         "shown": shown,

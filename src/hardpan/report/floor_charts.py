@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan.records import Chart, numbers
-from hardpan.report.error_intervals import DISPUTED
 
 MOST_CLASSIFIERS = 6
 WIDE = 30  # a logarithmic axis is the first choice where the numbers span more than this
@@ -33,7 +32,7 @@ def floor_chart(rows: Sequence[Mapping[str, Any]], *, high: float, sentence: str
     classifiers = sorted((row for row in rows if row.get("classifier")), key=lambda row: float(row["value"]))
     hidden = [id(row) for row in classifiers[MOST_CLASSIFIERS:]]
     shown = [{key: row[key] for key in row if key != "classifier"} for row in rows if id(row) not in hidden]
-    doubts = ["(disputed)" if row.get("status") == DISPUTED else "" for row in shown]
+    doubts = ["(disputed)" if row.get("status") == "disputed" else "" for row in shown]
     told = "; ".join(
         f"{row['name']} {numbers.percent(float(row['value']))} {doubt}".rstrip()
         for row, doubt in zip(shown, doubts, strict=True)

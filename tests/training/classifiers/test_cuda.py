@@ -1,4 +1,8 @@
-"""On a GPU: a training step of every classifier as a CUDA graph does what the plain step does."""
+"""On a GPU: a training step of every classifier as a CUDA graph does what the plain step does.
+
+In double precision: in single, a change of one part in a million of the input moves the weights of vgg11 by 0.05
+within six steps, on any device, so that other orders of summation would hide what is compared.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,10 @@ CASES = [
 @pytest.mark.parametrize(("name", "shape", "options"), CASES, ids=[case[0] for case in CASES])
 def test_a_captured_step_is_the_plain_step(name, shape, options):
     device = torch.device("cuda")
-    model = classifiers.build(name, input_shape=shape, n_classes=10, **options).to(device)
+    model = classifiers.build(name, input_shape=shape, n_classes=10, **options).to(device, torch.float64)
     objective = objectives.build("groupdro", n_rows=64, groups=[0, 1] * 32, step=0.1, adjustment=1.0)
     generator = torch.Generator().manual_seed(0)
-    batches = [torch.randn(64, *shape, generator=generator).to(device) for _ in range(6)]
+    batches = [torch.randn(64, *shape, generator=generator).to(device, torch.float64) for _ in range(5)]
     labels, groups = torch.arange(64, device=device) % 10, torch.arange(64, device=device) % 2
     ends = []
     for enabled in (False, True):
@@ -60,4 +64,4 @@ def test_a_captured_step_is_the_plain_step(name, shape, options):
         assert captured.captured == enabled
         ends.append([*trained.parameters(), objectives.weights(state)])
     for plain, graph in zip(*ends, strict=True):
-        torch.testing.assert_close(graph, plain, rtol=2e-2, atol=2e-3)
+        torch.testing.assert_close(graph, plain, rtol=1e-6, atol=1e-6)
