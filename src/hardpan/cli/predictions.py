@@ -27,7 +27,7 @@ Predictions = Annotated[
 NewStore = Annotated[str, typer.Option("--out", metavar="STORE", help="The store to make, or to add to.")]
 Numbers = Annotated[str | None, typer.Option(help="Their numbers, such as 0,1,2.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="float16 or float32, for a new store.")]
-Block = Annotated[int | None, typer.Option("--block", min=1, help="Rows in a shard; else about 16 MiB.")]
+Block = Annotated[int | None, typer.Option("--block", min=1, help="Rows in a shard; else 4 to 16 MiB.")]
 MOST_SHOWN = 20
 
 

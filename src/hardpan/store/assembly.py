@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -113,13 +114,7 @@ class Assembler:
         if part is None:
             part = self._epochs[seed, epoch] = _Epoch(len(self._into))
         self._note(seed, epoch, part, index)
-        held = self._into.committed_blocks(seed, epoch)
-        of_row = index // self._into.block
-        blocks = np.unique(of_row).tolist()
-        for block in blocks:
-            if block not in held:
-                chosen = slice(None) if len(blocks) == 1 else of_row == block
-                self._fill(seed, epoch, part, block, rows[chosen], index[chosen])
+        self._fill(seed, epoch, part, rows, index)
         if part.count == len(self._into):
             del self._epochs[seed, epoch]
             self.flush()
@@ -178,12 +173,31 @@ class Assembler:
         name = str(self._into.ids[row])
         return f"{self._into.where}: {name} was given twice for seed {seed} epoch {epoch}; give every example once"
 
-    def _fill(
-        self, seed: int, epoch: int, part: _Epoch, block: int, rows: NDArray[Any], index: NDArray[np.int64]
+    def _fill(self, seed: int, epoch: int, part: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
+        held = self._into.committed_blocks(seed, epoch)
+        in_order = bool((np.diff(index) == 1).all())
+        of_row = index // self._into.block
+        if not in_order and (np.diff(of_row) < 0).any():  # rows of the same block are brought together
+            order = np.argsort(of_row, kind="stable")
+            rows, index, of_row = rows[order], index[order], of_row[order]
+        ends = [*np.flatnonzero(np.diff(of_row)) + 1, len(index)]
+        for begin, end in pairwise([0, *ends] if len(index) else []):
+            block = int(of_row[begin])
+            if block not in held:
+                self._fill_block(seed, epoch, part, block, rows[begin:end], index[begin:end], in_order)
+
+    def _fill_block(
+        self,
+        seed: int,
+        epoch: int,
+        part: _Epoch,
+        block: int,
+        rows: NDArray[Any],
+        index: NDArray[np.int64],
+        in_order: bool,
     ) -> None:
         start = block * self._into.block
         size = min(self._into.block, len(self._into) - start)
-        in_order = bool((np.diff(index) == 1).all())
         if in_order and len(rows) == size:
             self._submit(seed, epoch, block, rows.copy())
             return

@@ -47,7 +47,7 @@ def create(
         split: (N,) "train", "validation" or "test", if known.
         config: JSON values that say what will make the predictions.
         dtype: "float16" or "float32".
-        block: rows in a shard; without it as many as fill about 16 MiB.
+        block: rows in a shard; without it as many as fill 4 to 16 MiB.
 
     Example:
         >>> import tempfile

@@ -57,7 +57,7 @@ class Recorder:
         config: JSON values that say what is trained; a store that is there must have been made with the same.
         outputs: "logits", "probabilities", or "auto", which looks at the first batch.
         dtype: "float16" or "float32".
-        block: rows in a shard; without it about 16 MiB.
+        block: rows in a shard; without it 4 to 16 MiB.
         seed: the seed that :meth:`record` takes where it is told none.
         memory: bytes of rows that may wait in memory for the rest of their shard; more wait on the temporary disk.
         scalars_only: keep no predictions, only the sum over epochs of the entropy of the mean over seeds.
