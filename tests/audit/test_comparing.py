@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hardpan.bayes.floors import Entry
 from hardpan.cli import app
 from hardpan.errors import InputError
 from hardpan.records import Estimate, Provenance
+from hardpan.report.drawing import draw
 
 
 def known(value, half=0.01, n=1000):
@@ -139,6 +141,20 @@ def test_floors_that_their_own_audits_doubt_do_not_make_the_headline():
     assert compared.headline(comparing.compare([EASY, MIDDLE, HARD])).startswith(
         "From hard to easy by the floor by"
     )
+
+
+def test_a_disputed_floor_is_drawn_hollow_and_not_struck():
+    found = comparing.compare([weighed(EASY, "disputed"), weighed(MIDDLE, "stands"), weighed(HARD, "refuted")])
+    chart = compared.section(found)[0].charts[0]
+    looks = {row["name"]: (row["role"], row["status"]) for row in chart.rows}
+    assert looks == {
+        "easy": ("floor", "disputed"), "middle": ("floor", "stands"), "hard": ("refuted", "refuted"),
+    }  # fmt: skip
+    assert "easy 1.0 % (0.0–2.0 %) (disputed)" in chart.description
+    drawn = draw(chart, "c")
+    assert [item[0] for item in drawn.legend] == ["floor", "refuted", "disputed"]
+    struck = re.findall(r"<text [^>]*text-decoration[^>]*>([^<]+)<", drawn.svg)
+    assert [name.partition(" ")[0] for name in struck] == ["hard"]
 
 
 def test_the_table_of_the_datasets_has_bracket_likelihood_and_best_error_beside_the_floor():

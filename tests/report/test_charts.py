@@ -1,3 +1,4 @@
+import itertools
 import json
 import re
 
@@ -9,12 +10,13 @@ from tests.report.confusion_samples import CONFUSION
 
 from hardpan.errors import InputError
 from hardpan.records import Chart, Estimate
-from hardpan.report import charts
+from hardpan.report import charts, placing
 from hardpan.report.axes import log_ticks
 from hardpan.report.dial import dial
 from hardpan.report.drawing import draw, vega_bundle
 from hardpan.report.error_intervals import STRUCK
 from hardpan.report.floor_charts import floor_chart
+from hardpan.report.placing import Box
 
 INTERVALS = Chart(
     "intervals",
@@ -199,6 +201,62 @@ def test_names_of_two_lines_stay_apart_however_near_they_end(ends):
     assert abs(places["a"][1] - places["b"][1]) >= 12
     assert (places["a"][1] < places["b"][1]) or ends[0] == ends[1] or ends[0] < ends[1]
     assert "role-legend" not in svg
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_two_lines_that_would_cross_out_their_names_get_a_legend(way):
+    # Alike and steep: a name below the end of a rising line, or above that of a falling one, would lie on the line.
+    rows = tuple(
+        {"series": name, "x": x, "y": 0.5 + way * 0.02 * x} for name in ("one", "two") for x in range(-9, 10)
+    )
+    svg = draw(Chart("lines", "Two", rows, "d"), "c").svg
+    assert "role-legend" in svg
+    assert all(svg.count(f">{name}<") == 1 for name in ("one", "two"))
+
+
+def test_names_of_models_that_are_alike_are_not_written_over_one_another():
+    def model(name, x, y):
+        return {
+            "name": name,
+            "x": x,
+            "x_low": x - 0.01,
+            "x_high": x + 0.01,
+            "y": y,
+            "y_low": y - 0.01,
+            "y_high": y + 0.01,
+        }
+
+    alike = [model(f"model-{i}", 0.5, 0.9) for i in range(7)] + [
+        model("near", 0.501, 0.901),
+        model("far", 0.9, 0.7),
+    ]
+    svg = draw(Chart("confused", "c", tuple(alike), "d"), "c").svg
+    names = [row["name"] for row in alike]
+    boxes = {name: text_box(svg, name) for name in names}
+    for one, other in itertools.combinations(names, 2):
+        assert not boxes[one].meets(boxes[other]), (one, other)
+
+
+def text_box(svg, name):
+    """Where a word stands in a picture, in pixels."""
+    anchor, x, y = re.search(
+        rf'<text text-anchor="(\w+)" transform="translate\(([-\d.]+),([-\d.]+)\)"[^>]*>{name}</text>', svg
+    ).groups()
+    width = 6 * len(name)
+    left = float(x) - (width if anchor == "end" else 0)
+    return Box(left, left + width, float(y) - 11, float(y) + 1)
+
+
+@given(st.lists(st.tuples(st.floats(60, 340), st.floats(60, 260)), min_size=1, max_size=8), st.integers(1, 9))
+def test_names_beside_any_few_points_stay_apart(points, length):
+    x, y = zip(*points, strict=True)
+    names = ["m" * length] * len(points)
+    boxes = [
+        placing._box(place, a, b, n)
+        for place, a, b, n in zip(placing.beside_points(x, y, names, 400), x, y, names, strict=True)
+    ]
+    assert not any(one.meets(other) for one, other in itertools.combinations(boxes, 2))
+    assert all(box.left >= 0 and box.right <= 400 for box in boxes)
 
 
 def test_more_than_two_lines_get_a_legend_in_place_of_names_at_their_ends():

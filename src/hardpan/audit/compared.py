@@ -130,12 +130,14 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
     rows = []
     for name in ordered:
         item, verdict = values[name], found.verdicts.get(measure, {}).get(name)
-        role = "refuted" if verdict is not None and verdict.status != "stands" else _ROLES[measure]
+        status = "stands" if verdict is None else verdict.status
+        # What is disputed may be true: it keeps its colour, and is drawn hollow.
+        role = "refuted" if status in ("refuted", "unfounded") else _ROLES[measure]
         reason = item.method if verdict is None else verdict.reason
-        rows.append(
-            {"name": name, "value": item.value, "low": item.low, "high": item.high, "role": role, "reason": reason}
-        )
-    told = "; ".join(f"{name} {numbers.estimate(values[name])}" for name in ordered)
+        ends = {"value": item.value, "low": item.low, "high": item.high}
+        rows.append({"name": name, **ends, "role": role, "status": status, "reason": reason})
+    doubts = {str(row["name"]): "" if row["status"] == "stands" else f" ({row['status']})" for row in rows}
+    told = "; ".join(f"{name} {numbers.estimate(values[name])}{doubts[name]}" for name in ordered)
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
     options = {"x_title": in_sentence(measure), "log": wide}

@@ -27,6 +27,7 @@ from hardpan.records import Chart, numbers
 from hardpan.report.axes import whole_ticks
 from hardpan.report.lines import told_apart
 from hardpan.report.palette import LIGHT
+from hardpan.report.placing import Placed, beside_points
 from hardpan.report.values import data_of, estimate_of
 
 GALLERY = "gallery"
@@ -166,6 +167,10 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(cells, line).properties(height=380)
 
 
+_CONFUSED_HEIGHT, _CONFUSED_PADDING = 320, 44
+_NARROW = 420.0  # pixels across where two charts stand side by side: in a wider one names have more room
+
+
 def confused(chart: Chart) -> alt.TopLevelMixin:
     """Accuracy against mean confusion, a cross a model, named."""
     rows = [
@@ -176,7 +181,7 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
         }
         for row in chart.rows
     ]
-    spread = alt.Scale(zero=False, nice=True, padding=44)
+    spread = alt.Scale(zero=False, nice=True, padding=_CONFUSED_PADDING)
     axis = alt.Axis(labelExpr=_PERCENT, tickCount=6)
 
     def x(field: str) -> alt.X:
@@ -191,15 +196,39 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
         alt.Tooltip("confusion:N", title="mean confusion"),
         alt.Tooltip("accuracy:N"),
     ]
-    name: dict[str, Any] = {"align": "right", "dx": -7, "dy": -9, "fontSize": 12, "color": LIGHT.ink}
+    names = [
+        alt.Chart(data_of(part))
+        .mark_text(align=place.align, dx=place.dx, dy=place.dy, baseline="middle", fontSize=12, color=LIGHT.ink)
+        .encode(x=x("x"), y=y("y"), text="name:N")
+        for place, part in _named(rows).items()
+    ]
     return alt.layer(
         base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2="x_high:Q", y=y("y")),
         base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2="y_high:Q"),
         base.mark_point(color=LIGHT.floor, size=60, filled=True, opacity=1).encode(
             x=x("x"), y=y("y"), tooltip=tips
         ),
-        base.mark_text(**name).encode(x=x("x"), y=y("y"), text="name:N"),
-    ).properties(height=320)
+        *names,
+    ).properties(height=_CONFUSED_HEIGHT)
+
+
+def _named(rows: list[dict[str, Any]]) -> dict[Placed, list[dict[str, Any]]]:
+    """Rows by where their names go; models that are alike, or nearly so, have theirs at different places."""
+    rows = [row for row in rows if row["x"] is not None and row["y"] is not None]
+    pixels = {}
+    for side, length in (("x", _NARROW), ("y", _CONFUSED_HEIGHT)):
+        ends = [
+            float(row[key]) for row in rows for key in (f"{side}_low", side, f"{side}_high") if row[key] is not None
+        ]
+        low, high = min(ends, default=0.0), max(ends, default=0.0)
+        shares = [(float(row[side]) - low) / (high - low) if low < high else 0.5 for row in rows]
+        inner = length - 2 * _CONFUSED_PADDING
+        pixels[side] = [_CONFUSED_PADDING + inner * (share if side == "x" else 1 - share) for share in shares]
+    places = beside_points(pixels["x"], pixels["y"], [str(row["name"]) for row in rows], _NARROW)
+    found: dict[Placed, list[dict[str, Any]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        found.setdefault(place, []).append(row)
+    return found
 
 
 _DOT_ROLES = {"ceiling": LIGHT.ceiling, "floor": LIGHT.floor, "muted": LIGHT.muted}

@@ -10,10 +10,12 @@ import math
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from hardpan.records import Chart, numbers
 from hardpan.report.axes import error_labels, error_title, log_ticks, whole, whole_ticks
 from hardpan.report.palette import LIGHT
+from hardpan.report.placing import LETTER, LINE, Box, free_of_lines
 from hardpan.report.values import data_of
 
 # In this order; from the seventh line on, dashes alone tell lines apart.
@@ -21,7 +23,7 @@ SERIES = (LIGHT.floor, LIGHT.ceiling, LIGHT.third, LIGHT.fourth, LIGHT.fifth, LI
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 _MOST_NAMED_AT_ENDS = 2
 _SHORT_LEGEND, _FEW = 30, 3  # letters that a narrow screen has room for in one line; names that may have one each
-_HEIGHT, _LABEL_ROOM = 320, 26  # pixels
+_HEIGHT, _NARROW = 320, 400  # pixels: where a page has two charts side by side
 
 
 def lines(chart: Chart) -> alt.TopLevelMixin:
@@ -29,7 +31,9 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
     rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
-    at_ends = len(names) <= _MOST_NAMED_AT_ENDS and _room_below(rows, names, log)
+    at_ends = len(names) <= _MOST_NAMED_AT_ENDS and _room_for_names(
+        rows, names, log, bool(chart.options.get("log_x"))
+    )
     colour, dash = told_apart("series", names, legend=not at_ends)
     x = alt.X(
         "x:Q",
@@ -98,15 +102,39 @@ def _ends(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
     return sorted(ends, key=lambda row: -row["y"])
 
 
-def _room_below(rows: list[dict[str, Any]], names: list[str], log: bool) -> bool:
-    """Whether a name below the end of the lower of two lines would stay clear of the axis."""
-    if len(names) < 2:
+def _room_for_names(rows: list[dict[str, Any]], names: list[str], log: bool, log_x: bool) -> bool:
+    """Whether the names at the ends of one or two lines would stay clear of the lines and of the axis."""
+    if not rows:
         return True
     values = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None]
-    low, high = (min(values), max(values)) if log else (min(0.0, *values), max(values))
-    place = _ends(rows, names)[-1]["y"]
-    part = math.log(place / low) / math.log(high / low) if log and low < high else (place - low) / (high - low or 1)
-    return part * _HEIGHT > _LABEL_ROOM
+    y_ends = (min(values), max(values)) if log else (min(0.0, *values), max(values))
+    x_ends = min(row["x"] for row in rows), max(row["x"] for row in rows)
+
+    def across(x: float) -> float:
+        return _NARROW * _part(x, x_ends, log_x)
+
+    def down(y: float) -> float:
+        return _HEIGHT * (1 - _part(y, y_ends, log))
+
+    drawn = []
+    for name in names:
+        line = sorted((across(row["x"]), down(row["y"])) for row in rows if row["series"] == name)
+        drawn.append((np.array([x for x, _ in line]), np.array([y for _, y in line])))
+    boxes = []
+    for row, way in zip(_ends(rows, names), (-1, 1), strict=False):
+        right, near = across(row["x"]) - 2, down(row["y"]) + way * 4
+        top, bottom = sorted((near, near + way * (LINE + 2)))
+        boxes.append(Box(right - LETTER * len(row["series"]), right, top, bottom))
+    above_axis = len(boxes) < 2 or boxes[1].bottom <= _HEIGHT - 6
+    return above_axis and all(free_of_lines(box, drawn) for box in boxes)
+
+
+def _part(value: float, ends: tuple[float, float], log: bool) -> float:
+    """How far along an axis a value lies, 0..1."""
+    low, high = ends
+    if log and low > 0:
+        value, low, high = math.log(value), math.log(low), math.log(high)
+    return (value - low) / (high - low) if low < high else 0.5
 
 
 def told_apart(field: str, names: list[str], *, legend: bool) -> tuple[alt.Color, alt.StrokeDash]:
