@@ -149,6 +149,17 @@ def test_compare_is_one_table(runs, tmp_path, capsys):
     report = records.load(tmp_path / "o" / "report.json")
     assert len(report.predictors.rows) == 11
     assert [model.name for model in report.models.models] == ["large", "small"]
+    assert "What each score is" not in shown
+
+
+def test_what_scores_are_has_room_on_the_page_of_compare(runs, tmp_path, browser, capsys):
+    run(capsys, "compare", runs / "small", runs / "large", "--part", "test", "--out", tmp_path / "o")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto((tmp_path / "o" / "index.html").as_uri())
+    cell = page.locator("td", has_text="never right counts as all").bounding_box()
+    assert cell["width"] > 300
+    assert cell["height"] < 60  # two lines at most
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -26,7 +26,7 @@ def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -
 
 
 def predictors(part: Section, report: ComparisonReport, page: Path | None) -> RenderableType:
-    """The table with fewer intervals than the page has, so that it fits a terminal."""
+    """The table with fewer intervals than the page has, so that it fits a terminal; what scores are is on the page."""
     measured = [
         numbers.aligned(getattr(row, name) for row in report.predictors.rows)
         for name in ("by_band", "by_example", "auroc", "aupr", "aurc")
@@ -39,7 +39,7 @@ def predictors(part: Section, report: ComparisonReport, page: Path | None) -> Re
     title = "Difficulty scores as predictors of errors; every number has an interval in the JSON and on the page"
     lines: list[RenderableType] = [Text(sentence) for sentence in part.sentences]
     lines.append(_table(title, columns, rows))
-    lines += [_table(item.title, item.columns, item.rows) for item in part.tables[1:]]
+    lines += [_table(item.title, item.columns, item.rows) for item in part.tables[2:]]
     return Group(*lines, *_page(page))
 
 

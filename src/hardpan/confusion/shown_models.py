@@ -113,7 +113,6 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
             row.name,
             "yes" if row.uses_labels else "no",
             *cells,
-            row.meaning,
         )
         for row, *cells in zip(found.rows, *measures, strict=True)
     )
@@ -126,14 +125,13 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
         "AUPR",
         "AURC",
         "AUROC behind ours",
-        "what",
     )
     title = (
         f"Difficulty scores as predictors of errors, {found.examples:,} examples, error "
         f"{numbers.estimate(found.error)}; AURC: {found.best_aurc:.4f} is the best there can be, "
         f"{found.chance_aurc:.4f} chance"
     )
-    charts, tables = [pictures.predictors(found)], [Table(title, columns, rows)]
+    charts, tables = [pictures.predictors(found)], [Table(title, columns, rows), _meanings(found)]
     if models is not None:
         charts.append(pictures.confused(models))
     if models is not None and len(models.models) > 2:
@@ -148,3 +146,8 @@ def predictor_section(found: Predictors, models: ConfusedModels | None = None) -
         )
         tables.append(Table("Mean confusion and accuracy", ("model", "mean confusion, bits", "accuracy"), cells))
     return Section("Does it foretell errors?", tuple(sentences), {}, tuple(charts), tuple(tables))
+
+
+def _meanings(found: Predictors) -> Table:
+    """What each score is: beside seven columns of numbers its words would have no room."""
+    return Table("What each score is", ("score", "what"), tuple((row.name, row.meaning) for row in found.rows))
