@@ -345,8 +345,8 @@ def _transfer_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
                 _verdict(worst.tau.low > best.tau.high, worst.tau.high < best.tau.low),
             )
         )
-    errors = {name: item.error.value for name, item in found.targets.targets.items()}
-    better = [item for item in found.transfers if errors[item.second] < errors[found.scorer]]
+    errors = {name: item.error for name, item in found.targets.targets.items()}
+    better = [item for item in found.transfers if errors[item.second].high < errors[found.scorer].low]
     if better:
         told = ", ".join(f"{item.second} {100 * item.below.value:.1f} %" for item in better)
         shares = [item.below for item in better]
