@@ -26,7 +26,7 @@ def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -
 
 
 def predictors(part: Section, report: ComparisonReport, page: Path | None) -> RenderableType:
-    """The table with fewer intervals than the page has, so that it fits a terminal; what scores are is on the page."""
+    """The table with fewer intervals than the page has, to fit a terminal; what the scores are is on the page."""
     measured = [
         numbers.aligned(getattr(row, name) for row in report.predictors.rows)
         for name in ("by_band", "by_example", "auroc", "aupr", "aurc")
