@@ -83,13 +83,17 @@ def test_a_subset_from_scores_is_taken_by_the_other_commands(runs, tmp_path, cap
         "--count",
         100,
         "--balanced",
-        "--to",
-        manifest,
         "--out",
-        tmp_path / "o",
+        manifest,
     )
     assert code == 0
     assert "100 of 1,797 examples" in shown
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["hard.json", "scored"]
+    code, shown, _ = run(
+        capsys, "subset", tmp_path / "scored", "--count", 100, "--balanced", "--out", tmp_path / "o"
+    )
+    assert (tmp_path / "o" / "index.html").exists()
+    assert (tmp_path / "o" / "subset.json").read_text() == manifest.read_text()
     assert set(confusion.load_subset(manifest).per_class.values()) == {10}
     code, shown, _ = run(capsys, "score", runs / "small", "--subset", manifest, "--json")
     assert json.loads(shown)["examples"] == 100
@@ -187,7 +191,7 @@ def test_help_has_an_example(command, capsys):
         (["ablate", "{runs}/small", "--fractions", "2"], "fractions must be"),
         (["ablate", "{runs}/small", "--target", "{runs}/bare.npy"], "has no labels"),
         (["compare", "{runs}/small", "--of", "nobody"], "--of must be ensemble or seeds"),
-        (["subset", "{runs}/small", "--count", "5", "--to", "{runs}"], "cannot be written"),
+        (["subset", "{runs}/small", "--count", "5", "--out", "{runs}/bare.npy/x.json"], "cannot be written"),
         (["score", "{runs}/small", "--out", "/proc/nothing"], "cannot be written"),
         (["compare", "{runs}/bare.npy"], "labels are not known"),
         (["compare", "{runs}/small", "--part", "none"], "no such part"),

@@ -81,11 +81,11 @@ FIT_CASES = [
     ["float-labels.npz"], ["few.npz"], ["objects.npz"], ["nolabels.npz"], ["oneclass.npz"],
     ["train-images-idx3-ubyte"], ["pickled"],
     ["v.npz", "--preset", "huge"], ["v.npz", "--epochs", "0"], ["v.npz", "--epochs", "many"],
-    ["v.npz", "--learning-rate", "nan"], ["v.npz", "--class-weight", "-1"], ["v.npz", "--class-weight", "inf"],
+    ["v.npz", "--rate", "nan"], ["v.npz", "--class-weight", "-1"], ["v.npz", "--class-weight", "inf"],
     ["v.npz", "--sweep", "nan"], ["v.npz", "--sweep", ","], ["v.npz", "--sweep", "1,-1", "--sweep-preset", "tiny"],
     ["v.npz", "--seed", "-1"], ["v.npz", "--device", "tpu"], ["v.npz", "--device", "cuda:99"],
     ["v.npz", "--precision", "fp8"], ["v.npz", "--out", "text.npz"], ["v.npz", "--out", "text.npz/inside"],
-    ["digits", "--grey-levels", "4"], ["v.npz", "--batch-size", "-3"], ["v.npz", "--patience", "-1"],
+    ["digits", "--grey-levels", "4"], ["v.npz", "--batch", "-3"], ["v.npz", "--patience", "-1"],
     ["v.npz", "--no-such-option"],
 ]  # fmt: skip
 SYNTHESIZE_CASES = [

@@ -173,7 +173,7 @@ def test_commands_read_what_scalars_only_wrote(tmp_path, monkeypatch):
     assert made["scalars_only"]
     assert "confusion subset run" in command("train", "digits", *settings, "--out", "run", "--scalars-only")
     scores = open_scores("run")
-    command("confusion", "subset", "run", "--quantile", "0.9", "--to", "hard.json")
+    command("confusion", "subset", "run", "--quantile", "0.9", "--out", "hard.json")
     hard = confusion.load_subset("hard.json")
     assert set(hard.ids) == set(scores.ids[scores.values >= np.quantile(scores.values, 0.9)])
     told = json.loads(command("confusion", "bands", "run", "--correct", "run-models/linear/correct.npz", "--json"))

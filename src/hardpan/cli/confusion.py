@@ -175,7 +175,6 @@ def subset(
     balanced: Annotated[bool, typer.Option("--balanced", help="From each class by itself.")] = False,
     easiest: Annotated[bool, typer.Option("--easiest", help="The least confusing instead.")] = False,
     part: Part = "all",
-    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Where to write the manifest.")] = None,
     within: Manifest = None,
     data: Data = None,
     epochs: Epochs = "all",
@@ -183,14 +182,21 @@ def subset(
     base: Base = 2.0,
     by_order: ByOrder = False,
     where: Where = HERE,
-    out: OutFolder = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="PATH", help="FILE.json for the manifest, or a folder: page and subset.json."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Cut a hard subset and write its manifest, which other commands take as --subset.
 
-    Example: [bold]hardpan confusion subset runs/resnet18 --quantile 0.9 --balanced --to hard.json[/bold]
+    Example: [bold]hardpan confusion subset runs/resnet18 --quantile 0.9 --balanced --out hard.json[/bold]
     """
-    check_out(out)
+    alone = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
+    folder = None if alone else out
+    check_out(folder)
     config = ConfusionConfig(
         epochs=inputs.epochs_of(epochs), seeds=inputs.whole("--seeds", seeds), base=base, part=part, data=data or ""
     )
@@ -204,8 +210,8 @@ def subset(
         cut = confusion.subset(
             scores, threshold=threshold, quantile=quantile, count=count, balanced=balanced, easiest=easiest
         )
-        page, written = None, to
-        if out is not None:
+        page, written = None, out
+        if folder is not None:
             chosen = scores.rows(cut.rows(scores.ids))
             sentences = (subset_sentence(cut), f"Scores {cut.scores_sha256[:16]}, ids {cut.ids_sha256[:16]}.")
             start = cut.threshold * math.log2(cut.base)
@@ -214,8 +220,8 @@ def subset(
                 *galleries(chosen.in_bits(), None, dataset)[:1],
             )
             shown = Section("Hard subset", sentences, {}, charts)
-            page = write_page(out, shown, f"A hard subset of {Path(predictions).name}", cut, config)
-            written = to or out / "subset.json"
+            page = write_page(folder, shown, f"A hard subset of {Path(predictions).name}", cut, config)
+            written = folder / "subset.json"
         if written is not None:
             cut.save(written)
     emit(cut, as_json, views.subset(cut, written, page))

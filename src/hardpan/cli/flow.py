@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,8 +42,8 @@ def fit_command(
         bool, typer.Option("--class-covariances", help="One covariance a class instead of one for all.")
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows a step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Rows a step.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
     steps: Annotated[int | None, typer.Option(help="K, flow steps a level (images).")] = None,
     levels: Annotated[int | None, typer.Option(help="L, levels (images).")] = None,
     width: Annotated[int | None, typer.Option(help="C, channels of the coupling networks (images).")] = None,
@@ -67,9 +68,11 @@ def fit_command(
 
     out = out or Path(f"flow-{short_name(data)}")
     check_writable(out)
+    if rate is not None and not 0 < rate < math.inf:
+        raise InputError(f"--rate must be a positive number; got {rate}")
     config = flows.FlowConfig(
         preset=preset, class_weight=class_weight, class_covariances=class_covariances, epochs=epochs,
-        batch_size=batch_size, learning_rate=learning_rate, steps=steps, levels=levels, width=width,
+        batch_size=batch, learning_rate=rate, steps=steps, levels=levels, width=width,
         grey_levels=grey_levels, pad_to=pad_to, patience=patience, precision=precision, device=device, seed=seed,
     )  # fmt: skip
     config.filled()  # refuse bad settings before the data is read

@@ -214,7 +214,7 @@ def _shown(made: Trained) -> Group:
     lines += [f"{what}: {_short(store)}   models: {models[store]}" for store in made.stores]
     first = _short(made.stores[0])
     if made.scalars_only:
-        lines.append(f"Next: hardpan confusion subset {first} --quantile 0.9 --to hard.json")
+        lines.append(f"Next: hardpan confusion subset {first} --quantile 0.9 --out hard.json")
         lines.append(f"  or: hardpan confusion bands {first} --correct {models[made.stores[0]]}/correct.npz")
     else:
         lines.append(f"Next: hardpan confusion score {first}")
