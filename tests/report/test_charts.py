@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import json
 import re
@@ -414,3 +415,13 @@ def test_where_labels_are_powers_of_ten_the_edge_is_told_as_one():
     drawn = charts.spec(logarithmic(Chart("intervals", "t", (none, FAR), "d")))
     (said,) = (row["reason"] for row in rows_of(drawn, "beyond") if row["name"] == "none")
     assert said == "Lies left of this axis, which begins at 7.0 × 10⁻⁸."
+
+
+@pytest.mark.parametrize("lines", [1, 3, 4, 6])
+def test_intervals_of_errors_by_band_are_drawn_however_many_lines_there_are(lines):
+    one = next(chart for chart in CONFUSION if chart.kind == "error_by_band")
+    rows = tuple({**row, "group": f"model {k}"} for k in range(lines) for row in one.rows)
+    layers = charts.spec(dataclasses.replace(one, rows=rows))["layer"]
+    (reach,) = (layer for layer in layers if "y2" in layer["encoding"])
+    assert [reach["encoding"][side]["field"] for side in ("y", "y2")] == ["error_low", "error_high"]
+    assert reach["mark"]["type"] == ("rule" if lines <= 3 else "area")

@@ -101,7 +101,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
 
 
 def error_by_band(chart: Chart) -> alt.TopLevelMixin:
-    """Error against the score, a point a band; intervals as bars, or, with many lines, on hover only."""
+    """Error against the score, a point a band; intervals as bars, or, with many lines, as shades behind them."""
     groups = _groups(chart)
     rows = [
         dict(row)
@@ -124,13 +124,15 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("shown:N", title="error")]
     tips.append(alt.Tooltip("count:Q", title="examples", format=","))
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour, tooltip=tips)
-    layers = [base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash)]
     if len(groups) <= _MOST_WITH_BARS:
-        layers.append(
-            base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True).encode(y=y("error_low"), y2="error_high:Q")
-        )
-    layers.append(base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")))
-    return alt.layer(*layers).properties(height=320)
+        reach = base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True)
+    else:  # a shade is one mark for a whole line, so it has no row to tell of
+        reach = base.mark_area(opacity=0.1, clip=True).encode(tooltip=alt.value(None))
+    return alt.layer(
+        base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash),  # first: the legend looks like it
+        reach.encode(y=y("error_low"), y2="error_high:Q"),
+        base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")),
+    ).properties(height=320)
 
 
 def joint(chart: Chart) -> alt.TopLevelMixin:
