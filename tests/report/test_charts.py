@@ -419,7 +419,7 @@ def test_where_labels_are_powers_of_ten_the_edge_is_told_as_one():
 
 @pytest.mark.parametrize("lines", [1, 3, 4, 6])
 def test_intervals_of_errors_by_band_are_drawn_however_many_lines_there_are(lines):
-    one = next(chart for chart in CONFUSION if chart.kind == "error_by_band")
+    one = next(chart for chart in CONFUSION if chart.drawing == "error_by_band")
     rows = tuple({**row, "group": f"model {k}"} for k in range(lines) for row in one.rows)
     layers = charts.spec(dataclasses.replace(one, rows=rows))["layer"]
     (reach,) = (layer for layer in layers if "y2" in layer["encoding"])
