@@ -229,7 +229,7 @@ def train(given: dict[str, Any]) -> dict[str, Any]:
     given["epoch"] += 1
     whole, calls, beside = epoch_seconds(given, recording=True)
     without, _, _ = epoch_seconds(given, recording=False)
-    inside = whole - without if given["device"] == "cuda" else calls + beside
+    inside = whole - without if given["device"] == "cuda" else calls + max(beside, 0.0)
     return {"whole": whole, "without": without, "calls": calls, "inside": inside, "device": given["device"]}
 
 

@@ -22,8 +22,8 @@ def compressors() -> list[BytesBytesCodec]:
 def encoded(rows: NDArray[Any], block: int) -> tuple[bytes, bytes]:
     """Compress the rows (n, C) of a block, and give the bytes and their checksum, which lies behind them.
 
-    Zarr would give the same bytes. It adds checksums in one thread for the whole process, with a copy of the
-    shard, and goes through an event loop: an epoch waits three times as long for its last shards.
+    Zarr would give the same bytes. It adds checksums in one thread for the whole process, with a copy of every
+    shard, so that shards which are written at the same time would wait for one another.
 
     Args:
         rows: the rows; the last block of an epoch may have fewer than ``block``.
