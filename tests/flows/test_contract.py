@@ -245,10 +245,10 @@ def test_with_a_covariance_a_class_every_root_is_given():
     With diagonal covariances, the only ones a flow has, E(τ) cannot fall; tests/bayes has the case of two roots.
     """
     flow = planted([[0, 2], [2, 0], [-2, -2]], [[4, 0.5], [0.5, 4], [1, 1]], [0.2, 0.3, 0.5])
-    curve = flow.bayes_curve(np.geomspace(0.1, 100, 13))
+    curve = flow.bayes_curve(np.geomspace(0.1, 100, 7))
     for before, after in itertools.pairwise(curve.estimates):
         assert after.value >= before.value - 4 * math.hypot(before.stderr, after.stderr)
-    for tau in (0.4, 1.0, 2.7):
+    for tau in (0.4, 2.7):
         assert flow.temperatures_for(flow.bayes_error(tau, rtol=2e-4).value) == (pytest.approx(tau, rel=0.02),)
 
 
