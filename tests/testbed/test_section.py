@@ -1,5 +1,7 @@
 """The part of a report that a comparison gives: every chart is drawn, the numbers are the records'."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from hardpan.records import numbers
 from hardpan.report import charts
 
 
+@functools.cache  # frozen records: tests that ask for the same share it
 def compared(models: int = 12, **choices: object) -> testbed.Comparison:
     outcomes = testbed.simulate(np.linspace(0.5, 3.0, models), examples=(800, 400), seed=1)
     return testbed.compare(outcomes, bootstrap=500, **choices)
