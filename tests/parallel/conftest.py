@@ -37,14 +37,10 @@ def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
             start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
         yield address, started[0]
     finally:
+        # Asked to end, one whose worker was killed a moment ago waits long for it; ended, its worker ends, too.
         for process in reversed(started):
-            process.terminate()
-        for process in started:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +64,8 @@ def ray_head() -> Iterator[str]:
     try:
         yield cluster.address
     finally:
-        cluster.shutdown()
+        # Not cluster.shutdown(), which then waits for a head that it has ended to report that it is gone.
+        cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
 
 
 @pytest.fixture(scope="session")

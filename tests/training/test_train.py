@@ -315,15 +315,20 @@ def raising(*, input_shape, n_classes):
     return Diverging(int(np.prod(input_shape)), n_classes)
 
 
-@pytest.mark.parametrize("lockstep", [False, True])
+ONE, SEVERAL = {"workers": 1}, {"workers": 2, "backend": "processes"}
+TOO_FAST = {"rate": 1e38, "warmup": 0.0}
+
+
 @pytest.mark.parametrize(
-    ("changes", "error"),
+    ("changes", "error", "lockstep"),
     [
-        ({"model": "failing_models:diverging", "workers": 1}, engine.Diverged),
-        ({"model": "failing_models:raising", "workers": 1}, RuntimeError),
-        ({"rate": 1e38, "warmup": 0.0, "workers": 1}, engine.Diverged),
-        ({"rate": 1e38, "warmup": 0.0, "workers": 2, "backend": "processes"}, engine.Diverged),
-        ({"model": "linear,failing_models:diverging", "workers": 1}, engine.Diverged),
+        ({"model": "failing_models:diverging"} | ONE, engine.Diverged, False),
+        ({"model": "failing_models:raising"} | ONE, RuntimeError, False),
+        (TOO_FAST | ONE, engine.Diverged, False),
+        (TOO_FAST | ONE, engine.Diverged, True),
+        (TOO_FAST | SEVERAL, engine.Diverged, False),  # in lockstep, seeds are trained in one process
+        ({"model": "linear,failing_models:diverging"} | ONE, engine.Diverged, False),
+        ({"model": "linear,failing_models:diverging"} | ONE, engine.Diverged, True),
     ],
 )
 def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(
