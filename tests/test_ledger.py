@@ -301,7 +301,6 @@ def _submit_many(folder: str, start: int) -> None:
         ledger.submit(Path(folder), guesses(i), KEY)
 
 
-@pytest.mark.soak
 def test_processes_are_serialised(book: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_submit_many, args=(str(book), start)) for start in (0, 5, 3)]

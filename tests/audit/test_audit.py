@@ -204,7 +204,6 @@ def test_hard_cases_give_a_report(data, tmp_path):
     assert records.load(tmp_path / "report.json") == found
 
 
-@pytest.mark.soak
 def test_ten_thousand_classes(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(10_000), 3)

@@ -82,7 +82,6 @@ def test_every_example_is_joined(whole):
     assert set(hard.ids) == set(test_ids[order])
 
 
-@pytest.mark.soak
 def test_an_audit_that_was_stopped_goes_on_and_ends_the_same(whole, tmp_path):
     _, made, _ = whole
 

@@ -37,10 +37,14 @@ def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
             start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
         yield address, started[0]
     finally:
-        # Asked to end, one whose worker was killed a moment ago waits long for it; ended, its worker ends, too.
         for process in reversed(started):
-            process.kill()
-            process.wait()
+            process.terminate()
+        for process in started:
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:  # one whose worker was killed a moment ago waits long for it
+                process.kill()
+                process.wait()
 
 
 @pytest.fixture(scope="session")
