@@ -68,8 +68,7 @@ def ray_head() -> Iterator[str]:
     try:
         yield cluster.address
     finally:
-        # Not cluster.shutdown(), which then waits for a head that it has ended to report that it is gone.
-        cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+        cluster.shutdown()
 
 
 @pytest.fixture(scope="session")
