@@ -334,8 +334,8 @@ def speed() -> list[str]:
         "## Speed",
         "",
         f"Training steps at the paper's setting, {record['device']}, torch {record['torch']}, one run. With one",
-        f"channel, ours is {ahead(256):.1f} times as fast as normflows at batch 256, and its best {ahead():.1f} times "
-        "normflows' best.",
+        f"channel, ours is {ahead(256):.1f} times as fast as normflows at batch 256, and its best {ahead():.1f} "
+        "times normflows' best.",
         "",
         "| variant | batch | images/s | ms a step | GB |",
         "| --- | --- | --- | --- | --- |",
