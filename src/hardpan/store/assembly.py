@@ -110,10 +110,16 @@ class Assembler:
         self._settle(wait=False)
         if self._into.committed(seed, epoch) and (seed, epoch) not in self._epochs:
             return
-        part = self._epochs.get((seed, epoch))
-        if part is None:
-            part = self._epochs[seed, epoch] = _Epoch(len(self._into))
-        self._note(seed, epoch, part, index)
+        part = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
+        self._check_index(seed, epoch, part, index)
+        what = f"{self._into.where}: seed {seed} epoch {epoch}"
+        check_rows(what, rows, lambda row: str(self._into.ids[index[row]]), self.given)
+        if (seed, epoch) not in self._epochs:
+            self._epochs[seed, epoch] = part
+            # Now, and not with the last rows: shuffled ones fill every shard of an epoch at once.
+            self._writing.append((self._writer.submit(self._into.make_room, seed, epoch), None))
+        part.seen[index] = True
+        part.count += len(index)
         self._fill(seed, epoch, part, rows, index)
         if part.count == len(self._into):
             del self._epochs[seed, epoch]
@@ -155,7 +161,7 @@ class Assembler:
             f"(first {first}); give every example once an epoch (a DataLoader with drop_last=False)"
         )
 
-    def _note(self, seed: int, epoch: int, part: _Epoch, index: NDArray[np.int64]) -> None:
+    def _check_index(self, seed: int, epoch: int, part: _Epoch, index: NDArray[np.int64]) -> None:
         if len(index) and (index.min() < 0 or index.max() >= len(part.seen)):
             wrong = int(index.min() if index.min() < 0 else index.max())
             raise InputError(f"{self._into.where}: index must be within 0..{len(part.seen) - 1}; got {wrong}")
@@ -166,8 +172,6 @@ class Assembler:
             values, counts = np.unique(index, return_counts=True)
             if (counts > 1).any():
                 raise InputError(self._twice(seed, epoch, int(values[np.argmax(counts > 1)])))
-        part.seen[index] = True
-        part.count += len(index)
 
     def _twice(self, seed: int, epoch: int, row: int) -> str:
         name = str(self._into.ids[row])
@@ -213,14 +217,8 @@ class Assembler:
             self._submit(seed, epoch, block, buffer, counted=True)
 
     def _submit(self, seed: int, epoch: int, block: int, rows: NDArray[Any], counted: bool = False) -> None:
-        first = block * self._into.block
-
-        def write() -> None:
-            what = f"{self._into.where}: seed {seed} epoch {epoch}"
-            check_rows(what, rows, lambda row: str(self._into.ids[first + row]), self.given)
-            self._into.write_block(seed, epoch, block, rows)
-
-        self._writing.append((self._writer.submit(write), rows if counted else None))
+        written = self._writer.submit(self._into.write_block, seed, epoch, block, rows)
+        self._writing.append((written, rows if counted else None))
         while len(self._writing) > self._most_writing:
             self._finish_oldest()
 

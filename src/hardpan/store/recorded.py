@@ -187,18 +187,21 @@ class RecordedPredictions(Predictions):
                     "record under another seed, or into another store"
                 )
             return
-        key = layout.shard_key(seed, epoch, block)
-        with self._place.writing(key):
-            self._array(seed, epoch, make=True)
+        self.make_room(seed, epoch)
         packed, checksum = encoded(rows, self.block)
         digest = hashlib.sha256(packed)
         digest.update(checksum)
-        self._place.put(key, packed, checksum)
+        self._place.put(layout.shard_key(seed, epoch, block), packed, checksum)
         marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
         marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
         self._place.put_json(layout.marker_key(seed, epoch, block), marker)
         with self._lock:
             self._markers.setdefault((seed, epoch), set()).add(block)
+
+    def make_room(self, seed: int, epoch: int) -> None:
+        """Make the array of a seed and epoch, where it is not there: with it they have room, and no rows yet."""
+        with self._place.writing(layout.array_path(seed, epoch)):
+            self._array(seed, epoch, make=True)
 
     def uncommit(self, seed: int, epoch: int, block: int) -> None:
         """Take back the commitment of one block: it is as if it had never been written."""
