@@ -177,7 +177,7 @@ def memory() -> dict[str, Any]:
     return harness.table("Memory of recording", rows, seed=0, notes=notes)
 
 
-def prepare_training(classes: int, shuffled: bool) -> dict[str, Any]:
+def prepare_training(classes: int, shuffled: bool, side: int = 32) -> dict[str, Any]:
     import torch
 
     from hardpan.training.recorder import Recorder
@@ -185,11 +185,11 @@ def prepare_training(classes: int, shuffled: bool) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    n = max(512, round((4096 if device == "cpu" else 32_768) * SCALE))
+    n = max(512, round((4096 if device == "cpu" else 32_768 if side == 32 else 8192) * SCALE))
     return {
-        "model": (small_network if device == "cpu" else resnet)(classes).to(device),
+        "model": (small_network(classes) if device == "cpu" else resnet(classes, side)).to(device),
         "device": device,
-        "x": torch.randn(n, 3, 32, 32, device=device),
+        "x": torch.randn(n, 3, side, side, device=device),
         "y": torch.randint(0, classes, (n,), device=device),
         "order": torch.randperm(n) if shuffled else torch.arange(n),
         "recorder": Recorder(folder() / "run", ids=np.arange(n), n_classes=classes),
@@ -213,11 +213,11 @@ def small_network(classes: int) -> Any:
     )
 
 
-def resnet(classes: int) -> Any:
+def resnet(classes: int, side: int) -> Any:
     """What a GPU is bought for: a network that keeps it busy."""
     from hardpan.training import classifiers
 
-    return classifiers.build("resnet18", input_shape=(3, 32, 32), n_classes=classes)
+    return classifiers.build("resnet18", input_shape=(3, side, side), n_classes=classes)
 
 
 def train(given: dict[str, Any]) -> dict[str, Any]:

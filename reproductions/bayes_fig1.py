@@ -21,9 +21,9 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import vl_convert
 
 from hardpan import bayes, records
+from hardpan.report import drawing
 
 ROOT = Path(__file__).resolve().parent.parent
 DIMENSION = 784
@@ -71,7 +71,7 @@ def main() -> None:
     print(text)
     records.save(result, ROOT / "reproductions" / "records" / "bayes_fig1.json")
     (ROOT / "docs" / "results" / "bayes_fig1.md").write_text(text + "\n", encoding="utf-8")
-    picture = vl_convert.vegalite_to_svg(figure(result).to_dict())
+    picture = drawing.picture(figure(result).to_dict())
     (ROOT / "docs" / "results" / "bayes_fig1.svg").write_text(picture, encoding="utf-8")
 
 

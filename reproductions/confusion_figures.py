@@ -2,10 +2,11 @@
 
 Run: python reproductions/confusion_figures.py FOLDER [--scorer resnet18]
 
-FOLDER holds an npz for each architecture, and mitigation.npz, as reproductions/confusion_device.py writes them. Any
-program can: they hold NumPy arrays only. With N examples (training and test), S seeds, T epochs, C classes:
+FOLDER holds an npz for each model, called as the file is, and mitigation.npz, as reproductions/confusion_device.py
+writes them. Any program can: they hold NumPy arrays only. With N examples (training and test), S seeds, T epochs, C
+classes:
 
-    MODEL.npz        name (), ids (N,) text, labels (N,), train (N,) bool, n_classes (), seeds (S,), epochs (T,),
+    MODEL.npz        ids (N,) text, labels (N,), train (N,) bool, n_classes (), seeds (S,), epochs (T,),
                      scores (N,) float: confusion scores in bits from all seeds and epochs,
                      entropy (S+1, T, N) uint16: entropy · 65535 / log2 C, of the seeds' mean, then of each seed,
                      correct (S, N) bool: right at the last epoch, predicted (S, N): the answers,
@@ -32,14 +33,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import vl_convert
 from numpy.typing import NDArray
 
 from hardpan import confusion, records, stats
 from hardpan.confusion import pictures
 from hardpan.confusion.transfers import compact
 from hardpan.records import Chart, Estimate
-from hardpan.report import charts
+from hardpan.report import charts, drawing
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 65535
@@ -92,6 +92,7 @@ class ConfusionFigures:
     transfers: tuple[confusion.Transfer, ...]
     targets: confusion.TargetErrors
     ablation: confusion.Ablation
+    ablation_scorer: str
     ablation_target: str
     predictors: confusion.Predictors
     confused: confusion.ConfusedModels | None
@@ -144,7 +145,7 @@ def _read(path: Path) -> Model:
     with np.load(path, allow_pickle=False) as stored:
         classes = int(stored["n_classes"])
         return Model(
-            name=str(stored["name"]),
+            name=path.stem,
             ids=stored["ids"],
             labels=stored["labels"].astype(np.int64),
             train=stored["train"],
@@ -186,8 +187,10 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
         {f"{name}, ρ = {item.rho.value:.2f}": item for name, item in targets.targets.items()},
         f"Error of each model by band of {scorer.name}'s scores",
     )
-    best = min(models.values(), key=lambda model: model.error)
-    ablation = _ablation(scorer, best, test)
+    longest = max(models.values(), key=lambda model: len(model.epochs))
+    others = [model for model in models.values() if model is not longest] or [longest]
+    best = min(others, key=lambda model: model.error)
+    ablation = _ablation(longest, best, test)
     for seeds in sorted({item.seeds for item in ablation.variants}):
         five, six = pictures.variants(ablation, seeds)
         drawn |= {f"confusion_fig5_{seeds}": five, f"confusion_fig6_{seeds}": six}
@@ -207,6 +210,7 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
         transfers=tuple(map(compact, pairs)),
         targets=targets,
         ablation=ablation,
+        ablation_scorer=longest.name,
         ablation_target=best.name,
         predictors=_predictors(scorer, test),
         confused=confused,
@@ -473,6 +477,8 @@ def page(found: ConfusionFigures, drawn: Mapping[str, Chart], note: str = "") ->
         *_pictures(drawn, "confusion_models"),
         "## Seeds and epochs (Figures 5 and 6)",
         "",
+        f"From the longest run, that of {found.ablation_scorer}.",
+        "",
         *_pictures(drawn, "confusion_fig5"),
         *_pictures(drawn, "confusion_fig6"),
         f"| seeds | epochs | mean score | deviation | τ with all | ρ with {found.ablation_target}'s error |",
@@ -523,7 +529,7 @@ def _pictures(drawn: Mapping[str, Chart], start: str) -> list[str]:
 
 def _svg(chart: Chart) -> str:
     drawn = charts.spec(chart) | {"width": 460, "background": "white", "title": chart.title}
-    svg: str = vl_convert.vegalite_to_svg(drawn)
+    svg: str = drawing.picture(drawn)
     return svg
 
 

@@ -214,6 +214,22 @@ def test_logits_are_refused_as_logits(tmp_path, form, bad):
         scores.record(form(given), epoch=0, seed=1)
 
 
+def test_rows_are_refused_with_the_batch_that_brings_them(tmp_path):
+    """Long before their shard is full; the rows are not taken, so that they can be given again, mended."""
+    given = softmax(logits(0, 0).astype(np.float64), axis=1)
+    wrong, rows = given[40:60].copy(), np.arange(40, 60)
+    wrong[3] *= 1.5
+    with Recorder(tmp_path / "run", ids=IDS, n_classes=C, outputs="probabilities", block=N) as recorder:
+        recorder.record(given[:40], np.arange(40), epoch=0)
+        with pytest.raises(
+            InputError, match=r"epoch 0: 1 of 20 rows are not probabilities.*sums to 1.5.*image-43;"
+        ):
+            recorder.record(wrong, rows, epoch=0)
+        recorder.record(given[40:60], rows, epoch=0)
+        recorder.record(given[60:], np.arange(60, N), epoch=0)
+    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given.astype(np.float16))
+
+
 def test_a_recorder_says_where_and_what_it_records(tmp_path):
     where = str(tmp_path / "run")
     recorder = Recorder(where, ids=IDS, n_classes=C)

@@ -93,11 +93,16 @@ def plain(chart: Chart) -> Chart:
     return written
 
 
-def static_svg(spec: dict[str, Any], key: str) -> str:
-    """Draw a specification as an SVG that scales with the page and takes its colours from the page's variables."""
+def picture(spec: dict[str, Any]) -> str:
+    """Draw a specification as an SVG for the eye: marks that nobody sees, made for a pointer, are left out."""
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(spec | {"width": charts.STATIC_WIDTH})
+    return re.sub(r'<path [^>]* opacity="0"/>', "", vl_convert.vegalite_to_svg(spec))
+
+
+def static_svg(spec: dict[str, Any], key: str) -> str:
+    """Draw a specification as an SVG that scales with the page and takes its colours from the page's variables."""
+    svg = picture(spec | {"width": charts.STATIC_WIDTH})
     # Ids are global in a page: alike, one chart would be clipped by another's frame. Vega counts them through all
     # charts of the process; counted anew in each, the same chart gives the same bytes.
     found = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
