@@ -19,7 +19,7 @@ import hardpan.store.recorded
 import hardpan.training.running  # noqa: F401
 from hardpan import store, training
 from hardpan.errors import InputError
-from hardpan.training.piece import load_split
+from hardpan.training.run_data import load_split
 
 CONFIG = training.TrainConfig(
     model="mlp", seeds=2, epochs=4, batch=64, device="cpu", model_options={"width": 32, "dropout": 0.1}

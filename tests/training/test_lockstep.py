@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hardpan import cli, confusion, datasets, engine, training
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 from hardpan.store import open_scores
-from hardpan.training import lockstep_piece, lockstep_task
+from hardpan.training import lockstep_task, lockstep_training, work
 from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model
 
@@ -62,7 +63,7 @@ def test_scores_are_those_of_a_full_store_but_for_its_rounding(reference, digits
 def test_models_are_those_that_the_seeds_become_alone(reference, floats, digits):
     for run in reference.runs:
         np.testing.assert_array_equal(training.predict(run.weights, digits, device="cpu"), floats[run.seed, -1])
-    models = lockstep_piece.Path(reference.runs[0].weights).parent
+    models = Path(reference.runs[0].weights).parent
     with np.load(models / "correct.npz") as kept:
         assert kept["ids"].tolist() == digits.ids.tolist()
         np.testing.assert_array_equal(kept["seeds"], floats[:, -1].argmax(-1) == digits.labels)
@@ -117,7 +118,7 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_bits(reference, digits, tm
         if moment == "after the checkpoint":
             patch.setattr("hardpan.engine.loop.save_checkpoint", dying(engine.save_checkpoint, True))
         elif moment == "before a model":
-            patch.setattr(lockstep_piece, "save_model", dying(lockstep_piece.save_model, False))
+            patch.setattr(work, "save_model", dying(work.save_model, False))
         else:
             patch.setattr(Recorder, "record", dying(Recorder.record, moment == "after the scores"))
         with pytest.raises(Killed):
@@ -137,7 +138,7 @@ def test_what_is_whole_is_not_run_again_and_scores_that_were_removed_are_made_ag
     out = tmp_path / "run"
     training.train(digits, SMALL, out=out, scalars_only=True)
     with monkeypatch.context() as patch:
-        patch.setattr(lockstep_piece, "LockstepTask", lambda *_, **__: pytest.fail("it was run again"))
+        patch.setattr(lockstep_training, "LockstepTask", lambda *_, **__: pytest.fail("it was run again"))
         again = training.train(digits, SMALL, out=out, scalars_only=True)
     assert [run.resumed_at for run in again.runs] == [3, 3, 3]
     assert [run.values for run in again.runs] == [run.values for run in reference.runs]

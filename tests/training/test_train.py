@@ -13,8 +13,7 @@ import torch
 from hardpan import datasets, engine, records, store, training
 from hardpan.errors import InputError
 from hardpan.records import Dataset
-from hardpan.training import piece as pieces
-from hardpan.training import running
+from hardpan.training import running, seed_training, spreading, work
 from hardpan.training.new_stores import NewStores, in_use
 from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model
@@ -121,11 +120,11 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits,
 
     with monkeypatch.context() as patch:
         if moment.endswith("record"):
-            patch.setattr(pieces.Recorder, "record", dying(pieces.Recorder.record, moment.startswith("after")))
+            patch.setattr(Recorder, "record", dying(Recorder.record, moment.startswith("after")))
         elif moment == "after the checkpoint":
             patch.setattr("hardpan.engine.loop.save_checkpoint", dying(engine.save_checkpoint, True))
         else:
-            patch.setattr(pieces, "save_model", dying(pieces.save_model, False))
+            patch.setattr(work, "save_model", dying(work.save_model, False))
         with pytest.raises(Killed):
             training.train(digits, SMALL, out=tmp_path / "run", workers=1)
     made = training.train(digits, SMALL, out=tmp_path / "run", workers=1)
@@ -139,7 +138,7 @@ def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits
     first = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert first.runs[0].resumed_at == 0
     with monkeypatch.context() as patch:
-        patch.setattr(pieces, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
+        patch.setattr(seed_training, "fit_model", lambda *_, **__: pytest.fail("a run that is there was run again"))
         again = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert again.runs[0].resumed_at == 3
     assert again.runs[0].values == first.runs[0].values
@@ -266,10 +265,10 @@ def test_cores_are_those_that_the_process_may_use():
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        assert running.available_cores() == 1
+        assert spreading.available_cores() == 1
     finally:
         os.sched_setaffinity(0, before)
-    assert running.available_cores() == len(before)
+    assert spreading.available_cores() == len(before)
 
 
 class Diverging(torch.nn.Module):
@@ -352,13 +351,12 @@ def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(
 
 def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(digits, tmp_path, monkeypatch):
     settings = {"model": "linear", "seeds": 1, "epochs": 2, "device": "cpu", "workers": 1}
-    parts, held = datasets.split(digits), contextlib.ExitStack()
+    held = contextlib.ExitStack()
 
     def fails(piece, progress=None):
         if not (tmp_path / "held").exists():  # as another seed that has opened the store and recorded nothing yet
             (tmp_path / "held").touch()
-            known = pieces.run_settings(digits, piece.config, None)
-            held.enter_context(pieces.main_recorder(piece.store, digits, parts, known))
+            held.enter_context(work.at_work(piece))
         raise RuntimeError("this seed fails at once")
 
     with monkeypatch.context() as patch:
@@ -375,7 +373,7 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
 
 
 def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_path, monkeypatch):
-    fit = pieces.fit_model
+    fit = seed_training.fit_model
 
     def second_fails(*arguments, seed, **options):
         if seed == 1:
@@ -383,17 +381,31 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
         return fit(*arguments, seed=seed, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pieces, "fit_model", second_fails)
+        patch.setattr(seed_training, "fit_model", second_fails)
         with pytest.raises(RuntimeError, match="seed 1 fails"):
             training.train(digits, SMALL, out=tmp_path / "run", workers=1)
     assert store.open(tmp_path / "run").seeds == (0,)
+
+
+class ClosingTold(Recorder):
+    """Says whether it was closed, by whatever way."""
+
+    closed = False
+
+    def close(self):
+        super().close()
+        self.closed = True
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.closed = True
 
 
 def test_a_store_removed_between_opening_and_lock_is_made_again(tmp_path):
     opened = []
 
     def open_store():
-        opened.append(Recorder(tmp_path / "run", ids=["a", "b"], n_classes=2))
+        opened.append(ClosingTold(tmp_path / "run", ids=["a", "b"], n_classes=2))
         if len(opened) == 1:
             new.remove_empty()
         return opened[-1]
@@ -401,10 +413,27 @@ def test_a_store_removed_between_opening_and_lock_is_made_again(tmp_path):
     new = NewStores()
     new.make(str(tmp_path / "run"), lambda: Recorder(tmp_path / "run", ids=["a", "b"], n_classes=2))
     with in_use(str(tmp_path / "run"), open_store) as recorder:
+        assert [one.closed for one in opened] == [True, False]  # the writers of the removed store are let go
         new.remove_empty()  # in use now: it stays
         recorder.record(np.full((2, 2), 0.5), epoch=1)
     new.remove_empty()  # not empty any more
     assert store.open(tmp_path / "run").epochs == (1,)
+    assert recorder.closed
+
+
+def test_a_store_is_let_go_when_a_run_fails_in_the_middle_of_an_epoch(tmp_path):
+    def fail():
+        with in_use(
+            str(tmp_path / "run"), lambda: ClosingTold(tmp_path / "run", ids=["a", "b"], n_classes=2)
+        ) as it:
+            opened.append(it)
+            it.record(np.full((1, 2), 0.5), [1], epoch=1)
+            raise RuntimeError("it fails")
+
+    opened = []
+    with pytest.raises(RuntimeError, match="it fails"):  # and not that the epoch lacks examples
+        fail()
+    assert opened[0].closed
 
 
 def test_a_remote_store_is_written_through_its_address(digits, tmp_path, reference):

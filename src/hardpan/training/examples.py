@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,10 +45,12 @@ class Examples:
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one example as a network sees it: (C, H, W) or (d,)."""
-        if self.is_image:
-            height, width, channels = self.raw.shape[1:]
-            return (channels, height, width)
-        return (self.raw.shape[1],)
+        return input_shape_of(self.raw.shape)
+
+    @property
+    def normalization(self) -> Normalization:
+        """What :meth:`normalize` uses, as it is saved with a model."""
+        return Normalization(self.mean.cpu().numpy(), self.scale.cpu().numpy())
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -74,6 +77,16 @@ def shaped(x: NDArray[Any]) -> NDArray[Any]:
     if x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise InputError(f"x must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}")
     return x[..., None] if x.ndim == 3 else x
+
+
+def input_shape_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """Give the shape of one example as a network sees it, from that of all: channels come first.
+
+    Example:
+        >>> input_shape_of((500, 32, 32, 3)), input_shape_of((500, 20))
+        ((3, 32, 32), (20,))
+    """
+    return (shape[-1], *shape[1:-1])
 
 
 def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Normalization:

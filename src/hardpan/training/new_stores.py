@@ -28,10 +28,13 @@ def in_use(store: str, open_store: Callable[[], Recorder]) -> Iterator[Recorder]
         handle = _locked(store, to_remove=False)
         if _is_there(store, handle):
             break
+        # It was removed between its opening and its lock: it is made again.
         if handle is not None:
-            os.close(handle)  # it was removed between its opening and its lock: it is made again
+            os.close(handle)
+        recorder.close()
     try:
-        yield recorder
+        with recorder:
+            yield recorder
     finally:
         if handle is not None:
             os.close(handle)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +18,18 @@ from hardpan.records import Dataset, Estimate, Split
 from hardpan.store.making import is_store
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig
-from hardpan.training.examples import shaped
+from hardpan.training.examples import input_shape_of, shaped
 from hardpan.training.groups import Groups, read_groups
-from hardpan.training.lockstep_piece import LockstepPiece, train_lockstep
+from hardpan.training.lockstep_training import train_lockstep
 from hardpan.training.new_stores import NewStores
-from hardpan.training.piece import PROGRESS, Ended, Piece, load_split, open_recorder, run_settings, train_piece
+from hardpan.training.pieces import Ended, LockstepPiece, Piece
 from hardpan.training.recipes import filled
 from hardpan.training.recorder import Recorder
 from hardpan.training.results import Trained, TrainedRun
-
-_Unit = TypeVar("_Unit", Piece, LockstepPiece)
-_Result = TypeVar("_Result")
+from hardpan.training.run_data import load_split
+from hardpan.training.seed_training import train_piece
+from hardpan.training.spreading import Spread, run_pieces
+from hardpan.training.work import open_recorder
 
 
 def train(
@@ -89,26 +87,28 @@ def train(
         raise InputError(f"dataset {loaded.name!r} has no labels; training needs them")
     given = read_groups(groups, loaded, config.objective)
     device = engine.pick_device(config.device)
+    spread = Spread(backend, workers, address, device.type == "cuda")
     with engine.process_group(device):
         pieces = _pieces(data, loaded, config, _place(out), weights, given)
-        _check_settings(pieces[0], parts, backend, address)
+        _check_settings(pieces[0], parts, spread)
         engine.choose_precision(config.precision, device)
-        ended: Sequence[Ended]
-        together = _by_architecture(pieces) if scalars_only else ()
+        together = _by_architecture(pieces) if scalars_only else []
+        openers = _checked_openers(together or pieces, loaded, parts)
         new = NewStores()
-        make = _check(pieces, loaded, parts, together, new)
-        where = (backend, workers, address, device.type == "cuda", progress)
+        ready = partial(_make_missing, openers, new)
+        ended: Sequence[Ended]
         try:
             if together:
-                ended = [end for of_one in _run(train_lockstep, together, make, *where) for end in of_one]
+                of_each = run_pieces(train_lockstep, together, spread, ready=ready, progress=progress)
+                ended = [end for of_one in of_each for end in of_one]
             else:
-                ended = _run(train_piece, pieces, make, *where)
+                ended = run_pieces(train_piece, pieces, spread, ready=ready, progress=progress)
         except BaseException:
             # A store keeps its settings: an empty one would refuse the run again with others that may work.
             new.remove_empty()
             raise
     runs = tuple(_told(piece, end, parts) for piece, end in zip(pieces, ended, strict=True))
-    return Trained(runs, tuple(dict.fromkeys(piece.store for piece in pieces)), config, scalars_only)
+    return Trained(runs, tuple(openers), config, scalars_only)
 
 
 def _by_architecture(pieces: Sequence[Piece]) -> list[LockstepPiece]:
@@ -164,13 +164,15 @@ def folder_name(model: str) -> str:
     return model.replace(":", "-").replace("/", "-")
 
 
-def _check_settings(piece: Piece, parts: Split, backend: str, address: str) -> None:
+def _check_settings(piece: Piece, parts: Split, spread: Spread) -> None:
     """Refuse settings that a run would refuse later: a store keeps those it was made with, and takes no others."""
     groups = None if piece.groups is None else piece.groups[parts.train]
     options = dict(piece.config.objective_options)
     objectives.build(piece.config.objective, n_rows=len(parts.train), groups=groups, **options)
-    if address and backend not in ("dask", "ray"):
-        raise InputError(f"address {address!r} is for the back ends dask and ray; backend is {backend!r}")
+    if spread.address and spread.backend not in ("dask", "ray"):
+        raise InputError(
+            f"address {spread.address!r} is for the back ends dask and ray; backend is {spread.backend!r}"
+        )
     place = Path(piece.folder)
     while not os.path.lexists(place):
         place = place.parent
@@ -178,112 +180,32 @@ def _check_settings(piece: Piece, parts: Split, backend: str, address: str) -> N
         raise InputError(f"weights: {place} is no folder that may be written; give another one for the models")
 
 
-def _check(
-    pieces: Sequence[Piece], loaded: Dataset, parts: Split, together: Sequence[LockstepPiece], new: NewStores
-) -> Callable[[], None]:
-    """Refuse what cannot work before anything runs, and give what makes the stores.
+def _checked_openers(
+    units: Sequence[Piece | LockstepPiece], loaded: Dataset, parts: Split
+) -> dict[str, Callable[[], Recorder]]:
+    """Refuse architectures and stores that cannot work before anything runs; give what opens each store."""
+    input_shape = input_shape_of(shaped(loaded.x).shape)
+    openers: dict[str, Callable[[], Recorder]] = {}
+    for unit in {unit.store: unit for unit in units}.values():
+        options = dict(unit.config.model_options)
+        classifiers.build(unit.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
+        openers[unit.store] = partial(open_recorder, unit, loaded, parts, unit.settings(loaded))
+    for place, opened in openers.items():
+        if engine.is_main() and is_store(place):
+            opened().close()
+    return openers
+
+
+def _make_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStores) -> None:
+    """Make the stores that are not there.
 
     They are made in one place, so that runs at once find them there, and only when the runs can begin: a store
     keeps the settings that it was made with, so that one of a run that never began would refuse another run.
     """
-    x = shaped(loaded.x)
-    input_shape = (x.shape[-1], *x.shape[1:-1]) if x.ndim == 4 else x.shape[1:]
-    opened: dict[str, Callable[[], Recorder]] = {}
-    for piece in {piece.config.model: piece for piece in pieces}.values():
-        options = dict(piece.config.model_options)
-        classifiers.build(piece.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
-        if not together:
-            settings = run_settings(loaded, piece.config, piece.groups)
-            opened[piece.store] = partial(open_recorder, piece.store, loaded, parts, settings)
-    for group in together:
-        opened[group.pieces[0].store] = partial(group.recorder, loaded, parts)
-
-    def make() -> None:
-        for place, recorder in opened.items():
-            if engine.is_main() and not is_store(place):
-                new.make(place, recorder)
-        engine.barrier()
-
-    for place, recorder in opened.items():
-        if engine.is_main() and is_store(place):
-            recorder().close()
-    return make
-
-
-def available_cores() -> int:
-    """Give how many cores this process may use: fewer than the machine has where it is bound to some.
-
-    Example:
-        >>> 1 <= available_cores() <= (os.cpu_count() or 1)
-        True
-    """
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _run(
-    function: Callable[..., _Result],
-    pieces: Sequence[_Unit],
-    make: Callable[[], None],
-    backend: str,
-    workers: int | None,
-    address: str,
-    on_gpu: bool,
-    progress: engine.Progress | None,
-) -> list[_Result]:
-    if engine.world_size() > 1 and backend:
-        raise InputError(f"backend {backend!r} cannot be joined with torchrun; leave one of them out")
-    alone = len(pieces) == 1 or workers == 1 or available_cores() == 1
-    here = engine.world_size() > 1 or alone or on_gpu
-    chosen = backend or ("threads" if here and workers in (None, 1) else "processes")
-    if chosen == "threads" and not address:
-        make()
-        return [
-            function(piece, _share(progress, index, len(pieces)) if progress else None)
-            for index, piece in enumerate(pieces)
-        ]
-    with _watching(pieces, progress):
-        return parallel.map_pieces(function, pieces, backend=chosen, workers=workers, address=address, ready=make)
-
-
-def _share(progress: engine.Progress, index: int, count: int) -> engine.Progress:
-    return lambda text, fraction: progress(text, (index + fraction) / count)
-
-
-@contextmanager
-def _watching(pieces: Sequence[Piece | LockstepPiece], progress: engine.Progress | None) -> Iterator[None]:
-    """Tell from time to time how far runs in other processes are, by the files that they leave."""
-    if progress is None:
-        yield
-        return
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(1.0):
-            lines, done = [], 0.0
-            for piece in pieces:
-                try:
-                    text, fraction = json.loads((Path(piece.folder) / PROGRESS).read_text(encoding="utf-8"))
-                    lines.append(str(text))
-                    done += float(fraction)
-                except (OSError, ValueError, TypeError):
-                    # Written last: by then the progress file is gone.
-                    last = Path(piece.folder) if isinstance(piece, Piece) else Path(piece.pieces[-1].folder)
-                    done += float((last / "model.json").exists())
-            if lines:
-                progress(
-                    "; ".join(lines[:2]) + (f"; {len(lines) - 2} more" if len(lines) > 2 else ""),
-                    done / len(pieces),
-                )
-
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+    for place, opened in openers.items():
+        if engine.is_main() and not is_store(place):
+            new.make(place, opened)
+    engine.barrier()
 
 
 def _told(piece: Piece, end: Ended, parts: Split) -> TrainedRun:
