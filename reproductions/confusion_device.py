@@ -190,7 +190,7 @@ def load(data: str) -> Dataset:
         with path.open("rb") as stream:
             packed = stream.read(1) == b"{"
         if packed:
-            from reproductions.flow_device import unpack
+            from reproductions.flow_jobs.packing import unpack
 
             return unpack(path)
     return datasets.load(data)
