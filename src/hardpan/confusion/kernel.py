@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
+from hardpan.parallel.compiling import compiled
+
 LANES = 16
 _LOG2_E2 = np.float32(2.8853900817779268)  # 2 / ln 2
 _ROOT_HALF = np.int32(0x3F3504F3)  # the bits of √½: mantissas are centred around 1
@@ -105,7 +107,7 @@ def _sum(numbers, room):
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
     """Fill out (rows,) with the entropy of the mean over seeds; ``probs`` is (S, T, N, C) as uint16.
 
@@ -130,7 +132,7 @@ def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
     return -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def single_entropies(probs, seeds, epoch, start, stop, tolerance, out):
     """As :func:`half_entropies`, for float32."""
     classes = probs.shape[3]

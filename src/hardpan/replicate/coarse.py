@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.parallel.compiling import compiled
 from hardpan.replicate.threads import in_threads
 
 Floats = NDArray[np.float32]
@@ -135,7 +135,7 @@ def _sums(x: _Windows, y: _Windows, c1: np.float32, c2: np.float32) -> Floats:
     return total
 
 
-@numba.njit(nogil=True, cache=True, fastmath=True)
+@compiled(nogil=True, fastmath=True)
 def _add(
     shared: Any, mean_x: Any, variance_x: Any, mean_y: Any, variance_y: Any, c1: Any, c2: Any, total: Any
 ) -> None:

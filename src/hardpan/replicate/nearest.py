@@ -16,6 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.parallel.compiling import compiled
 from hardpan.replicate.threads import in_threads
 
 Floats = NDArray[np.float32]
@@ -186,7 +187,7 @@ def _search_all(
     return sum(in_threads(some, len(queries)))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _finish(low: Any, own: Any, own_rest: Any, squares: Any, rest: Any) -> None:
     """−2 q·x becomes ‖a_q‖² + ‖a_x‖² − 2 a_q·a_x + (s_q − s_x)², where squares hold ‖a‖² + s²."""
     for i in range(low.shape[0]):
@@ -195,7 +196,7 @@ def _finish(low: Any, own: Any, own_rest: Any, squares: Any, rest: Any) -> None:
             low[i, j] += (q + squares[j]) - s * rest[j]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _search(queries: Any, references: Any, low: Any, slack: Any, own: int, distances: Any, numbers: Any) -> int:
     """Fill in the k nearest by exact squared distance; give how many pairs were computed in full."""
     looked = 0
@@ -206,7 +207,7 @@ def _search(queries: Any, references: Any, low: Any, slack: Any, own: int, dista
     return looked
 
 
-@numba.njit(cache=True)
+@compiled()
 def _search_one(query: Any, references: Any, low: Any, slack: Any, own: int, distances: Any, numbers: Any) -> int:
     k = len(distances)
     distances[:] = np.inf
@@ -226,7 +227,7 @@ def _search_one(query: Any, references: Any, low: Any, slack: Any, own: int, dis
     return looked
 
 
-@numba.njit(cache=True)
+@compiled()
 def _smallest(low: Any, count: int, own: int) -> Any:
     """Places of the smallest bounds, `own` left out."""
     count = min(count, len(low) - (1 if own >= 0 else 0))
@@ -238,7 +239,7 @@ def _smallest(low: Any, count: int, own: int) -> Any:
     return places
 
 
-@numba.njit(cache=True)
+@compiled()
 def _insert(value: float, place: int, values: Any, places: Any) -> None:
     """Put a value into sorted values; of equal values the lower place comes first."""
     at = len(values) - 1
@@ -252,7 +253,7 @@ def _insert(value: float, place: int, values: Any, places: Any) -> None:
     places[at] = place
 
 
-@numba.njit(cache=True)
+@compiled()
 def _among(place: int, places: Any) -> bool:
     for other in places:  # noqa: SIM110 - numba compiles the loop, not the generator
         if other == place:
@@ -260,7 +261,7 @@ def _among(place: int, places: Any) -> bool:
     return False
 
 
-@numba.njit(cache=True)
+@compiled()
 def _squared_bytes(a: Any, b: Any) -> float:
     total = np.int64(0)
     for start in range(0, len(a), 16384):  # so many squares of bytes fit into 32 bits
@@ -272,7 +273,7 @@ def _squared_bytes(a: Any, b: Any) -> float:
     return float(total)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _squared_floats(a: Any, b: Any) -> float:
     total = 0.0
     for j in range(len(a)):

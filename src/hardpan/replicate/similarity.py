@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.parallel.compiling import compiled
 from hardpan.replicate.threads import in_threads
 
 WINDOWS = ("uniform", "gaussian")
@@ -116,7 +116,7 @@ def _weights(window: str) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _compute(
     x: Any, y: Any, rows: Any, others: Any, weights: Any, bytes_only: bool, c1: float, c2: float, out: Any
 ) -> None:
@@ -127,7 +127,7 @@ def _compute(
             out[pair] = _pair(x[rows[pair]], y[others[pair]], weights, c1, c2)
 
 
-@numba.njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _pair_of_bytes(a: Any, b: Any, c1: float, c2: float) -> float:
     """Even 7×7 windows of bytes: sums over rows run down the image; every sum and variance is an exact int32.
 
@@ -163,14 +163,14 @@ def _pair_of_bytes(a: Any, b: Any, c1: float, c2: float) -> float:
     return total / float((height - 6) * windows)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _four(size: int) -> Any:
     zero = np.int32(0)
     return np.full(size, zero), np.full(size, zero), np.full(size, zero), np.full(size, zero)
 
 
 # One array written in each loop: with more, the compiler cannot rule out that they overlap and makes no vectors.
-@numba.njit(cache=True)
+@compiled()
 def _add_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
     for j in range(len(a)):
         one[j] += np.int32(a[j])
@@ -182,7 +182,7 @@ def _add_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> Non
         product[j] += np.int32(a[j]) * np.int32(b[j])
 
 
-@numba.njit(cache=True)
+@compiled()
 def _take_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> None:
     for j in range(len(a)):
         one[j] -= np.int32(a[j])
@@ -194,7 +194,7 @@ def _take_row(a: Any, b: Any, one: Any, two: Any, both: Any, product: Any) -> No
         product[j] -= np.int32(a[j]) * np.int32(b[j])
 
 
-@numba.njit(cache=True)
+@compiled()
 def _across(column: Any, window: Any, step: int) -> None:
     """Sums of 7 entries, ``step`` apart."""
     n = len(window)
@@ -209,7 +209,7 @@ def _across(column: Any, window: Any, step: int) -> None:
         window[j] = c0[j] + c1[j] + c2[j] + c3[j] + c4[j] + c5[j] + c6[j]
 
 
-@numba.njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _pair(a: Any, b: Any, weights: Any, c1: float, c2: float) -> float:
     """Any separable window and any type, in float64."""
     size = len(weights)
@@ -238,7 +238,7 @@ def _pair(a: Any, b: Any, weights: Any, c1: float, c2: float) -> float:
     return total / float((height - size + 1) * windows)
 
 
-@numba.njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _add_weighted(a: Any, b: Any, w: float, one: Any, two: Any, both: Any, product: Any) -> None:
     for j in range(len(a)):
         one[j] += w * np.float64(a[j])
@@ -250,7 +250,7 @@ def _add_weighted(a: Any, b: Any, w: float, one: Any, two: Any, both: Any, produ
         product[j] += w * (np.float64(a[j]) * np.float64(b[j]))
 
 
-@numba.njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _weighted(column: Any, window: Any, weights: Any, step: int) -> None:
     n = len(window)
     window[:] = 0.0

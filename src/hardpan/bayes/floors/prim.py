@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from hardpan.parallel.compiling import compiled
 
-@numba.njit(nogil=True, cache=True)
+
+@compiled(nogil=True)
 def grow(squares: Any, source: Any, target: Any, lengths: Any) -> None:
     """Grow the tree from point 0, a point a step: the one outside that is nearest to it.
 
