@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import hardpan
+from hardpan.cli.streams import DISK_FAULTS, give_up_stdout, speak_any_encoding
 from hardpan.errors import HardpanError
 
 COMMANDS = {
@@ -94,14 +95,26 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: exit 0 when done, 2 with one sentence for bad input, 130 for Ctrl-C, 1 for a bug."""
+    speak_any_encoding()
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="hardpan", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except _CommandLineError as error:
         sys.exit(_refuse_usage(error))
     except HardpanError as error:
         sys.exit(refuse(str(error)))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except BrokenPipeError:  # whoever read this has gone, as `head` does
+        give_up_stdout()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in DISK_FAULTS:
+            raise
+        give_up_stdout()
+        where = error.filename or "the output"
+        sys.exit(refuse(f"{where}: cannot be written ({error.strerror}); free some space, or give another place"))
     sys.exit(result if isinstance(result, int) else 0)
 
 
