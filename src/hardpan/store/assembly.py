@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -129,9 +131,9 @@ class Assembler:
         """Whether this seed and epoch are committed."""
         return self._into.committed(seed, epoch)
 
-    def left(self, seed: int | None, epoch: int) -> int:
+    def left(self, seed: int, epoch: int) -> int:
         """How many rows of an epoch were not given yet."""
-        part = self._epochs.get((-1 if seed is None else seed, epoch))
+        part = self._epochs.get((seed, epoch))
         return len(self._into) if part is None else len(self._into) - part.count
 
     def check_whole(self, seed: int | None = None, but: int | None = None) -> None:
@@ -238,3 +240,15 @@ class Assembler:
         finally:
             if buffer is not None:
                 self._buffers.give_back(buffer)
+
+
+@contextmanager
+def assembling(predictions: RecordedPredictions) -> Iterator[Assembler]:
+    """Give an assembler; when the block ends, everything is committed, and an epoch that lacks rows is refused."""
+    assembler = Assembler(predictions)
+    try:
+        yield assembler
+        assembler.flush()
+        assembler.check_whole()
+    finally:
+        assembler.close()

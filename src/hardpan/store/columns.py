@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,19 @@ def numbers(what: str, given: Sequence[int] | None, n: int) -> tuple[int, ...]:
     if len(found) != n or len(set(found)) != n or min(found) < 0 or max(found) > LARGEST:
         raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(found)}")
     return found
+
+
+def common_epochs(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The epochs that every seed has, in order, of pairs (seed, epoch).
+
+    Example:
+        >>> common_epochs([(0, 1), (0, 2), (1, 2)])
+        (2,)
+    """
+    of_seed: dict[int, set[int]] = {}
+    for seed, epoch in pairs:
+        of_seed.setdefault(seed, set()).add(epoch)
+    return tuple(sorted(set.intersection(*of_seed.values()))) if of_seed else ()
 
 
 def run_number(what: str, given: Any) -> int:

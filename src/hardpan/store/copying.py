@@ -1,9 +1,9 @@
-"""Predictions from one place to another: files into a store, and several stores into one."""
+"""Predictions of a file into a store."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,11 @@ from hardpan.store.arrays import open_file
 from hardpan.store.making import begin
 from hardpan.store.memory import ArrayPredictions
 from hardpan.store.places import Place
-from hardpan.store.predictions import Predictions
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.reports import Brought
+from hardpan.store.reports import Brought, Progress
 from hardpan.store.table_files import TABLES
 from hardpan.store.tables import import_table
 
-Progress = Callable[[str, float], None]
 ARRAYS = (".npy", ".npz")
 
 
@@ -70,33 +68,31 @@ def import_file(
         return import_table(file, Place(out), outputs=outputs, dtype=dtype, block=block, progress=progress, **known)
     source = open_file(file, outputs, **known)
     _check_all(source)
-    target = begin_like(Place(out), source, dtype=dtype, block=block, config={"imported": file.name})
-    copy(source, target, progress)
-    wanted = tuple(sorted(source.seeds))
-    common = source.epochs
-    return Brought(
-        (str(file),), target.where, len(target), target.n_classes, wanted, common, source.outputs, outputs == "auto"
-    )
-
-
-def begin_like(
-    place: Place, source: Predictions, *, dtype: str, block: int | None, config: dict[str, Any]
-) -> RecordedPredictions:
-    """A store for the examples of other predictions, or the one there if it is for the same."""
-    return begin(
-        place,
+    target = begin(
+        Place(out),
         ids=source.ids,
         n_classes=source.n_classes,
         labels=source.labels,
         class_names=source.class_names,
         split=source.split,
-        config=config,
+        config={"imported": file.name},
         dtype=dtype,
         block=block,
     )
+    _copy(source, target, progress)
+    return Brought(
+        source=(str(file),),
+        target=target.where,
+        examples=len(target),
+        classes=target.n_classes,
+        seeds=source.seeds,
+        epochs=source.epochs,
+        outputs=source.outputs,
+        detected=outputs == "auto",
+    )
 
 
-def copy(source: Predictions, target: RecordedPredictions, progress: Progress | None = None) -> None:
+def _copy(source: ArrayPredictions, target: RecordedPredictions, progress: Progress | None) -> None:
     """Copy all seeds and epochs, block by block; blocks that are committed already are compared, not written."""
     pairs = [(seed, epoch) for seed in source.seeds for epoch in source.epochs_of(seed)]
     steps = [(seed, epoch, start, stop) for seed, epoch in pairs for start, stop in target.blocks()]

@@ -7,20 +7,18 @@ import errno
 import os
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.predictions import Predictions
-from hardpan.store.reports import Brought
-
-Progress = Callable[[str, float], None]
-Piece = tuple[int, int, int, NDArray[Any]]
+from hardpan.store.reports import Brought, Progress
 
 
 def export(
@@ -51,13 +49,42 @@ def export(
         raise InputError(f"{file}: must end in one of {', '.join(writers)}; give another name")
     if file.exists():
         raise InputError(f"{file}: exists already; give a new name")
-    chosen, common = _chosen(predictions, seeds, epochs)
+    runs, common = _chosen(predictions, seeds, epochs)
     with _whole_or_not(file) as partial:
-        writer(partial, predictions, chosen, common, _pieces(predictions, chosen, common, progress))
-    held = {epoch for seed in chosen for epoch in predictions.epochs_of(seed)} if epochs is None else set(common)
-    lacking = tuple(sorted(held - set(common)))
-    classes = predictions.n_classes
-    return Brought((predictions.where,), str(file), len(predictions), classes, chosen, common, left_out=lacking)
+        writer(partial, _Wanted(predictions, runs, common, progress))
+    held = {epoch for seed in runs for epoch in predictions.epochs_of(seed)} if epochs is None else set(common)
+    return Brought(
+        source=(predictions.where,),
+        target=str(file),
+        examples=len(predictions),
+        classes=predictions.n_classes,
+        seeds=runs,
+        epochs=common,
+        left_out=tuple(sorted(held - set(common))),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """What is written: some seeds and epochs of predictions."""
+
+    predictions: Predictions
+    seeds: tuple[int, ...]
+    epochs: tuple[int, ...]
+    progress: Progress | None
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self.seeds), len(self.epochs), len(self.predictions), self.predictions.n_classes
+
+    def pieces(self) -> Iterator[tuple[int, int, int, NDArray[Any]]]:
+        """Seed, epoch, first row and rows of one block after another, in the order of the axes."""
+        pairs = [(seed, epoch) for seed in self.seeds for epoch in self.epochs]
+        for done, (seed, epoch) in enumerate(pairs):
+            if self.progress is not None:
+                self.progress(f"writing seed {seed} epoch {epoch}", done / len(pairs))
+            for start, stop in self.predictions.blocks():
+                yield seed, epoch, start, self.predictions.read(seed, epoch, start, stop)
 
 
 def _chosen(
@@ -83,17 +110,6 @@ def _chosen(
     return runs, common
 
 
-def _pieces(
-    predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int], progress: Progress | None
-) -> Iterator[Piece]:
-    pairs = [(seed, epoch) for seed in seeds for epoch in epochs]
-    for done, (seed, epoch) in enumerate(pairs):
-        if progress is not None:
-            progress(f"writing seed {seed} epoch {epoch}", done / len(pairs))
-        for start, stop in predictions.blocks():
-            yield seed, epoch, start, predictions.read(seed, epoch, start, stop)
-
-
 @contextmanager
 def _whole_or_not(file: Path) -> Iterator[Path]:
     partial = file.with_name(f".{file.name}.{uuid.uuid4().hex}.partial")
@@ -111,51 +127,40 @@ def _whole_or_not(file: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _shape(predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int]) -> tuple[int, int, int, int]:
-    return len(seeds), len(epochs), len(predictions), predictions.n_classes
-
-
-def _stream(
-    stream: Any, predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int], pieces: Iterator[Piece]
-) -> None:
+def _stream(stream: IO[bytes], wanted: _Wanted) -> None:
     """Header and rows of an array, one piece after another: C order is the order of the pieces."""
-    dtype = predictions.dtype.newbyteorder("<")
-    shape = _shape(predictions, seeds, epochs)
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    dtype = wanted.predictions.dtype.newbyteorder("<")
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": wanted.shape}
     np.lib.format.write_array_header_2_0(stream, header)
-    for _, _, _, rows in pieces:
+    for _, _, _, rows in wanted.pieces():
         stream.write(np.ascontiguousarray(rows, dtype=dtype).tobytes())
 
 
-def _npy(
-    path: Path, predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int], pieces: Iterator[Piece]
-) -> None:
+def _npy(path: Path, wanted: _Wanted) -> None:
     with path.open("wb") as stream:
-        _stream(stream, predictions, seeds, epochs, pieces)
+        _stream(stream, wanted)
 
 
-def _npz(
-    path: Path, predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int], pieces: Iterator[Piece]
-) -> None:
+def _npz(path: Path, wanted: _Wanted) -> None:
+    predictions = wanted.predictions
     columns: dict[str, Any] = {"ids": predictions.ids, "labels": predictions.labels, "split": predictions.split}
-    columns |= {"seeds": np.array(seeds), "epochs": np.array(epochs)}
+    columns |= {"seeds": np.array(wanted.seeds), "epochs": np.array(wanted.epochs)}
     columns["class_names"] = np.array(predictions.class_names) if predictions.class_names else None
     # Not compressed, so that whoever opens the file can map it.
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         with archive.open("probabilities.npy", "w", force_zip64=True) as stream:
-            _stream(stream, predictions, seeds, epochs, pieces)
+            _stream(stream, wanted)
         for name, values in columns.items():
             if values is not None:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                     np.lib.format.write_array(stream, values, allow_pickle=False)
 
 
-def _parquet(
-    path: Path, predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int], pieces: Iterator[Piece]
-) -> None:
+def _parquet(path: Path, wanted: _Wanted) -> None:
     import pyarrow
     import pyarrow.parquet
 
+    predictions = wanted.predictions
     kinds: list[tuple[str, Any]] = [("seed", pyarrow.int32()), ("epoch", pyarrow.int32()), ("id", pyarrow.string())]
     if predictions.labels is not None:
         kinds.append(("label", pyarrow.int64()))
@@ -164,7 +169,7 @@ def _parquet(
     kinds.append(("probabilities", pyarrow.list_(pyarrow.float32(), predictions.n_classes)))
     schema = pyarrow.schema(kinds)
     with pyarrow.parquet.ParquetWriter(path, schema, write_page_checksum=True, compression="zstd") as writer:
-        for seed, epoch, start, rows in pieces:
+        for seed, epoch, start, rows in wanted.pieces():
             span = slice(start, start + len(rows))
             columns: dict[str, Any] = {
                 "seed": np.full(len(rows), seed, dtype=np.int32),
@@ -180,15 +185,14 @@ def _parquet(
             writer.write_table(pyarrow.table(columns, schema=schema))
 
 
-def _csv(
-    path: Path, predictions: Predictions, seeds: Sequence[int], epochs: Sequence[int], pieces: Iterator[Piece]
-) -> None:
+def _csv(path: Path, wanted: _Wanted) -> None:
+    predictions = wanted.predictions
     ids, labels, split = predictions.ids.tolist(), predictions.labels, predictions.split
     known = [name for name, values in (("label", labels), ("split", split)) if values is not None]
     with path.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(["seed", "epoch", "id", *known, *(f"p{c}" for c in range(predictions.n_classes))])
-        for seed, epoch, start, rows in pieces:
+        for seed, epoch, start, rows in wanted.pieces():
             # The shortest text of a float16 or float32 that is read back as the same number.
             for row, numbers in enumerate(rows.astype(np.str_).tolist(), start):
                 beside = [str(values[row]) for values in (labels, split) if values is not None]

@@ -48,7 +48,7 @@ class Lockstep:
         """Whether this epoch is in the sum."""
         return epoch in self.book.epochs
 
-    def left(self, seed: int | None, epoch: int) -> int:
+    def left(self, seed: int, epoch: int) -> int:
         """How many rows of an epoch, of all seeds together, were not given yet."""
         return self._left if epoch == self._epoch else self._seeds * len(self._described)
 
@@ -79,12 +79,12 @@ class Lockstep:
         here = self._described
         what = f"{here.where}: seed {seed} epoch {epoch}"
         check_rows(what, rows, lambda row: str(here.ids[index[row]]), self.given)
-        given = self._given.setdefault(seed, np.zeros(len(here), dtype=bool))
-        if len(self._given) > self._seeds:
+        seen = self._seen.setdefault(seed, np.zeros(len(here), dtype=bool))
+        if len(self._seen) > self._seeds:
             raise InputError(f"{what}: {self._seeds} seeds were promised, and this is another; give seeds=")
-        if given[index].any() or len(np.unique(index)) < len(index):
+        if seen[index].any() or len(np.unique(index)) < len(index):
             raise InputError(f"{what}: an example was given twice; give every example once a seed and epoch")
-        given[index] = True
+        seen[index] = True
         self._count(epoch, index, 1)
         of_row = index // here.block
         for block in np.unique(of_row).tolist():
@@ -104,7 +104,7 @@ class Lockstep:
         self._left = 0 if epoch is None else n * self._seeds
         self._counts = np.zeros(n, dtype=np.int64)
         self._entropies = np.zeros(n)
-        self._given: dict[int, NDArray[np.bool_]] = {}
+        self._seen: dict[int, NDArray[np.bool_]] = {}
         self._sums: dict[int, NDArray[np.float32]] = {}
 
     def _count(self, epoch: int, index: NDArray[np.int64], times: int) -> None:

@@ -59,9 +59,8 @@ def create(
     """
     from hardpan.store.places import Place
 
-    place = Place(path)
     return begin(
-        place,
+        Place(path),
         ids=ids,
         n_classes=n_classes,
         labels=labels,
@@ -89,7 +88,8 @@ def begin(
     kind: str = "predictions",
 ) -> RecordedPredictions:
     """Make a store at a place, or, with ``resume``, go on with the one there if it is for the same examples."""
-    from hardpan.store import recorded
+    from hardpan.store.headers import read_header, write_columns, write_header
+    from hardpan.store.recorded import RecordedPredictions
 
     where = place.where
     if dtype not in layout.DTYPES:
@@ -107,17 +107,14 @@ def begin(
     hashes = {name: layout.text_hash(values) for name, values in held.items() if values is not None}
     settings = plain_config(config)
     header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions(), kind)
-    there = recorded.read_header(place)
-    if there is None:
-        recorded.write_columns(place, held)
-        recorded.write_header(place, header)
-        # Another process may have made a store here in the same moment.
-        header = same_store(where, recorded.read_header(place) or header, header, given_block=block is not None)
-    elif not resume:
+    there = read_header(place)
+    if there is not None and not resume:
         raise InputError(f"{where}: holds a store already; give a new place, or open it with hardpan.store.open")
-    else:
-        header = same_store(where, there, header, given_block=block is not None)
-    return recorded.RecordedPredictions(place, header)
+    if there is None:
+        write_columns(place, held)
+        write_header(place, header)
+        there = read_header(place) or header  # another process may have made a store here in the same moment
+    return RecordedPredictions(place, same_store(where, there, header, given_block=block is not None))
 
 
 def same_store(where: str, there: layout.Header, wanted: layout.Header, given_block: bool) -> layout.Header:
@@ -134,7 +131,7 @@ def same_store(where: str, there: layout.Header, wanted: layout.Header, given_bl
     for what, held, asked in pairs:
         if held != asked:
             raise InputError(f"{where}: holds a store with other {what} ({held}, not {asked}); give a new place")
-    for name in ("ids", "labels", "split"):
+    for name in layout.COLUMNS:
         if there.hashes.get(name) != wanted.hashes.get(name):
             raise InputError(f"{where}: holds a store with other {name}; give a new place")
     return there
@@ -162,26 +159,27 @@ def open(path: PathLike) -> Predictions:
 
 def open_store(path: PathLike) -> RecordedPredictions:
     """Open a store of predictions to read from it and to write to it."""
-    from hardpan.store import recorded
+    from hardpan.store.headers import read_header
     from hardpan.store.places import Place
+    from hardpan.store.recorded import RecordedPredictions
 
     place = Place(path)
-    header = recorded.read_header(place)
+    header = read_header(place)
     if header is None:
         raise InputError(f"{place.where}: holds no predictions; give a store, an npz or an npy file")
     if header.kind != "predictions":
         raise InputError(
             f"{place.where}: holds scores only, no predictions; open it with hardpan.store.open_scores"
         )
-    return recorded.RecordedPredictions(place, header)
+    return RecordedPredictions(place, header)
 
 
 def is_store(path: PathLike) -> bool:
     """Whether a store of predictions or of scores lies at a place."""
-    from hardpan.store import recorded
+    from hardpan.store.headers import read_header
     from hardpan.store.places import Place
 
-    return recorded.read_header(Place(path)) is not None
+    return read_header(Place(path)) is not None
 
 
 def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:

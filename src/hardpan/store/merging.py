@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from hardpan.datasets.chosen import asked_for
 from hardpan.errors import InputError
-from hardpan.store.assembly import Assembler
+from hardpan.store.assembly import Assembler, assembling
+from hardpan.store.columns import common_epochs
 from hardpan.store.layout import text_hash
 from hardpan.store.making import begin
 from hardpan.store.making import open as open_predictions
 from hardpan.store.places import Place
 from hardpan.store.predictions import Predictions
-from hardpan.store.reports import Brought
+from hardpan.store.reports import Brought, Progress
 
-Progress = Callable[[str, float], None]
 Pair = tuple[int, int]
 
 
@@ -65,39 +65,34 @@ def merge(
     _check_alike(sources)
     parts = _parts(sources, renumber)
     pairs, notes = _pairs(parts, common)
-    ids = np.concatenate([part.ids for part in parts])
-    labels = _joined("labels", parts, notes)
-    split = _joined("split", parts, notes)
-    names = next((source.class_names for source in sources if source.class_names), ())
     wide = any(source.dtype.itemsize > 2 for source in sources)
     target = begin(
         Place(out),
-        ids=ids,
+        ids=np.concatenate([part.ids for part in parts]),
         n_classes=sources[0].n_classes,
-        labels=labels,
-        class_names=names,
-        split=split,
+        labels=_joined("labels", parts, notes),
+        class_names=next((source.class_names for source in sources if source.class_names), ()),
+        split=_joined("split", parts, notes),
         config={"merged": [dict(source.config) for source in sources]},
         dtype=dtype or ("float32" if wide else "float16"),
         block=block,
     )
-    assembler = Assembler(target)
-    try:
+    with assembling(target) as assembler:
         for done, (seed, epoch) in enumerate(pairs):
             if progress is not None:
                 progress(f"writing seed {seed} epoch {epoch}", done / len(pairs))
             if not target.committed(seed, epoch):
                 for part in parts:
                     _bring(part, seed, epoch, assembler, target.dtype)
-        assembler.flush()
-        assembler.check_whole()
-    finally:
-        assembler.close()
-    seeds = tuple(sorted({seed for seed, _ in pairs}))
-    held = set.intersection(*({e for s, e in pairs if s == seed} for seed in seeds))
-    where = tuple(source.where for source in sources)
-    classes = target.n_classes
-    return Brought(where, target.where, len(target), classes, seeds, tuple(sorted(held)), notes=tuple(notes))
+    return Brought(
+        source=tuple(source.where for source in sources),
+        target=target.where,
+        examples=len(target),
+        classes=target.n_classes,
+        seeds=tuple(sorted({seed for seed, _ in pairs})),
+        epochs=common_epochs(pairs),
+        notes=tuple(notes),
+    )
 
 
 def _same_place(path: str | os.PathLike[str]) -> str:

@@ -13,18 +13,17 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.errors import ContainsArrayError
-from zarr.storage import MemoryStore
 
 from hardpan.errors import InputError
 from hardpan.store import layout
 from hardpan.store.columns import run_number
+from hardpan.store.headers import WRITE_ALL, stored_column
 from hardpan.store.layout import Header
 from hardpan.store.places import Place
 from hardpan.store.predictions import Predictions
 from hardpan.store.rows import check_rows, one_line
 from hardpan.store.shards import compressors, encoded
 
-_COLUMN_ROWS = 65536
 _WRITERS = 4
 
 
@@ -64,21 +63,19 @@ class RecordedPredictions(Predictions):
     @cached_property
     def ids(self) -> NDArray[np.str_]:
         """Ids of the examples, shape (N,)."""
-        ids = self._column("ids")
+        ids = stored_column(self._place, self._header, "ids")
         assert ids is not None
-        return ids.astype(np.str_)
+        return ids
 
     @cached_property
     def labels(self) -> NDArray[np.int64] | None:
         """Class numbers, shape (N,), or None."""
-        labels = self._column("labels")
-        return None if labels is None else labels.astype(np.int64)
+        return stored_column(self._place, self._header, "labels")
 
     @cached_property
     def split(self) -> NDArray[np.str_] | None:
         """ "train", "validation" or "test" of each example, shape (N,), or None."""
-        split = self._column("split")
-        return None if split is None else split.astype(np.str_)
+        return stored_column(self._place, self._header, "split")
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -265,7 +262,7 @@ class RecordedPredictions(Predictions):
         return array
 
     def _open_array(self, path: str) -> Any:
-        return zarr.open_array(self._place.store, path=path, mode="r+", zarr_format=3, config=_WRITE_ALL)
+        return zarr.open_array(self._place.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
 
     def _make_array(self, seed: int, epoch: int) -> Any:
         """The array of a seed and epoch, made where it is not there; whoever makes it writes the same bytes."""
@@ -292,59 +289,6 @@ class RecordedPredictions(Predictions):
             fill_value=0,
             dimension_names=("example", "class"),
             attributes={"seed": seed, "epoch": epoch},
-            config=_WRITE_ALL,
+            config=WRITE_ALL,
             overwrite=False,
         )
-
-    def _column(self, name: str) -> NDArray[Any] | None:
-        wanted = self._header.hashes.get(name)
-        if wanted is None:
-            return None
-        try:
-            values: NDArray[Any] = np.asarray(zarr.open_array(self._place.store, path=name, mode="r")[:])
-            values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
-        except Exception as error:  # as above
-            raise InputError(f"{self.where}: {name} cannot be read ({one_line(error)}); restore them") from error
-        if len(values) != len(self) or layout.text_hash(values) != wanted:
-            raise InputError(f"{self.where}: {name} are not those that the store was made with; restore them")
-        return values
-
-
-# A shard of nothing but the fill value would not be written, and its marker would have nothing to commit.
-_WRITE_ALL: Any = {"write_empty_chunks": True}
-
-
-def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> None:
-    """Write ids, labels and split.
-
-    Each is made in memory first, and its objects are put one by one: processes that make the same store at the
-    same time write the same bytes over one another's, and never take any away.
-    """
-    for name, values in columns.items():
-        if values is None:
-            continue
-        made: dict[str, Any] = {}
-        chunks, kind = (min(len(values), _COLUMN_ROWS),), np.int64 if name == "labels" else str
-        memory = MemoryStore(made)
-        array = zarr.create_array(memory, shape=values.shape, chunks=chunks, dtype=kind, config=_WRITE_ALL)
-        array[:] = values
-        for key in sorted(made):
-            place.put(f"{name}/{key}", made[key].to_bytes())
-
-
-def write_header(place: Place, header: Header) -> None:
-    """Write the root of the store, last: with it the store begins to be."""
-    document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-    place.put_json(f"{layout.ROOT}/zarr.json", document)
-    place.put_json("zarr.json", document | {"attributes": header.attributes()})
-
-
-def read_header(place: Place) -> Header | None:
-    """The header of the store at a place; None where there is no store."""
-    data = place.get("zarr.json")
-    if data is None:
-        return None
-    content = place.get_json("zarr.json")
-    if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), Mapping):
-        raise InputError(f"{place.where}: zarr.json is damaged; restore it")
-    return layout.header_of(place.where, content["attributes"])

@@ -1,12 +1,14 @@
-"""What the commands on predictions say when they are done."""
+"""What the commands on predictions say on the way and when they are done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hardpan.records import record
+
+Progress = Callable[[str, float], None]  # is told a step and the fraction done
 
 
 @record

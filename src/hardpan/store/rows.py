@@ -156,8 +156,10 @@ def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
         >>> detect("p", np.array([[0.5, 0.5], [0.1, 0.9]])), detect("z", np.array([[2.0, -1.0]]))
         ('probabilities', 'logits')
     """
-    if said == "probabilities" or said == "logits":
-        return "probabilities" if said == "probabilities" else "logits"
+    if said == "probabilities":
+        return "probabilities"
+    if said == "logits":
+        return "logits"
     if said != "auto":
         raise InputError(f"outputs must be one of {', '.join(OUTPUTS)}; got {said!r}")
     if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.store.headers import read_header
 from hardpan.store.places import Place
-from hardpan.store.recorded import RecordedPredictions, read_header
+from hardpan.store.recorded import RecordedPredictions
 
 _TOTALS = "totals/"
 

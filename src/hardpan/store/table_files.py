@@ -129,10 +129,10 @@ def column(path: Path, form: Form, what: str) -> NDArray[Any] | None:
         return None
     parts = []
     for batch in _batches(path, [name], text=[name]):
-        column = batch.column(0)
-        if column.null_count:
+        cells = batch.column(0)
+        if cells.null_count:
             raise InputError(f"{path}: {name} has empty cells; fill them or drop the rows")
-        parts.append(np.array(column.to_pylist()))
+        parts.append(np.array(cells.to_pylist()))
     if not parts:
         raise InputError(f"{path}: holds no rows")
     joined = np.concatenate(parts)

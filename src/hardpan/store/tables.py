@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,15 @@ from numpy.typing import NDArray
 
 from hardpan.datasets.ids import row_ids
 from hardpan.errors import InputError
-from hardpan.store.assembly import Assembler
-from hardpan.store.columns import LARGEST
+from hardpan.store.assembly import assembling
+from hardpan.store.columns import LARGEST, common_epochs
 from hardpan.store.columns import numbers as checked_numbers
 from hardpan.store.making import begin
 from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.reports import Brought
+from hardpan.store.reports import Brought, Progress
 from hardpan.store.rows import check_logits, check_rows, detect, softmax
 from hardpan.store.table_files import MEANINGS, Form, column, column_names, counted, form_of, row_count, values
-
-Progress = Callable[[str, float], None]
 
 
 def import_table(
@@ -54,10 +51,16 @@ def import_table(
         block=block,
     )
     _write(path, form, kind, found, into, pairs, progress)
-    held = tuple(sorted({seed for seed, _ in pairs.values()}))
-    common = set.intersection(*({e for s, e in pairs.values() if s == seed} for seed in held))
-    classes, detected = into.n_classes, outputs == "auto" and form.outputs == "auto"
-    return Brought((str(path),), into.where, len(into), classes, held, tuple(sorted(common)), kind, detected)
+    return Brought(
+        source=(str(path),),
+        target=into.where,
+        examples=len(into),
+        classes=into.n_classes,
+        seeds=tuple(sorted({seed for seed, _ in pairs.values()})),
+        epochs=common_epochs(pairs.values()),
+        outputs=kind,
+        detected=outputs == "auto" and form.outputs == "auto",
+    )
 
 
 def _check_values(path: Path, form: Form, kind: str, found: _Examples) -> None:
@@ -78,8 +81,7 @@ def _write(
     progress: Progress | None,
 ) -> None:
     todo = {pair for pair, wanted in pairs.items() if not into.committed(*wanted)}
-    assembler = Assembler(into)
-    try:
+    with assembling(into) as assembler:
         for start, numbers in counted(values(path, form)):
             if progress is not None:
                 progress("writing rows", start / len(found.row_of))
@@ -88,10 +90,6 @@ def _write(
             for pair in sorted(found.pairs_within(rows) & todo):
                 chosen = found.chosen(rows, pair)
                 assembler.add(*pairs[pair], probs[chosen], found.row_of[rows][chosen])
-        assembler.flush()
-        assembler.check_whole()
-    finally:
-        assembler.close()
 
 
 class _Examples:
@@ -100,11 +98,10 @@ class _Examples:
     def __init__(self, path: Path, form: Form) -> None:
         columns = {name: column(path, form, name) for name in MEANINGS}
         n = row_count(path, form)
-        self.seed = _whole_numbers(path, "seed", columns["seed"], n)
-        self.epoch = _whole_numbers(path, "epoch", columns["epoch"], n)
-        both, self._pair_of = np.unique(np.stack([self.seed, self.epoch], axis=1), axis=0, return_inverse=True)
-        self._pair_of = self._pair_of.reshape(-1)
-        self._pairs = [(int(seed), int(epoch)) for seed, epoch in both]
+        of_row = np.stack([_whole_numbers(path, name, columns[name], n) for name in ("seed", "epoch")], axis=1)
+        both, pair_of = np.unique(of_row, axis=0, return_inverse=True)
+        self._pair_of = pair_of.reshape(-1)
+        self.pairs = [(int(seed), int(epoch)) for seed, epoch in both]
         self.ids, self.row_of, first = self._place_rows(columns["id"], n)
         self._check_once(path)
         labels = _numbered(columns["label"], form.class_names)
@@ -112,34 +109,30 @@ class _Examples:
         self.split = _per_example(path, "split", columns["split"], self.row_of, first)
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
-        return self._pairs
-
-    @property
     def seeds(self) -> list[int]:
-        return sorted({seed for seed, _ in self._pairs})
+        return sorted({seed for seed, _ in self.pairs})
 
     @property
     def epochs(self) -> list[int]:
-        return sorted({epoch for _, epoch in self._pairs})
+        return sorted({epoch for _, epoch in self.pairs})
 
     def pairs_within(self, rows: slice) -> set[tuple[int, int]]:
-        return {self._pairs[number] for number in np.unique(self._pair_of[rows]).tolist()}
+        return {self.pairs[number] for number in np.unique(self._pair_of[rows]).tolist()}
 
     def chosen(self, rows: slice, pair: tuple[int, int]) -> NDArray[np.bool_]:
-        return np.asarray(self._pair_of[rows] == self._pairs.index(pair))
+        return np.asarray(self._pair_of[rows] == self.pairs.index(pair))
 
     def _check_once(self, path: Path) -> None:
         """Refuse a table in which an example comes twice for a seed and epoch, or not at all."""
         code = self._pair_of * len(self.ids) + self.row_of
-        seen = np.zeros(len(self._pairs) * len(self.ids), dtype=bool)
+        seen = np.zeros(len(self.pairs) * len(self.ids), dtype=bool)
         seen[code] = True
         if len(code) == len(seen) and seen.all():
             return
         found, counts = np.unique(code, return_counts=True)
         twice = bool((counts > 1).any())
         wrong = int(found[np.argmax(counts > 1)] if twice else np.argmin(seen))
-        seed, epoch = self._pairs[wrong // len(self.ids)]
+        seed, epoch = self.pairs[wrong // len(self.ids)]
         name, how = self.ids[wrong % len(self.ids)], "twice" if twice else "not at all"
         raise InputError(
             f"{path}: {name} comes {how} for seed {seed} epoch {epoch}; give each id once for each seed and epoch"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,10 +14,9 @@ from hardpan.store import layout
 from hardpan.store.making import open as open_predictions
 from hardpan.store.making import open_store
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.reports import Problem, StoreInfo, Verification
+from hardpan.store.reports import Problem, Progress, StoreInfo, Verification
 from hardpan.store.rows import are_probabilities
 
-Progress = Callable[[str, float], None]
 _WORKERS = 4
 _AT_ONCE = 64
 _NO_PART = "no part of a store has this name"
@@ -54,12 +52,16 @@ def check_store(
                 read += size
                 problems += [problem] if problem is not None else []
     if drop:
-        for problem in list(problems):
-            if problem.seed is not None and problem.epoch is not None and problem.block is not None:
-                store.uncommit(problem.seed, problem.epoch, problem.block)
-                if problem.file == layout.array_path(problem.seed, problem.epoch):
-                    store.place.remove(f"{problem.file}/zarr.json")  # whoever writes next describes the array anew
+        _drop(store, problems)
     return Verification(store.where, not problems, len(markers), read, tuple(problems), tuple(leftovers))
+
+
+def _drop(store: RecordedPredictions, problems: list[Problem]) -> None:
+    for problem in problems:
+        if problem.seed is not None and problem.epoch is not None and problem.block is not None:
+            store.uncommit(problem.seed, problem.epoch, problem.block)
+            if problem.file == layout.array_path(problem.seed, problem.epoch):
+                store.place.remove(f"{problem.file}/zarr.json")  # whoever writes next describes the array anew
 
 
 def summary(path: str | os.PathLike[str]) -> StoreInfo:
@@ -67,31 +69,31 @@ def summary(path: str | os.PathLike[str]) -> StoreInfo:
     held = open_predictions(path)
     seeds, epochs = held.seeds, held.epochs
     differing = {str(seed): held.epochs_of(seed) for seed in seeds if held.epochs_of(seed) != epochs}
-    split, size = held.split, None
     partial: tuple[str, ...] = ()
-    parts = {} if split is None else dict(zip(*np.unique(split, return_counts=True), strict=True))
+    size = None
     if isinstance(held, RecordedPredictions):
         blocks = held.header.blocks
         partial = tuple(f"seed {s} epoch {e}: {n} of {blocks} shards" for (s, e), n in held.partial().items())
         size = held.stored_bytes()
+    names, counts = np.unique([] if held.split is None else held.split, return_counts=True)
     rows = sum(len(held.epochs_of(seed)) for seed in seeds) * len(held)
     return StoreInfo(
-        held.where,
-        len(held),
-        held.n_classes,
-        seeds,
-        epochs,
-        differing,
-        partial,
-        str(held.dtype),
-        held.block,
-        held.labels is not None,
-        {str(name): int(count) for name, count in parts.items()},
-        held.class_names,
-        held.config,
-        held.versions,
-        size,
-        rows * held.n_classes * held.dtype.itemsize,
+        store=held.where,
+        examples=len(held),
+        classes=held.n_classes,
+        seeds=seeds,
+        epochs=epochs,
+        epochs_of=differing,
+        partial=partial,
+        dtype=str(held.dtype),
+        block=held.block,
+        labelled=held.labels is not None,
+        split=dict(zip(names.tolist(), counts.tolist(), strict=True)),
+        class_names=held.class_names,
+        config=held.config,
+        versions=held.versions,
+        bytes_stored=size,
+        bytes_of_numbers=rows * held.n_classes * held.dtype.itemsize,
     )
 
 
