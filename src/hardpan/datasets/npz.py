@@ -1,7 +1,8 @@
 """Datasets in NumPy's npz files, read without unpickling anything.
 
 Keys: ``x_train, y_train, x_test, y_test`` (an official split), or ``x`` with an optional ``y``. Optional:
-``class_names`` (C,) and ``ids`` (N,), for train rows first and then test rows.
+``class_names`` (C,) and ``ids`` (N,), for train rows first and then test rows. Labels are class numbers, or text:
+classes are then in the order of ``class_names``, or of the alphabet.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def read(path: Path) -> Dataset:
     Every array's header is compared with the bytes that are there, and with the memory that is free, before any
     of it is loaded.
     """
-    arrays = _arrays(path)
+    arrays = _numbered(path, _arrays(path))
     if "x" in arrays and not set(SPLIT_KEYS) & set(arrays):
         x, split = checked_x(f"{path}: x", arrays["x"]), None
         labels = checked_labels(f"{path}: y", arrays["y"], len(x)) if "y" in arrays else None
@@ -47,6 +48,26 @@ def read(path: Path) -> Dataset:
     given_ids = arrays.get("ids")
     ids = content_ids(x) if given_ids is None else checked_ids(f"{path}: ids", given_ids, len(x))
     return Dataset(path.stem, x, ids, labels, class_names, split, source=path.name)
+
+
+def _numbered(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Put class numbers in the place of labels that are text, and name the classes."""
+    given: dict[str, NDArray[Any]] = {key: arrays[key] for key in ("y", "y_train", "y_test") if key in arrays}
+    if not given or any(labels.dtype.kind != "U" or labels.ndim != 1 for labels in given.values()):
+        return arrays
+    used = np.unique(np.concatenate(list(given.values())))
+    names = arrays.get("class_names", used)
+    unknown = used[~np.isin(used, names)]
+    if len(unknown):
+        raise InputError(
+            f"{path}: label {str(unknown[0])!r} is not among class_names ({', '.join(map(str, names[:8]))}"
+            f"{', ...' if len(names) > 8 else ''}); add it, or leave class_names out"
+        )
+    order = np.argsort(names)
+    found: dict[str, NDArray[Any]] = {
+        key: order[np.searchsorted(names, labels, sorter=order)] for key, labels in given.items()
+    }
+    return {**arrays, **found, "class_names": names}
 
 
 def _official(
