@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ def asked_for(given: str) -> tuple[str, str]:
         >>> asked_for("digits@hard.json"), asked_for("me@home/data.npz"), asked_for("digits")
         (('digits', 'hard.json'), ('me@home/data.npz', ''), ('digits', ''))
     """
-    data, mark, manifest = given.rpartition(MARK)
-    if not mark or not data or not manifest.endswith(".json"):
+    places = [place for place in range(len(given) - 1, 0, -1) if given[place] == MARK]
+    if not places or not given.endswith(".json"):
         return given, ""
-    return data, manifest
+    # A path may hold the mark itself: what stands behind the right one is a file.
+    place = next((place for place in places if os.path.isfile(given[place + 1 :])), places[0])
+    return given[:place], given[place + 1 :]
 
 
 def short_name(given: str) -> str:
