@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -34,11 +35,12 @@ Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Passes over the tr
 Batch = Annotated[int, typer.Option("--batch", min=1, help="Examples a step, over all processes.")]
 Optimizer = Annotated[str, typer.Option("--optimizer", help="sgd, adamw or adam (default: by architecture).")]
 Rate = Annotated[
-    float, typer.Option("--rate", show_default=False, help="Highest learning rate (default: by architecture).")
+    float | None,
+    typer.Option("--rate", show_default=False, help="Highest learning rate (default: by architecture)."),
 ]
 Momentum = Annotated[float, typer.Option("--momentum", help="Of sgd.")]
 Decay = Annotated[
-    float,
+    float | None,
     typer.Option("--weight-decay", show_default=False, help="Of matrices and filters (default: by optimiser)."),
 ]
 Schedule = Annotated[str, typer.Option("--schedule", help="cosine, step or constant.")]
@@ -112,9 +114,9 @@ def train(
     model: Model = DEFAULT.model,
     seeds: Seeds = DEFAULT.seeds,
     recipe: Recipe = RECIPE,
-    rate: Rate = DEFAULT.rate,
+    rate: Rate = None,
     momentum: Momentum = DEFAULT.momentum,
-    weight_decay: Decay = DEFAULT.weight_decay,
+    weight_decay: Decay = None,
     warmup: Warmup = DEFAULT.warmup,
     clip: Clip = DEFAULT.clip,
     smoothing: Smoothing = DEFAULT.smoothing,
@@ -141,9 +143,9 @@ def train(
     config = recipe.config(
         model=model,
         seeds=seeds,
-        rate=rate,
+        rate=_given("--rate", rate, DEFAULT.rate, above=0.0),
         momentum=momentum,
-        weight_decay=weight_decay,
+        weight_decay=_given("--weight-decay", weight_decay, DEFAULT.weight_decay),
         warmup=warmup,
         clip=clip,
         smoothing=smoothing,
@@ -173,6 +175,18 @@ def train(
         )
     if engine.launched_as_main():
         emit(made, as_json, _shown(made))
+
+
+def _given(option: str, value: float | None, default: float, above: float | None = None) -> float:
+    """What was given; the settings have a number that stands for "nothing given", which nobody means by it."""
+    if value is None:
+        return default
+    if math.isnan(value) or value < 0 or value == above:
+        raise InputError(
+            f"{option} must be {'above 0' if above == 0 else 'at least 0'}; got {value:g}: leave it out for the "
+            "number that suits the architecture"
+        )
+    return value
 
 
 @contextmanager
