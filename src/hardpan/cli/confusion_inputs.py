@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,8 @@ def load_source(path: str, config: ConfusionConfig, data: Dataset | None = None,
     """Predictions with the chosen seeds and epochs; what they lack (labels, split) comes from the dataset."""
     _exists(path)
     source = read(path, epochs=config.epochs, seeds=config.seeds or None)
+    if getattr(source.predictions, "outputs", "") == "logits":
+        print(f"hardpan: {path} holds logits, as it seems; their softmax is taken", file=sys.stderr)
     if data is None:
         return source
     if by_order:
@@ -136,11 +139,13 @@ def load_correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArra
     if of not in ("ensemble", "seeds"):
         raise InputError(f"--of must be seeds or ensemble; got {of!r}")
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as kept:
             ids, right = kept["ids"], np.asarray(kept[of])
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except FileNotFoundError:
+        raise InputError(f"--correct {path}: is not there; give correct.npz, which train wrote") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         raise InputError(
-            f"--correct {path}: is no npz with ids and {of} ({error}); give what train wrote"
+            f"--correct {path}: is no npz with ids and {of}; give correct.npz, which train --scalars-only wrote"
         ) from None
     if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or set(ids.tolist()) != set(scores.ids.tolist()):
         raise InputError(f"--correct {path}: is not of the examples that the scores are of; give their own file")

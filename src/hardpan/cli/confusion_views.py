@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from hardpan.cli.tables import FittedTable
 from hardpan.confusion import Subset
 from hardpan.confusion.reports import ComparisonReport
 from hardpan.confusion.shown import subset_sentence
@@ -20,7 +17,7 @@ from hardpan.records import Section, numbers
 def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -> RenderableType:
     """The sentences, the first tables, the warnings and where the page lies."""
     lines: list[RenderableType] = [Text(sentence) for sentence in part.sentences]
-    lines += [_table(item.title, item.columns, item.rows[:rows]) for item in part.tables[:tables]]
+    lines += [FittedTable(item.title, item.columns, item.rows[:rows]) for item in part.tables[:tables]]
     lines += [Text(warning, style="yellow") for warning in part.warnings]
     return Group(*lines, *_page(page))
 
@@ -38,8 +35,8 @@ def predictors(part: Section, report: ComparisonReport, page: Path | None) -> Re
     columns = ("score", "labels", "ρ band", "ρ example", "AUROC", "AUPR", "AURC")
     title = "Difficulty scores as predictors of errors; every number has an interval in the JSON and on the page"
     lines: list[RenderableType] = [Text(sentence) for sentence in part.sentences]
-    lines.append(_table(title, columns, rows))
-    lines += [_table(item.title, item.columns, item.rows) for item in part.tables[2:]]
+    lines.append(FittedTable(title, columns, rows))
+    lines += [FittedTable(item.title, item.columns, item.rows) for item in part.tables[2:]]
     return Group(*lines, *_page(page))
 
 
@@ -57,15 +54,6 @@ def subset(found: Subset, written: Path | None, page: Path | None) -> Renderable
     return Group(*map(Text, lines), *_page(page))
 
 
-def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> Table:
-    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(escape(name), overflow="fold")
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    return table
-
-
 def _value(text: str) -> str:
     """What stands before an interval."""
     return text.partition(" (")[0]
@@ -73,7 +61,3 @@ def _value(text: str) -> str:
 
 def _page(page: Path | None) -> list[RenderableType]:
     return [] if page is None else [Text(f"Page: {page}")]
-
-
-def _cell(value: Any) -> str:
-    return escape("–" if value is None else f"{value:,}" if isinstance(value, int) else str(value))

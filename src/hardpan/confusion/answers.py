@@ -19,6 +19,8 @@ from hardpan.records import record
 _COPIES = 12  # of half precision: a few arrays of single precision as large as what was read
 _SMALLEST = 2.0**-24  # half precision holds nothing smaller, so a logarithm of less would only be of rounding
 
+UNLABELLED = "labels are not known: give the dataset (--data) or labels=, or predictions recorded with labels"
+
 DIFFICULTIES = {
     "confusion score": "entropy of the seeds' mean, mean over epochs",
     "ensemble entropy": "entropy of the seeds' mean at the last epoch",
@@ -86,7 +88,7 @@ class Signals:
             raise InputError(f"of must be 'ensemble' or 'seeds'; got {of!r}")
         found = self.correct_seeds if of == "seeds" else self.correct_ensemble
         if found is None:
-            raise InputError("labels are not known: give labels, or predictions that were recorded with them")
+            raise InputError(UNLABELLED)
         return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardpan.confusion.answers import Signals
+from hardpan.confusion.answers import UNLABELLED, Signals
 from hardpan.errors import InputError
 from hardpan.records import record
 
@@ -56,7 +56,7 @@ def suspects(signals: Signals, most: int | None = None) -> tuple[Suspect, ...]:
         [(4, 1)]
     """
     if signals.labels is None or signals.label_probability is None:
-        raise InputError("labels are not known: give labels, or predictions that were recorded with them")
+        raise InputError(UNLABELLED)
     labels, own = signals.labels, signals.label_probability
     classes = int(max(labels.max(), signals.other.max())) + 1
     counts = np.bincount(labels, minlength=classes)

@@ -94,7 +94,7 @@ def _whose(scores: Scores, part: str) -> str:
 def band_sentences(found: Bands, whose: str = "") -> tuple[str, ...]:
     """What bands say, in two sentences."""
     tenth = found.hardest_tenth
-    first = f"The error is {numbers.estimate(found.error)} on {found.examples:,} examples{whose}"
+    first = f"The error is {numbers.estimate(found.error)} on {numbers.counted(found.examples, 'example')}{whose}"
     if tenth.n >= FEWEST_ERRORS:
         first += f"; {numbers.estimate(tenth)} of the errors sit in the most confusing tenth of them"
     return (
@@ -132,7 +132,7 @@ def stability_sentence(found: Stability) -> str:
     """How sure scores and ranking are."""
     text = f"A score has a standard error of {found.mean_stderr:.3f} bits on average (scores spread by "
     text += f"{found.spread:.3f})"
-    if found.tau is not None:
+    if found.tau is not None and math.isfinite(found.tau.value):
         text += (
             f"; without any one seed the ranking keeps Kendall's τ of at least {found.tau.value:.3f}, and "
             f"{100 * min(found.overlap):.0f} % of the hardest tenth stays"
@@ -217,7 +217,7 @@ def _threshold(shown: Scores, wrong: NDArray[np.bool_] | None, start: float) -> 
 def _spread(scores: Scores) -> str:
     middle, upper = np.quantile(scores.values, [0.5, QUANTILE])
     return (
-        f"{len(scores):,} examples scored by {numbers.counted(len(scores.seeds), 'seed')} over "
+        f"{numbers.counted(len(scores), 'example')} scored by {numbers.counted(len(scores.seeds), 'seed')} over "
         f"{numbers.counted(len(scores.epochs), 'epoch')}: half score below {middle:.3g} bits, nine tenths below "
         f"{upper:.3g}, of {scores.largest:.3g} possible."
     )
@@ -237,7 +237,8 @@ def _lists(scores: Scores, signals: Signals | None) -> list[Table]:
         columns.append("ensemble says")
         cells.append([class_name(scores, int(label)) for label in signals.predicted[order]])
     rows = tuple(zip(*cells, strict=True))
-    tables = [Table(f"The {len(order)} most confusing examples", tuple(columns), rows)]
+    title = f"The {len(order)} most confusing examples" if len(order) < len(scores) else "All examples, by score"
+    tables = [Table(title, tuple(columns), rows)]
     if signals is not None and signals.labels is not None:
         doubted = suspects(signals, MOST_SUSPECTS)
         if doubted:

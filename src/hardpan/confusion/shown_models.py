@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hardpan.confusion import pictures
-from hardpan.confusion.ablation import Ablation
+from hardpan.confusion.ablation import Ablation, Variant
 from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.transfers import TargetErrors, Transfer
@@ -17,7 +18,7 @@ def transfer_section(
 ) -> Section:
     """Does what confuses one model confuse others? Pairs of models; errors of all by band of the first's scores."""
     sentences = [
-        f"{item.first} and {item.second} rank {item.examples:,} examples with Kendall's τ "
+        f"{item.first} and {item.second} rank {numbers.counted(item.examples, 'example')} with Kendall's τ "
         f"{numbers.plain(item.tau)}, Pearson's ρ {numbers.plain(item.rho)}; {numbers.estimate(item.below)} of the "
         f"examples confuse {item.second} less."
         for item in found[:6]
@@ -58,19 +59,8 @@ def ablation_section(found: Ablation) -> Section:
         for chart in pictures.variants(found, seeds)
     ]
     whole = found.variants[-1]
-    close = [item for item in found.variants if item.tau.value >= 0.95]
-    least = min(close, key=lambda item: item.seeds * len(item.epochs))
     given = f"{numbers.counted(whole.seeds, 'seed')} and {numbers.counted(len(whole.epochs), 'epoch')}"
-    fewer = least.seeds * len(least.epochs) < whole.seeds * len(whole.epochs)
-    ranked = "to rank the examples with Kendall's τ of 0.95 with all"
-    sentences = (
-        f"{given} give a mean score of {whole.mean:.3f} bits; "
-        + (
-            f"{least.seeds} × {len(least.epochs)} are enough {ranked}."
-            if fewer
-            else f"no fewer are enough {ranked}."
-        ),
-    )
+    sentences = (f"{given} give a mean score of {whole.mean:.3f} bits; {_enough(found.variants)}.",)
     measures = (
         numbers.aligned(item.tau for item in found.variants),
         numbers.aligned(item.rho for item in found.variants),
@@ -89,6 +79,18 @@ def ablation_section(found: Ablation) -> Section:
     columns = ("seeds", "epochs", "mean score", "deviation", "τ with all", "ρ with all", "ρ with error, by band")
     table = Table("Scores from fewer seeds and epochs", columns, rows)
     return Section("How many seeds and epochs?", sentences, {}, tuple(charts), (table,))
+
+
+def _enough(variants: Sequence[Variant]) -> str:
+    """The fewest seeds and epochs that rank as all do; the last variant has all."""
+    whole = variants[-1]
+    if not math.isfinite(whole.tau.value):
+        return "all examples score the same, so that there is no ranking to keep"
+    close = [item for item in variants if item.tau.value >= 0.95]
+    least = min(close, key=lambda item: item.seeds * len(item.epochs), default=whole)
+    fewer = least.seeds * len(least.epochs) < whole.seeds * len(whole.epochs)
+    enough = f"{least.seeds} × {len(least.epochs)} are enough" if fewer else "no fewer are enough"
+    return f"{enough} to rank the examples with Kendall's τ of 0.95 with all"
 
 
 def predictor_section(found: Predictors, models: ConfusedModels | None = None) -> Section:

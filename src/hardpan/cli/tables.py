@@ -1,0 +1,97 @@
+"""A table that keeps its numbers whole on a terminal of any width."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hardpan.records import numbers
+
+GAP = 2
+
+
+class FittedTable:
+    """Columns side by side where they fit; else intervals under their values; else a row's cells one under another.
+
+    Args:
+        title: above it, without one the table alone.
+        columns: their names.
+        rows: values of the cells: numbers, text, None for nothing.
+
+    Example:
+        >>> table = FittedTable("Errors", ("model", "error"), [("linear", "26.8 % (24.9–28.9 %)")])
+        >>> for width in (30, 24, 16):
+        ...     print("\\n".join(line.rstrip() for line in _lines(table, width)))
+        Errors
+        model   error
+        linear  26.8 % (24.9–28.9 %)
+        Errors
+        model   error
+        linear  26.8 %
+                (24.9–28.9 %)
+        Errors
+        model: linear
+          error: 26.8 %
+          (24.9–28.9 %)
+    """
+
+    def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        self._title, self._columns = title, tuple(columns)
+        by_column = [numbers.column(cells) for cells in zip(*rows, strict=True)]
+        self._rows = list(zip(*by_column, strict=True))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """What fits into the width."""
+        if self._title:
+            yield Text(self._title, style="italic")
+        broken = [tuple(cell.replace(" (", "\n(") for cell in row) for row in self._rows]
+        room = options.max_width - GAP * (len(self._columns) - 1)
+        for rows in (self._rows, broken):
+            widths = [_width([*name.split(), *cells]) for name, *cells in zip(self._columns, *rows, strict=True)]
+            if sum(widths) <= room:
+                yield self._side_by_side(rows, _widened(widths, self._columns, room))
+                return
+        yield Group(*(line for row in self._rows for line in self._stacked(row, options.max_width)))
+
+    def _side_by_side(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        for name, width in zip(self._columns, widths, strict=True):
+            table.add_column(Text(name), min_width=width, max_width=width, overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        return table
+
+    def _stacked(self, row: Sequence[str], width: int) -> Iterator[RenderableType]:
+        first, *others = (f"{name}: {cell}" for name, cell in zip(self._columns, row, strict=True))
+        yield Text(first, style="bold")
+        for line in others:
+            fits = _width([line]) + GAP <= width
+            yield Padding(Text(line if fits else line.replace(" (", "\n(")), (0, 0, 0, GAP))
+
+
+def _width(lines: Sequence[str]) -> int:
+    return max((Text(line).cell_len for text in lines for line in text.split("\n")), default=0)
+
+
+def _widened(widths: Sequence[int], names: Sequence[str], room: int) -> list[int]:
+    """Give what room is left to columns whose names are wider than their cells, from the first on."""
+    left = room - sum(widths)
+    found: list[int] = []
+    for width, name in zip(widths, names, strict=True):
+        more = min(left, max(0, _width([name]) - width))
+        left, found = left - more, [*found, width + more]
+    return found
+
+
+def _lines(table: FittedTable, width: int) -> list[str]:
+    """What a terminal of this width shows."""
+    console = Console(width=width, file=io.StringIO())
+    with console.capture() as shown:
+        console.print(table)
+    return shown.get().splitlines()
