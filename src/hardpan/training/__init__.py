@@ -4,10 +4,16 @@ What computes is imported at first use: settings, results and :class:`Recorder` 
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardpan.training.config import TrainConfig
 from hardpan.training.results import Trained, TrainedRun
+
+if TYPE_CHECKING:
+    from hardpan.training.arrays import ArrayFit, fit_arrays
+    from hardpan.training.recorder import Recorder
+    from hardpan.training.running import train
+    from hardpan.training.saved import SavedModel, load_model, predict
 
 _HOME = {
     "ArrayFit": "arrays",

@@ -15,7 +15,7 @@ from hardpan.errors import InputError
 from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator
 from hardpan.training.examples import checked_targets, normalization, on_device, shaped
-from hardpan.training.fitting import Watched, fit_model, prepared
+from hardpan.training.fitting import Watched, fit_model, part_of, prepared
 from hardpan.training.recipes import filled
 from hardpan.training.task import TrainingSet
 
@@ -110,7 +110,7 @@ def fit_arrays(
                 Watched(examples, record, parts, labels),
                 seed=first_seed + index,
                 precision=precision,
-                progress=_part_of(progress, index, config.seeds),
+                progress=part_of(progress, index, config.seeds),
                 label=f"{config.model} seed {first_seed + index}, ",
             )
             histories.append(tuple(fitted.history.epochs))
@@ -136,9 +136,3 @@ def _evaluated(
     labels = np.concatenate([np.zeros(len(wanted), dtype=np.int64), told])
     rows = np.arange(len(wanted), len(wanted) + len(x))
     return np.concatenate([wanted, x]), {"validation": rows}, labels
-
-
-def _part_of(progress: engine.Progress | None, index: int, count: int) -> engine.Progress | None:
-    if progress is None:
-        return None
-    return lambda text, fraction: progress(text, (index + fraction) / count)

@@ -88,5 +88,9 @@ def loss_of(probs: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
         >>> round(loss_of(np.array([[0.5, 0.5]], dtype=np.float32), np.array([1])), 4)
         0.6931
     """
-    told = np.take_along_axis(probs, labels[:, None], axis=1)
+    return mean_loss(np.take_along_axis(probs, labels[:, None], axis=1))
+
+
+def mean_loss(told: NDArray[np.float32]) -> float:
+    """The same from the probabilities that were given to the labels."""
     return float(-np.log(np.maximum(told, 1e-12)).mean())

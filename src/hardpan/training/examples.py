@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from hardpan.errors import InputError
 
@@ -62,6 +62,11 @@ class Examples:
         """
         values = (raw.float() - self.mean) * self.scale
         return values.permute(0, 3, 1, 2) if self.is_image else values
+
+    def with_model(self, model: nn.Module) -> nn.Module:
+        """Put a model where the examples are, its filters laid out in memory as the images are."""
+        model = model.to(self.raw.device)
+        return model.to(memory_format=torch.channels_last) if self.is_image else model  # type: ignore[call-overload]
 
 
 def shaped(x: NDArray[Any]) -> NDArray[Any]:

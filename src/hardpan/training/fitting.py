@@ -108,9 +108,8 @@ def new_model(config: TrainConfig, given: TrainingSet, seed: int) -> nn.Module:
         n_classes=given.n_classes,
         seed=seed,
         **config.model_options,
-    ).to(given.examples.raw.device)
-    if given.examples.is_image:
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    )
+    model = given.examples.with_model(model)
     if config.compile:
         model.compile()
     return model
@@ -128,6 +127,18 @@ def evaluator_of(
         batch=config.evaluation_batch,
         capture=config.capture,
     )
+
+
+def part_of(progress: engine.Progress | None, index: int, count: int) -> engine.Progress | None:
+    """Give the progress of one of ``count`` runs, which come one after another.
+
+    Example:
+        >>> part_of(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
+        half of the second 0.375
+    """
+    if progress is None:
+        return None
+    return lambda text, fraction: progress(text, (index + fraction) / count)
 
 
 @contextmanager

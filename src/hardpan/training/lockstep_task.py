@@ -14,9 +14,9 @@ from torch import Tensor
 
 from hardpan.engine.distributed import mean_values
 from hardpan.training.config import TrainConfig
-from hardpan.training.evaluation import accuracy_of, loss_of
+from hardpan.training.evaluation import mean_loss
 from hardpan.training.examples import Examples
-from hardpan.training.fitting import evaluator_of, new_model
+from hardpan.training.fitting import evaluator_of, judged, new_model
 from hardpan.training.task import ClassifierTask, TrainingSet
 
 _CHUNK_BYTES = 64 * 2**20  # probabilities of all seeds that are in memory at once
@@ -119,28 +119,24 @@ class LockstepTask:
             answers = np.concatenate([probs, probs.mean(axis=0, keepdims=True)]).argmax(axis=-1)
             self.right[:, rows] = answers == labels
             of_label[:, rows] = np.take_along_axis(probs, labels[None, :, None], axis=-1)[..., 0]
-        return [
-            {
-                key: value
-                for name, rows in watched.parts.items()
-                if len(rows)
-                for key, value in (
-                    (f"{name}_accuracy", float(right[rows].mean())),
-                    (f"{name}_loss", float(-np.log(np.maximum(told[rows], 1e-12)).mean())),
-                )
-            }
-            for right, told in zip(self.right, of_label, strict=False)  # the mean of all has no history
-        ]
+        of_seeds = self.right[:-1]  # the mean of all, which is the last, has no history
+        return [self._judged(right, told) for right, told in zip(of_seeds, of_label, strict=True)]
+
+    def _judged(self, right: NDArray[np.bool_], of_label: NDArray[np.float32]) -> dict[str, float]:
+        """Accuracy and loss of each part, from whether a seed was right and how probable it found the label."""
+        values: dict[str, float] = {}
+        for name, rows in self._watched.parts.items():
+            if len(rows):
+                values[f"{name}_accuracy"] = float(right[rows].mean())
+                values[f"{name}_loss"] = mean_loss(of_label[rows])
+        return values
 
     def _predict_validation(self) -> list[dict[str, float]] | None:
         rows = self._watched.parts["validation"]
         if not len(rows):
             return [{} for _ in self.tasks]
         labels, found = self._watched.labels[rows], self._probabilities(rows)
-        return [
-            {"validation_accuracy": accuracy_of(probs, labels), "validation_loss": loss_of(probs, labels)}
-            for probs in found
-        ]
+        return [judged("validation", probs, labels) for probs in found]
 
     def _probabilities(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         chosen = torch.from_numpy(rows).to(self._watched.examples.raw.device)

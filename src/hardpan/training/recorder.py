@@ -11,6 +11,7 @@ It takes torch tensors (softmax is done where they are) or arrays, and does not 
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -35,11 +36,11 @@ _UNDER_WAY = 8
 
 
 class _Batch(NamedTuple):
-    """A batch on its way from a device; without a seed it is of all seeds. Rows set out before outputs do."""
+    """Predictions on their way from a device; without a seed, of all seeds. Rows set out before outputs do."""
 
     outputs: Travelling
     rows: Travelling
-    examples: int
+    predictions: int
     seed: int | None
     epoch: int
 
@@ -182,15 +183,16 @@ class Recorder:
         shape = tuple(outputs.shape)
         if len(shape) not in ((2,) if self._seeds is None else (2, 3)) or shape[-1] != self._store.n_classes:
             raise InputError(f"outputs must have shape (n, {self._store.n_classes}); got {shape}")
+        together = len(shape) == 3
+        if together and shape[0] != self._seeds:
+            raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
         rows = self._rows(run, epoch, shape[-2], index, ids)
         if labels is not None:
             self._check_labels(rows.wait(), as_array(labels))
-        if len(shape) == 3 and shape[0] != self._seeds:
-            raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
-        together = len(shape) == 3
         sent = self._converter.send(outputs, together)
         self._into.given = "logits" if self._converter.outputs == "logits" else "probabilities"
-        self._under_way.append(_Batch(sent, rows, shape[-2], None if together else run, epoch))
+        predictions = math.prod(shape[:-1])
+        self._under_way.append(_Batch(sent, rows, predictions, None if together else run, epoch))
         self._land(all_of_them=self._completes(run, epoch))
 
     def flush(self) -> None:
@@ -267,10 +269,11 @@ class Recorder:
 
     def _completes(self, run: int, epoch: int) -> bool:
         """Whether what is under way completes the epoch: then it is waited for, so that the epoch is committed."""
-        coming = 0
-        for batch in self._under_way:
-            if batch.epoch == epoch and (batch.seed == run or self._seeds is not None):
-                coming += batch.examples * (self._seeds or 1 if batch.seed is None else 1)
+        coming = sum(
+            batch.predictions
+            for batch in self._under_way
+            if batch.epoch == epoch and (batch.seed == run or self._seeds is not None)
+        )
         return coming >= self._into.left(run, epoch)
 
     def _land(self, all_of_them: bool) -> None:

@@ -209,25 +209,25 @@ def _make_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStores)
 
 
 def _told(piece: Piece, end: Ended, parts: Split) -> TrainedRun:
-    # With patience the weights of the best epoch are kept, so that its values are the run's.
-    judged = min(end.history, key=lambda values: values["validation_loss"]) if piece.config.patience else None
-    last = judged or end.history[-1]
+    values = end.history[-1]
+    if piece.config.patience:  # the weights of the best epoch are kept, so that its values are the run's
+        values = min(end.history, key=lambda values: values["validation_loss"])
     sizes = {"validation": len(parts.validation), "test": len(parts.test)}
     accuracy = {
-        name: _estimate(last[f"{name}_accuracy"], n)
+        name: _estimate(values[f"{name}_accuracy"], n)
         for name, n in sizes.items()
-        if f"{name}_accuracy" in last and n
+        if n and f"{name}_accuracy" in values
     }
     return TrainedRun(
-        piece.config.model,
-        piece.seed,
-        piece.store,
-        piece.folder,
-        len(end.history),
-        end.resumed_at,
-        accuracy,
-        last,
-        end.seconds,
+        model=piece.config.model,
+        seed=piece.seed,
+        store=piece.store,
+        weights=piece.folder,
+        epochs=len(end.history),
+        resumed_at=end.resumed_at,
+        accuracy=accuracy,
+        values=values,
+        seconds=end.seconds,
     )
 
 

@@ -145,7 +145,5 @@ def predict(
         )
     precision = engine.choose_precision(precision, place)
     with torch.no_grad(), engine.matrix_precision(precision, place):
-        network = found.model.to(place)
-        if examples.is_image:
-            network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = examples.with_model(found.model)
         return Evaluator(network, examples, n_classes=found.n_classes, precision=precision, batch=batch)()

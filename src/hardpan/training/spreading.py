@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from hardpan import engine, parallel
 from hardpan.errors import InputError
+from hardpan.training.fitting import part_of
 from hardpan.training.pieces import LockstepPiece, Piece
 from hardpan.training.saved import DESCRIPTION
 from hardpan.training.work import PROGRESS
@@ -62,10 +63,7 @@ def run_pieces(
     backend = spread.backend or ("threads" if here and spread.workers in (None, 1) else "processes")
     if backend == "threads" and not spread.address:
         ready()
-        return [
-            function(piece, _share(progress, index, len(pieces)) if progress else None)
-            for index, piece in enumerate(pieces)
-        ]
+        return [function(piece, part_of(progress, index, len(pieces))) for index, piece in enumerate(pieces)]
     with _watching(pieces, progress):
         return parallel.map_pieces(
             function, pieces, backend=backend, workers=spread.workers, address=spread.address, ready=ready
@@ -82,10 +80,6 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _share(progress: engine.Progress, index: int, count: int) -> engine.Progress:
-    return lambda text, fraction: progress(text, (index + fraction) / count)
 
 
 @contextmanager

@@ -28,8 +28,8 @@ class TrainingSet:
         examples: raw examples on the device.
         rows: (n,) the rows of them that are trained on, on the device.
         targets: for all rows of the examples, class numbers (N,) or probabilities (N, C), on the device.
-        groups: (N,) group numbers where the objective needs them, on the device; -1 where a row has none.
         n_classes: how many classes there are.
+        groups: (N,) group numbers where the objective needs them, on the device; those of ``rows`` count.
     """
 
     examples: Examples
