@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -145,6 +146,8 @@ class Source:
 
         ``copies`` says how many times what a part reads is in memory at once while the function works on it.
         """
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, (int, np.integer))):
+            raise InputError(f"workers must be a whole number of at least 1; got {workers!r}")
         cores = workers or os.cpu_count() or 1
         width = copies * self.n_classes * self.dtype.itemsize * len(self.seeds)
         rows = self.rows if block is None else block
@@ -237,7 +240,12 @@ def _from_predictions(given: Any) -> Source:
 
 
 def _from_array(probs: Any, ids: ArrayLike | None) -> Source:
-    array: NDArray[Any] = probs if isinstance(probs, np.ndarray) else np.asarray(probs)
+    if isinstance(probs, np.ma.MaskedArray):
+        raise InputError("probs must not be a masked array: leave out what is masked, and give a plain one")
+    if hasattr(probs, "detach"):  # a tensor that gradients flow through
+        probs = probs.detach().cpu()
+    plain = isinstance(probs, np.ndarray) and not isinstance(probs, np.matrix)  # a file mapped to memory stays one
+    array: NDArray[Any] = probs if plain else np.asarray(probs)
     if array.dtype.kind != "f" or not 2 <= array.ndim <= 4 or array.size == 0:
         raise InputError(
             "probs must be floating-point numbers of shape (seeds, epochs, examples, classes), (epochs, examples, "
@@ -269,7 +277,7 @@ def _from_array(probs: Any, ids: ArrayLike | None) -> Source:
 
 def _chosen(source: Source, epochs: Epochs, seeds: Sequence[int] | None) -> Source:
     if seeds is not None:
-        wanted = tuple(int(seed) for seed in np.atleast_1d(np.asarray(seeds)))
+        wanted = _whole_numbers("seeds", np.atleast_1d(np.asarray(seeds)), "numbers such as [0, 1, 2]")
         _each_once("seeds", wanted, source.seeds)
         source = _only(source, seeds=wanted)
     kept = choose_epochs(source.epochs, epochs)
@@ -287,7 +295,7 @@ def choose_epochs(available: Sequence[int], wanted: Epochs) -> tuple[int, ...]:
         if wanted != "all":
             raise InputError(f'epochs must be "all", a whole number k for every k-th, or a list; got {wanted!r}')
         return tuple(available)
-    if isinstance(wanted, (int, np.integer)):
+    if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
         if wanted < 1:
             raise InputError(f"epochs must be at least 1 where it is a number (every k-th epoch); got {wanted}")
         if wanted > max(len(available), 1):
@@ -296,7 +304,7 @@ def choose_epochs(available: Sequence[int], wanted: Epochs) -> tuple[int, ...]:
                 "or a list of epochs"
             )
         return tuple(available)[:: int(wanted)]
-    named = tuple(int(epoch) for epoch in wanted)
+    named = _whole_numbers("epochs", wanted, '"all", a whole number k for every k-th, or a list of numbers')
     _each_once("epochs", named, available)
     return named
 
@@ -311,6 +319,16 @@ def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
     if not 1 <= count <= len(available):
         raise InputError(f"the number of epochs must lie in 1..{len(available)}; got {count}")
     return tuple(available[i * len(available) // count] for i in range(count))
+
+
+def _whole_numbers(what: str, given: Any, remedy: str) -> tuple[int, ...]:
+    items = list(given) if isinstance(given, Iterable) else None
+    if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
+        raise InputError(f"{what} must be {remedy}; got {given!r}")
+    try:
+        return tuple(operator.index(item) for item in items)
+    except TypeError:
+        raise InputError(f"{what} must be {remedy}; got {items!r}") from None
 
 
 def _each_once(what: str, wanted: Sequence[int], available: Sequence[int]) -> None:

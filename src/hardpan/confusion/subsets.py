@@ -111,6 +111,8 @@ class Subset:
             ids: (N,) ids of a dataset or store; every id of the subset must be among them.
         """
         names = np.asarray(ids, dtype=np.str_)
+        if names.ndim != 1:
+            raise InputError(f"ids must be names of examples, one a row; got {ids!r}")
         order = np.argsort(names, kind="stable")
         place = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
         rows = order[place] if len(names) else np.zeros(len(self), dtype=np.int64)
@@ -153,11 +155,17 @@ def subset(
         >>> hard.ids.tolist(), hard.rows(["d", "c", "b", "a"]).tolist()
         (['a', 'd'], [3, 0])
     """
+    if not (hasattr(scores, "ids") and hasattr(scores, "labels")):
+        raise InputError(
+            f"scores must be what confusion.scores gives, which knows the ids; got {type(scores).__name__}"
+        )
     rules = {"threshold": threshold, "quantile": quantile, "count": count}
     given = {name: value for name, value in rules.items() if value is not None}
     if len(given) != 1:
         raise InputError(f"give exactly one of threshold, quantile and count; got {', '.join(given) or 'none'}")
     rule, value = next(iter(given.items()))
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InputError(f"{rule} must be a number; got {value!r}")
     classes = scores.labels if labels is None else check_labels(labels, len(scores), scores.n_classes)
     if balanced and classes is None:
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
