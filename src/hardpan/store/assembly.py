@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.recorded import RecordedPredictions
@@ -34,7 +34,7 @@ class Buffers:
         self._memory, self._held = memory, 0
         self._free: dict[tuple[tuple[int, ...], Any], list[NDArray[Any]]] = {}
 
-    def take(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An array to be filled; its content is not defined."""
         free = self._free.get((shape, np.dtype(dtype)))
         if free:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.datasets.checks import checked_ids, checked_labels
 from hardpan.datasets.ids import row_ids
@@ -29,7 +29,14 @@ class Described:
 
 
 def described(
-    where: str, n: int, classes: int, *, ids: Any, labels: Any, class_names: Sequence[str], split: Any
+    where: str,
+    n: int,
+    classes: int,
+    *,
+    ids: ArrayLike | None,
+    labels: ArrayLike | None,
+    class_names: Sequence[str],
+    split: ArrayLike | None,
 ) -> Described:
     """Check all columns of n examples at the door."""
     given = row_ids(n) if ids is None else checked_ids(f"{where}: ids", _text(ids), n)
@@ -44,7 +51,7 @@ def described(
     return Described(given, numbered, checked_split(f"{where}: split", split, n), names)
 
 
-def checked_split(what: str, split: Any, n: int) -> NDArray[np.str_] | None:
+def checked_split(what: str, split: ArrayLike | None, n: int) -> NDArray[np.str_] | None:
     """Give the split as text, or refuse it."""
     if split is None:
         return None
@@ -82,7 +89,7 @@ def common_epochs(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(sorted(set.intersection(*of_seed.values()))) if of_seed else ()
 
 
-def run_number(what: str, given: Any) -> int:
+def run_number(what: str, given: SupportsIndex) -> int:
     """The number of one seed or epoch, 0 or more: a store lists no other, so one written under it would be lost.
 
     Example:
@@ -98,6 +105,6 @@ def run_number(what: str, given: Any) -> int:
     return number
 
 
-def _text(ids: Any) -> NDArray[Any]:
+def _text(ids: ArrayLike) -> NDArray[Any]:
     array = np.asarray(ids)
     return array.astype(np.str_) if array.dtype.kind in "OT" else array

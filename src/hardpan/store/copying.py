@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from hardpan.errors import InputError
 from hardpan.store.arrays import open_file
@@ -24,10 +25,10 @@ def import_file(
     path: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    ids: Any = None,
-    labels: Any = None,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     class_names: Sequence[str] = (),
-    split: Any = None,
+    split: ArrayLike | None = None,
     outputs: str = "auto",
     seeds: Sequence[int] | None = None,
     epochs: Sequence[int] | None = None,

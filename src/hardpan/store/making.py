@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import hardpan
 from hardpan.datasets.chosen import asked_for
@@ -27,11 +28,11 @@ PathLike = str | os.PathLike[str]
 def create(
     path: PathLike,
     *,
-    ids: Any,
+    ids: ArrayLike,
     n_classes: int,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     class_names: Sequence[str] = (),
-    split: Any = None,
+    split: ArrayLike | None = None,
     config: Mapping[str, Any] | None = None,
     dtype: str = "float16",
     block: int | None = None,
@@ -76,11 +77,11 @@ def create(
 def begin(
     place: Place,
     *,
-    ids: Any,
+    ids: ArrayLike,
     n_classes: int,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     class_names: Sequence[str] = (),
-    split: Any = None,
+    split: ArrayLike | None = None,
     config: Mapping[str, Any] | None = None,
     dtype: str = "float16",
     block: int | None = None,
@@ -96,10 +97,11 @@ def begin(
         raise InputError(f"dtype must be one of {', '.join(layout.DTYPES)}; got {dtype!r}")
     if n_classes < 2:
         raise InputError(f"n_classes must be at least 2; got {n_classes}")
-    n = len(ids)
+    given = np.asarray(ids)
+    n = len(given) if given.ndim else 1
     if n == 0:
         raise InputError("ids must not be empty; give one for each example")
-    known = columns.described(where, n, n_classes, ids=ids, labels=labels, class_names=class_names, split=split)
+    known = columns.described(where, n, n_classes, ids=given, labels=labels, class_names=class_names, split=split)
     rows = layout.default_block(n, n_classes, np.dtype(dtype).itemsize) if block is None else min(block, n)
     if rows < 1:
         raise InputError(f"block must be at least 1; got {block}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.store import columns
@@ -111,12 +111,12 @@ class ArrayPredictions(Predictions):
 
 
 def in_memory(
-    probs: Any,
+    probs: ArrayLike,
     *,
-    ids: Any = None,
-    labels: Any = None,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     class_names: Sequence[str] = (),
-    split: Any = None,
+    split: ArrayLike | None = None,
     outputs: str = "auto",
     seeds: Sequence[int] | None = None,
     epochs: Sequence[int] | None = None,

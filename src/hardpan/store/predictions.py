@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 
@@ -107,7 +107,7 @@ class Predictions(ABC):
             raise InputError(f"{self.where}: seed {seed} epoch {epoch} is not there; epochs of that seed: {held}")
         return self._read(seed, epoch, start, end)
 
-    def write(self, seed: int, epoch: int, probs: Any, start: int = 0) -> None:
+    def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
         """Record rows of one seed and epoch; only a store on disk can."""
         raise InputError(f"{self.where}: can only be read; make a store with hardpan.store.create")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError
 
 from hardpan.errors import InputError
@@ -146,7 +146,7 @@ class RecordedPredictions(Predictions):
                 markers.setdefault(found[:2], set()).add(found[2])
         self._markers = markers
 
-    def write(self, seed: int, epoch: int, probs: Any, start: int = 0) -> None:
+    def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
         """Record rows start.. of one seed and epoch, and commit the shards that they fill.
 
         Args:
@@ -235,7 +235,7 @@ class RecordedPredictions(Predictions):
     def _whole(self) -> list[tuple[int, int]]:
         return [pair for pair, held in self._markers.items() if len(held) == self._header.blocks]
 
-    def _checked(self, seed: int, epoch: int, probs: Any, start: int) -> NDArray[Any]:
+    def _checked(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
         for name, number in (("seed", seed), ("epoch", epoch)):
             run_number(name, number)
         rows = np.asarray(probs)

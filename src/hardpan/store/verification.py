@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -179,7 +178,7 @@ def _decodes(store: RecordedPredictions, seed: int, epoch: int, block: int) -> b
     """Whether the bytes are those of a shard: they carry their own checksum."""
     start = block * store.block
     try:
-        rows: Any = store.read_block(seed, epoch, start, min(start + store.block, len(store)))
+        rows = store.read_block(seed, epoch, start, min(start + store.block, len(store)))
     except InputError:
         return False
     return (

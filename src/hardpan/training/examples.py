@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from hardpan.errors import InputError
@@ -133,7 +133,7 @@ def on_device(x: NDArray[Any], statistics: Normalization, device: torch.device) 
     return Examples(raw, mean.to(device), scale.to(device))
 
 
-def checked_targets(targets: Any, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
+def checked_targets(targets: ArrayLike, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
     """Give targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
     values = np.asarray(targets)
     if values.ndim not in (1, 2) or len(values) != n:

@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.assembly import MEMORY, Assembler
@@ -31,6 +31,9 @@ from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
 from hardpan.store.scores import Accumulated
 from hardpan.training.recorder_outputs import Converter, Here, Travelling, as_array, is_tensor, send_index
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _UNDER_WAY = 8
 
@@ -83,11 +86,11 @@ class Recorder:
         self,
         path: str | os.PathLike[str],
         *,
-        ids: Any,
+        ids: Tensor | ArrayLike,
         n_classes: int,
-        labels: Any = None,
+        labels: Tensor | ArrayLike | None = None,
         class_names: Sequence[str] = (),
-        split: Any = None,
+        split: ArrayLike | None = None,
         config: Mapping[str, Any] | None = None,
         outputs: str = "auto",
         dtype: str = "float16",
@@ -156,13 +159,13 @@ class Recorder:
 
     def record(
         self,
-        outputs: Any,
-        index: Any = None,
+        outputs: Tensor | ArrayLike,
+        index: Tensor | ArrayLike | None = None,
         *,
         epoch: int,
         seed: int | None = None,
-        ids: Any = None,
-        labels: Any = None,
+        ids: Tensor | ArrayLike | None = None,
+        labels: Tensor | ArrayLike | None = None,
     ) -> None:
         """Record a batch.
 
@@ -230,7 +233,9 @@ class Recorder:
         else:
             self._into.close()
 
-    def _rows(self, run: int, epoch: int, n: int, index: Any, ids: Any) -> Travelling:
+    def _rows(
+        self, run: int, epoch: int, n: int, index: Tensor | ArrayLike | None, ids: Tensor | ArrayLike | None
+    ) -> Travelling:
         if index is not None and ids is not None:
             raise InputError("give index or ids for a batch, not both")
         if ids is not None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.store.rows import Outputs, detect, softmax
 from hardpan.store.scores import entropy_bits
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SAMPLE = 256
 _NUMBERS_AT_ONCE = 2**16  # what fits into the cache of a core
@@ -45,7 +48,7 @@ class Here:
 class FromDevice:
     """A copy to pinned memory: the device goes on with the next batch while the numbers travel."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         import torch
 
         self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
@@ -53,7 +56,7 @@ class FromDevice:
         cuda: Any = torch.cuda
         self._event = cuda.Event()
         self._event.record(cuda.current_stream(tensor.device))
-        self._source = tensor  # kept until it has been copied
+        self._source: Tensor | None = tensor  # kept until it has been copied
 
     def arrived(self) -> bool:
         """Whether the copy is complete."""
@@ -78,13 +81,13 @@ class Converter:
         """What is given: "logits" or "probabilities"; "auto" until the first batch."""
         return self._outputs or "auto"
 
-    def send(self, outputs: Any, all_seeds: bool) -> Travelling:
+    def send(self, outputs: Tensor | NDArray[Any], all_seeds: bool) -> Travelling:
         """Convert (n, C) to probabilities (n, C), or with ``all_seeds`` (M, n, C) to entropies (n,)."""
         if self._outputs is None:
             sample = outputs.reshape(-1, outputs.shape[-1])[:_SAMPLE]
             self._outputs = detect("outputs", as_array(sample), "auto")
         if not is_tensor(outputs):
-            return Here(self._of_array(np.asarray(outputs), all_seeds))
+            return Here(self._of_array(as_array(outputs), all_seeds))
         made = self._of_tensor(outputs, all_seeds)
         return FromDevice(made) if made.device.type == "cuda" else Here(made.cpu().numpy())
 
@@ -101,7 +104,7 @@ class Converter:
             return halves(probs)
         return probs.astype(self._dtype, copy=False)
 
-    def _of_tensor(self, outputs: Any, all_seeds: bool) -> Any:
+    def _of_tensor(self, outputs: Tensor, all_seeds: bool) -> Tensor:
         import torch
 
         with torch.no_grad():
@@ -146,25 +149,24 @@ def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
     return rounded
 
 
-def send_index(index: Any, n: int) -> Travelling:
+def send_index(index: Tensor | ArrayLike, n: int) -> Travelling:
     """Row numbers (n,) of a batch; those on a GPU are not waited for, since it may be far behind."""
     index = index if is_tensor(index) else np.asarray(index)
     shape = tuple(index.shape)
-    kind = as_array(index[:0]).dtype if shape == (n,) else index.dtype
-    if shape != (n,) or kind.kind not in "iu":
-        raise InputError(f"index must be {n} integers, one a row of outputs; got {kind} {shape}")
+    if shape != (n,) or as_array(index[:0]).dtype.kind not in "iu":  # none of the numbers is looked at
+        raise InputError(f"index must be {n} integers, one a row of outputs; got {index.dtype} {shape}")
     if is_tensor(index) and index.device.type == "cuda":
         return FromDevice(index.detach().long())
     return Here(as_array(index).astype(np.int64))
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> TypeGuard[Tensor]:
     """Whether this is a torch tensor; torch is not imported to find out."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def as_array(value: Any) -> NDArray[Any]:
+def as_array(value: Tensor | ArrayLike) -> NDArray[Any]:
     """A tensor or array as an array here."""
     if is_tensor(value):
         tensor = value.detach()
