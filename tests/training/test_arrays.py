@@ -139,6 +139,9 @@ def test_what_cannot_be_is_refused():
         fit_arrays(x, labels, x, model="mlp,linear")
     with pytest.raises(InputError, match="evaluate must hold examples like x"):
         fit_arrays(x, labels, x[:, :2], model="mlp")
+    for wrong in (np.zeros(7, dtype=int), np.full(len(x), 0.5), np.full(len(x), -1)):
+        with pytest.raises(InputError, match=f"groups must be {len(x)} whole numbers of at least 0"):
+            fit_arrays(x, labels, x, model="linear", objective="reweight", groups=wrong)
     with pytest.raises(InputError, match="needs groups"):
         fit_arrays(x, labels, x, model="mlp", objective="groupdro", epochs=1)
     with pytest.raises(InputError, match="device must be"):

@@ -16,6 +16,7 @@ from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator
 from hardpan.training.examples import checked_targets, normalization, on_device, shaped
 from hardpan.training.fitting import Watched, fit_model, part_of, prepared
+from hardpan.training.groups import whole_numbers
 from hardpan.training.recipes import filled
 from hardpan.training.task import TrainingSet
 
@@ -86,6 +87,7 @@ def fit_arrays(
         raise InputError(f"evaluate must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}")
     if config.patience and not parts:
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
+    grouped = None if groups is None else whole_numbers(np.asarray(groups), len(train), "groups")
     statistics = normalization(train)
     found = np.zeros((config.seeds, len(config.recorded_epochs()), len(wanted), classes), dtype=np.float32)
     place = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
@@ -96,7 +98,7 @@ def fit_arrays(
             torch.arange(len(train), device=device),
             torch.from_numpy(values).to(device),
             classes,
-            None if groups is None else torch.from_numpy(np.asarray(groups, dtype=np.int64)).to(device),
+            None if grouped is None else torch.from_numpy(grouped).to(device),
         )
         examples = on_device(seen, statistics, device)
         for index in range(config.seeds):

@@ -39,7 +39,7 @@ def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.
     if isinstance(groups, (str, os.PathLike)):
         path = Path(groups)
         return _from_npz(path, dataset) if path.suffix.lower() == ".npz" else _from_subset(path, dataset)
-    return _checked(np.asarray(groups), len(dataset), "groups")
+    return whole_numbers(np.asarray(groups), len(dataset), "groups")
 
 
 def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:
@@ -59,16 +59,17 @@ def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
     if "groups" not in arrays:
         raise InputError(f"{path}: has no array 'groups'; give (N,) group numbers under that name")
     if "ids" not in arrays:
-        return _checked(arrays["groups"], len(dataset), f"{path}: groups")
+        return whole_numbers(arrays["groups"], len(dataset), f"{path}: groups")
     place = {str(name): row for row, name in enumerate(arrays["ids"].tolist())}
     missing = [name for name in dataset.ids.tolist() if name not in place]
     if missing:
         raise InputError(f"{path}: {len(missing)} examples have no group (first {missing[0]}); name every id")
-    values = _checked(arrays["groups"], len(arrays["ids"]), f"{path}: groups")
+    values = whole_numbers(arrays["groups"], len(arrays["ids"]), f"{path}: groups")
     return values[[place[name] for name in dataset.ids.tolist()]]
 
 
-def _checked(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
+def whole_numbers(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
+    """Give the group numbers of n examples, or refuse them; ``what`` is how they are called."""
     if values.shape != (n,) or values.dtype.kind not in "iu" or (values < 0).any():
         raise InputError(
             f"{what} must be {n} whole numbers of at least 0; got {values.dtype} of shape {values.shape}"
