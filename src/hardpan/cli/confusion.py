@@ -32,6 +32,7 @@ from hardpan.confusion import pictures, reports
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows, subset_sentence
 from hardpan.records import Section
+from hardpan.report.files import check_local
 
 app = typer.Typer(
     help="Which examples are hard? Confusion scores, error by band, hard subsets, transfer, ablation.",
@@ -197,6 +198,8 @@ def subset(
     alone = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
     folder = None if alone else out
     check_out(folder)
+    if out is not None and alone:
+        check_local(out, "--out")
     config = ConfusionConfig(
         epochs=inputs.epochs_of(epochs), seeds=inputs.whole("--seeds", seeds), base=base, part=part, data=data or ""
     )

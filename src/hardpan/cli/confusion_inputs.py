@@ -23,6 +23,8 @@ from hardpan.datasets.chosen import asked_for, short_name
 from hardpan.errors import InputError
 from hardpan.records import Dataset
 
+STORE_MARK = "zarr.json"
+
 
 def epochs_of(text: str) -> str | int | tuple[int, ...]:
     """Read ``all``, a number k for every k-th, or a list with commas.
@@ -182,3 +184,8 @@ def restricted(
 def _exists(path: str) -> None:
     if "://" not in path and not os.path.exists(path) and not os.path.exists(asked_for(path)[0]):
         raise InputError(f"{path}: is not there; give a store, an npz or npy file of predictions, or scores.json")
+    folder = Path(path)
+    if "://" not in path and folder.is_dir() and not (folder / STORE_MARK).exists():
+        inner = sorted(place.parent.name for place in folder.glob(f"*/{STORE_MARK}"))
+        if inner:
+            raise InputError(f"{path}: holds stores ({', '.join(inner)}); give one, such as {path}/{inner[0]}")

@@ -158,9 +158,11 @@ def export(
     Example: [bold]hardpan predictions export STORE predictions.parquet --epochs 19[/bold]
     """
     from hardpan import store
+    from hardpan.report.files import check_local
     from hardpan.store.exporting import export as exported
     from hardpan.store.selected import select
 
+    check_local(path, "FILE")
     with progress_on_stderr() as progress:
         held = store.open(predictions)
         found = exported(

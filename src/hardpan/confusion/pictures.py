@@ -94,9 +94,10 @@ def joint(found: Transfer) -> Chart:
                 "count": int(found.counts[i, j]),
             }
         )
+    below = numbers.estimate(found.below) if found.below.n else "none"
     words = (
         f"Scores of {found.examples:,} examples by {found.first} and by {found.second}: Kendall τ "
-        f"{numbers.plain(found.tau)}; {numbers.estimate(found.below)} lie below the diagonal."
+        f"{numbers.plain(found.tau)}; {below} lie below the diagonal."
     )
     options = {"x_title": f"score by {found.first} (bits)", "y_title": f"score by {found.second} (bits)"}
     title = f"{found.second} against {found.first}: τ = {found.tau.value:.2f}"

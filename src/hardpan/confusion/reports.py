@@ -18,6 +18,7 @@ from hardpan.confusion.shown import no_seed_right, part_rows
 from hardpan.confusion.transfers import TargetErrors, Transfer
 from hardpan.confusion.uncertainty import Stability, stability
 from hardpan.records import Estimate, record
+from hardpan.stats.intervals import check_confidence
 
 HARDEST = 20
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -51,6 +52,9 @@ class ConfusionConfig:
     seed: int = 0
     data: str = ""
     subset: str = ""
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)  # before the work: with a wrong one it would end in a refusal
 
 
 @record

@@ -19,13 +19,12 @@ def transfer_section(
     """Does what confuses one model confuse others? Pairs of models; errors of all by band of the first's scores."""
     sentences = [
         f"{item.first} and {item.second} rank {numbers.counted(item.examples, 'example')} with Kendall's τ "
-        f"{numbers.plain(item.tau)}, Pearson's ρ {numbers.plain(item.rho)}; {numbers.estimate(item.below)} of the "
-        f"examples confuse {item.second} less."
+        f"{numbers.plain(item.tau)}, Pearson's ρ {numbers.plain(item.rho)}; {_below(item)}."
         for item in found[:6]
     ]
     taus, rhos = numbers.aligned(item.tau for item in found), numbers.aligned(item.rho for item in found)
     rows = tuple(
-        (item.first, item.second, item.examples, tau, rho, numbers.estimate(item.below))
+        (item.first, item.second, item.examples, tau, rho, numbers.estimate(item.below) if item.below.n else None)
         for item, tau, rho in zip(found, taus, rhos, strict=True)
     )
     columns = ("first", "second", "examples", "Kendall τ", "Pearson ρ", "below the diagonal")
@@ -49,6 +48,12 @@ def transfer_section(
     return Section(
         "Does confusion carry over?", tuple(sentences), {}, tuple(charts), tuple(tables), tuple(warnings)
     )
+
+
+def _below(item: Transfer) -> str:
+    if not item.below.n:
+        return "every example confuses both alike"
+    return f"{numbers.estimate(item.below)} of the examples confuse {item.second} less"
 
 
 def ablation_section(found: Ablation) -> Section:

@@ -13,6 +13,7 @@ from hardpan.errors import InputError
 from hardpan.experiments.runs import HERE, Arrangement, Place, Run, describe, run_all
 from hardpan.experiments.sets import Labelled, Sets, Source, balanced_parts, read_sets
 from hardpan.records import Chart, Section, Table, numbers, record
+from hardpan.stats.intervals import check_confidence
 from hardpan.testbed import CrossValidated, CrossValidation
 from hardpan.training import TrainConfig
 
@@ -35,6 +36,7 @@ class CrossvalConfig:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        check_confidence(self.confidence)
         if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
             raise InputError(f"folds must be a whole number of at least 2; got {self.folds!r}")
 

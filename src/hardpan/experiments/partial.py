@@ -21,6 +21,7 @@ from hardpan.experiments.runs import (
 from hardpan.experiments.sets import Labelled, Sets, Source, balanced_parts, read_sets
 from hardpan.records import Chart, Estimate, Section, Table, numbers, record
 from hardpan.stats import mcnemar
+from hardpan.stats.intervals import check_confidence
 from hardpan.training import TrainConfig
 
 
@@ -44,6 +45,7 @@ class PartialConfig:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        check_confidence(self.confidence)
         if isinstance(self.splits, bool) or not isinstance(self.splits, int) or self.splits < 1:
             raise InputError(f"splits must be a whole number of at least 1; got {self.splits!r}")
 

@@ -16,6 +16,7 @@ from hardpan.experiments.runs import HERE, Place, Run, RunResult, accuracy, desc
 from hardpan.experiments.sets import Sets, Source, balanced_parts, read_sets
 from hardpan.records import Estimate, record
 from hardpan.stats import holm, mcnemar
+from hardpan.stats.intervals import check_confidence
 from hardpan.training import TrainConfig
 
 Booleans = NDArray[np.bool_]
@@ -47,6 +48,7 @@ class RetuneConfig:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
+        check_confidence(self.confidence)
         if self.choose not in CHOICES:
             raise InputError(f"choose must be new or original; got {self.choose!r}")
         if isinstance(self.extensions, bool) or not isinstance(self.extensions, int) or self.extensions < 0:

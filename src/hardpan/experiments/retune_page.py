@@ -14,9 +14,9 @@ def section(study: RetuneStudy) -> Section:
     best, start = study.best, study.start
     several = len(study.settings) - 1
     sentences = [
-        f"Of {len(study.settings)} settings of {study.config.train.model} on {study.data}, {study.better} "
-        f"{'is' if study.better == 1 else 'are'} better than the starting point on the new test set ({study.new}) "
-        f"after Holm's correction over {several} comparisons.",
+        f"Of {numbers.counted(len(study.settings), 'setting')} of {study.config.train.model} on {study.data}, "
+        f"{study.better} {'is' if study.better == 1 else 'are'} better than the starting point on the new test set "
+        f"({study.new}) after Holm's correction over {numbers.counted(several, 'comparison')}.",
         f"The starting point ({named(start)}) has {numbers.estimate(start.new)} there and the best on the "
         f"{study.config.choose} set ({named(best)}) {numbers.estimate(best.new)}: {numbers.signed(best.gain)}.",
         f"Judged by examples that did not choose, the best setting gains {numbers.signed(study.fair_gain)}.",

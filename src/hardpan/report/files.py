@@ -15,8 +15,23 @@ Content = str | Callable[[Path], object] | None
 _WAITING = ".writing."
 
 
+def check_local(path: Path, what: str) -> None:
+    """Refuse an address such as s3://bucket/page, of which a path would make local folders named "s3:" and so on.
+
+    Example:
+        >>> check_local(Path("s3://bucket/page"), "--out")
+        Traceback (most recent call last):
+        ...
+        hardpan.errors.InputError: --out s3://bucket/page: must be a path on this machine; copy it there afterwards
+    """
+    scheme, colon, rest = str(path).partition(":")
+    if colon and rest.startswith("/") and len(scheme) > 1 and "/" not in scheme and not path.exists():
+        raise InputError(f"{what} {scheme}:/{rest}: must be a path on this machine; copy it there afterwards")
+
+
 def check_writable(folder: Path) -> None:
     """Refuse a folder that cannot be written, before any work is done for it; creates nothing."""
+    check_local(folder, "--out")
     place = folder.absolute()
     while not os.path.lexists(place):
         place = place.parent
