@@ -332,3 +332,18 @@ def test_numbers_may_be_of_numpy_or_torch(tmp_path):
     with Recorder(tmp_path / "run", ids=IDS, n_classes=C) as recorder:
         recorder.record(logits(1, 2), seed=np.int64(1), epoch=torch.tensor(2))
     assert np.allclose(store.open(tmp_path / "run").read(1, 2), expected(1, 2), atol=1e-3)
+
+
+def test_a_batch_that_was_refused_takes_no_rows(tmp_path):
+    probs = np.eye(2, dtype=np.float32)[[0, 1, 1, 0]]
+    with Recorder(tmp_path / "run", ids=list("abcd"), n_classes=2, labels=[0, 1, 1, 0]) as recorder:
+        with pytest.raises(InputError, match="rows come out of order"):
+            recorder.record(probs[:2], epoch=0, labels=[1, 0])
+        recorder.record(probs[:2], epoch=0, labels=[0, 1])
+        recorder.record(probs[2:], epoch=0, labels=[1, 0])
+    np.testing.assert_array_equal(store.open(tmp_path / "run").read(0, 0), probs)
+    with Recorder(tmp_path / "scores", ids=list("abcd"), n_classes=2, scalars_only=True, seeds=2) as recorder:
+        with pytest.raises(InputError, match=r"outputs of all seeds at once must be \(2, n, C\)"):
+            recorder.record(np.stack([probs] * 3), epoch=0)
+        recorder.record(np.stack([probs] * 2), epoch=0)
+    assert recorder.scores().epochs == (0,)

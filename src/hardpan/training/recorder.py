@@ -194,6 +194,8 @@ class Recorder:
             self._check_labels(rows.wait(), as_array(labels))
         sent = self._converter.send(outputs, together)
         self._into.given = "logits" if self._converter.outputs == "logits" else "probabilities"
+        if index is None and ids is None:
+            self._advance(run, epoch, shape[-2])
         predictions = math.prod(shape[:-1])
         self._under_way.append(_Batch(sent, rows, predictions, None if together else run, epoch))
         self._land(all_of_them=self._completes(run, epoch))
@@ -242,11 +244,14 @@ class Recorder:
             return Here(self._rows_of(as_array(ids), n))
         if index is None:
             start = self._next_row.get((run, epoch), 0)
-            self._next_row[run, epoch] = start + n
-            if start + n >= len(self._store):
-                del self._next_row[run, epoch]
             return Here(np.arange(start, start + n))
         return send_index(index, n)
+
+    def _advance(self, run: int, epoch: int, n: int) -> None:
+        """Note that n rows were taken in the order of the ids; a batch that was refused takes none."""
+        following = self._next_row.pop((run, epoch), 0) + n
+        if following < len(self._store):
+            self._next_row[run, epoch] = following
 
     def _rows_of(self, ids: NDArray[Any], n: int) -> NDArray[np.int64]:
         if ids.shape != (n,):
