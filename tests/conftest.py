@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,12 @@ settings.register_profile("no-deadline", deadline=None, max_examples=50)
 settings.register_profile("repeatable", settings.get_profile("no-deadline"), derandomize=True)
 settings.load_profile("repeatable" if os.environ.get("CI") else "no-deadline")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_finish() -> None:
+    """Altair holds every part of a chart against its schema as it is made, and then the whole: once is enough."""
+    if "altair" in sys.modules:
+        sys.modules["altair.utils.schemapi"].disable_debug_mode()
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,16 @@ def digits():
     return audit.run("digits", **BARE)
 
 
+@pytest.fixture(scope="module")
+def digits_page(digits):
+    return digits.to_html()
+
+
+@pytest.fixture(scope="module")
+def audit_of_blobs():
+    return audit.run(blobs(), **BARE)
+
+
 def test_the_audit_of_digits(digits):
     titles = ["The floor", "Which examples are hard?", "Data quality", "What is in it"]
     assert [section.title for section in digits.sections] == titles
@@ -53,16 +63,15 @@ def test_the_audit_of_digits(digits):
     assert "needs the predictions of several seeds" in digits.sections[1].sentences[0]
 
 
-def test_the_report_is_read_back_and_is_the_same_every_time(digits):
+def test_the_report_is_read_back_and_is_the_same_every_time(digits, digits_page):
     assert records.from_json(json.loads(digits.to_json())) == digits
     again = audit.run("digits", **BARE)
     assert again == digits
-    assert again.to_html() == digits.to_html()
+    assert again.to_html() == digits_page
 
 
-def test_a_dataset_may_be_given_in_place_of_its_name():
-    data = blobs()
-    found = audit.run(data, **BARE)
+def test_a_dataset_may_be_given_in_place_of_its_name(audit_of_blobs):
+    data, found = blobs(), audit_of_blobs
     assert found.dataset == "made"
     assert found.provenance.command == ""
     assert found.provenance.hashes["Examples, sha256"] == records.array_hash(data.x)
@@ -117,13 +126,13 @@ def test_a_model_that_is_wrong_is_refuted():
     )
 
 
-def test_the_lede_counts_the_estimates_and_leaves_the_long_sentence_to_its_section(digits):
+def test_the_lede_counts_the_estimates_and_leaves_the_long_sentence_to_its_section(digits, digits_page):
     claims = [row for row in digits.sections[0].tables[0].rows if row[1] in ("estimate", "lower end")]
     standing = [row[0] for row in claims if row[3] == "stands"]
     assert digits.lede[0].startswith(
         f"Of {len(claims)} estimates of the floor {len(standing)} stand: {standing[0]}"
     )
-    assert digits.sections[0].sentences[0] not in digits.to_html().partition("<main")[0]
+    assert digits.sections[0].sentences[0] not in digits_page.partition("<main")[0]
     assert len(digits.lede[0]) < 250
 
 
@@ -139,10 +148,10 @@ def test_a_set_without_near_duplicates_is_told_so():
     assert any(sentence.endswith("a model may know the answer by heart.") for sentence in found)
 
 
-def test_the_table_of_classes_has_bars_and_numbers_to_sort_by(digits):
+def test_the_table_of_classes_has_bars_and_numbers_to_sort_by(digits, digits_page):
     table = digits.sections[-1].tables[0]
     assert table.bars == ("examples",)
-    html = digits.to_html()
+    html = digits_page
     assert html.count('class="bar"') == 10
     largest = max(row[1] for row in table.rows)
     for row in table.rows:
@@ -151,11 +160,11 @@ def test_the_table_of_classes_has_bars_and_numbers_to_sort_by(digits):
         )
 
 
-def test_features_of_any_scale_and_offset_give_the_same_audit():
+def test_features_of_any_scale_and_offset_give_the_same_audit(audit_of_blobs):
     data = blobs()
     other = made(data.x * np.array([1e-200, 1e200, 1.0, 50.0]) + np.array([0.0, 0.0, 1e6, -3.0]), data.labels)
     kept = Dataset("made", other.x, data.ids, data.labels, data.class_names)
-    first, second = audit.run(data, **BARE).sections[0].estimates, audit.run(kept, **BARE).sections[0].estimates
+    first, second = audit_of_blobs.sections[0].estimates, audit.run(kept, **BARE).sections[0].estimates
     for name, item in first.items():
         assert second[name].value == pytest.approx(item.value, rel=1e-5)
 
@@ -231,8 +240,8 @@ def test_progress_rises_and_names_every_part():
     assert [fraction for _, fraction in told] == sorted(fraction for _, fraction in told)
 
 
-def test_a_notebook_shows_the_page_in_a_frame():
-    shown = audit.run(blobs(), **BARE)._repr_html_()
+def test_a_notebook_shows_the_page_in_a_frame(audit_of_blobs):
+    shown = audit_of_blobs._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts allow-downloads"')
     assert shown.count("<") == 2
 
