@@ -70,6 +70,15 @@ def visit(browser):
         item.context.close()
 
 
+@pytest.fixture(scope="module")
+def shown(browser, digits_page):
+    """The page with its charts drawn, for tests that find it in any state of its buttons: it is opened once."""
+    seen = Visit(browser, digits_page)
+    seen.drawn()
+    yield seen
+    seen.context.close()
+
+
 @pytest.mark.parametrize("width", [1280, 768, 320])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_are_drawn_quietly_offline_and_without_scrolling_sideways(visit, digits_page, width, scheme):
@@ -82,21 +91,21 @@ def test_charts_are_drawn_quietly_offline_and_without_scrolling_sideways(visit, 
         assert figure.bounding_box()["width"] <= width
 
 
-def test_the_page_is_small_and_says_the_same_as_the_record(visit, digits_page):
+def test_the_page_is_small_and_says_the_same_as_the_record(shown, digits_page):
     assert digits_page.stat().st_size < 5_000_000
     report = json.loads((digits_page.parent / "report.json").read_text(encoding="utf-8"))
-    text = visit(digits_page).page.inner_text("body").replace("\u00a0", " ").replace("\u2060", "")
+    text = shown.page.inner_text("body").replace("\u00a0", " ").replace("\u2060", "")
     assert report["headline"] in text
     for tile in report["tiles"]:
         assert tile["title"] in text
         assert tile["value"] in text
 
 
-def test_dark_mode_reaches_the_charts(visit, digits_page):
+def test_dark_mode_reaches_the_charts(visit, shown, digits_page):
+    dark = visit(digits_page, color_scheme="dark")
+    dark.drawn()
     colours = {}
-    for scheme in ("light", "dark"):
-        seen = visit(digits_page, color_scheme=scheme)
-        seen.drawn()
+    for scheme, seen in (("light", shown), ("dark", dark)):
         colours[scheme] = seen.page.evaluate(
             "[getComputedStyle(document.body).backgroundColor,"
             " getComputedStyle(document.querySelector('.live svg .mark-text text')).fill,"
@@ -105,8 +114,8 @@ def test_dark_mode_reaches_the_charts(visit, digits_page):
     assert not set(colours["light"]) & set(colours["dark"])
 
 
-def test_lines_have_at_most_75_characters(visit, digits_page):
-    length, line = visit(digits_page).page.evaluate(LONGEST_LINE)
+def test_lines_have_at_most_75_characters(shown):
+    length, line = shown.page.evaluate(LONGEST_LINE)
     assert length <= 75, line
 
 
@@ -135,27 +144,24 @@ def test_the_keyboard_reaches_everything(visit, digits_page):
     assert seen.page.evaluate("window.reached.size") >= expected
 
 
-def test_the_axis_can_be_switched_and_the_chart_stays(visit, digits_page):
-    seen = visit(digits_page)
-    seen.drawn()
-    button = seen.page.locator("[data-switch]").first
+def test_the_axis_can_be_switched_and_the_chart_stays(shown):
+    button = shown.page.locator("[data-switch]").first
     before = button.get_attribute("aria-pressed")
-    figure = seen.page.locator("figure").first
+    figure = shown.page.locator("figure").first
     text = figure.locator(".live svg").text_content()
     button.click()
     assert button.get_attribute("aria-pressed") != before
-    seen.page.wait_for_function(
+    shown.page.wait_for_function(
         "(old) => document.querySelector('figure .live svg')?.textContent !== old", arg=text
     )
     assert ("logarithmic" in figure.locator(".live svg").text_content()) == (before == "false")
-    assert seen.complaints == []
+    assert shown.complaints == []
 
 
-def test_tables_sort_by_number(visit, digits_page):
-    seen = visit(digits_page)
-    seen.page.get_by_role("button", name="examples", exact=True).click()
+def test_tables_sort_by_number(shown):
+    shown.page.get_by_role("button", name="examples", exact=True).click()
     column = "[...document.querySelectorAll('table[data-sortable]')].at(-1).tBodies[0].rows"
-    values = seen.page.evaluate(f"[...{column}].map((row) => Number(row.cells[1].dataset.value))")
+    values = shown.page.evaluate(f"[...{column}].map((row) => Number(row.cells[1].dataset.value))")
     assert len(values) == 10
     assert values == sorted(values)
 
