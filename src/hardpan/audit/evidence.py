@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import datasets
-from hardpan.audit.progress import Progress, unheard
+from hardpan.audit.progress import unheard
 from hardpan.bayes.floors import Entry
 from hardpan.bayes.floors.inputs import standardised
 from hardpan.datasets.checks import checked_labels, checked_x
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Estimate, Section, Split, Tile, record
+from hardpan.records import Dataset, Estimate, Progress, Section, Split, Tile, record
 from hardpan.stats.intervals import check_confidence
 from hardpan.store import Predictions
 

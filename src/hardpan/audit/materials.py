@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from hardpan import store
 from hardpan.audit.evidence import Evidence, FlowEvidence, Model
 from hardpan.audit.planning import AuditPlan, flow_config, one_thread, reduced
-from hardpan.audit.progress import Progress, between
+from hardpan.audit.progress import between
 from hardpan.datasets.chosen import short_name
 from hardpan.errors import HardpanError, InputError
-from hardpan.records import Estimate
+from hardpan.records import Estimate, Progress
 from hardpan.store import Predictions
 
 if TYPE_CHECKING:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-Progress = Callable[[str, float], None]
-"""Called with the step that begins and the fraction of the work that is done."""
+from hardpan.records import Progress
 
 
 def unheard(step: str, fraction: float) -> None:

@@ -26,10 +26,10 @@ from hardpan.audit import counts, examples, floor, fresh, hardness, materials, p
 from hardpan.audit.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.audit.finished import Audit
 from hardpan.audit.planning import AuditPlan
-from hardpan.audit.progress import Progress, between, unheard
+from hardpan.audit.progress import between, unheard
 from hardpan.audit.provenance import command_of, provenance_of
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Tile
+from hardpan.records import Dataset, Progress, Tile
 from hardpan.report.files import missing_parents, remove_if_empty
 from hardpan.store import Predictions
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
@@ -27,13 +27,6 @@ OutFolder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Folder for index.html, report.json and config.json."),
 ]
-
-
-class ProgressCallback(Protocol):
-    """What a long function calls: the step it is at, and the fraction of the whole that is done."""
-
-    def __call__(self, step: str, fraction: float) -> None:
-        """Say that ``step`` begins with ``fraction`` (0..1) of the work done."""
 
 
 def floats(option: str, text: str) -> tuple[float, ...]:
@@ -124,7 +117,7 @@ class _Lines:
 
 
 @contextmanager
-def progress_on_stderr() -> Iterator[ProgressCallback]:
+def progress_on_stderr() -> Iterator[records.Progress]:
     """Show progress on stderr: a bar on a terminal; elsewhere lines, from the third second on."""
     if not sys.stderr.isatty():
         lines = _Lines()

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion, datasets
-from hardpan.cli.common import ProgressCallback
 from hardpan.cli.groups import Where
 from hardpan.confusion.galleries import dataset_rows
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.sources import Source, read
 from hardpan.datasets.chosen import asked_for, short_name
 from hardpan.errors import InputError
-from hardpan.records import Dataset
+from hardpan.records import Dataset, Progress
 
 STORE_MARK = "zarr.json"
 
@@ -97,7 +96,7 @@ def load_scores(
     path: str,
     config: ConfusionConfig,
     where: Where,
-    progress: ProgressCallback,
+    progress: Progress,
     *,
     data: Dataset | None = None,
     by_order: bool = False,
@@ -113,7 +112,7 @@ def load_scores(
 
 
 def scored(
-    source: Source, config: ConfusionConfig, where: Where, progress: ProgressCallback, stderr: bool = True
+    source: Source, config: ConfusionConfig, where: Where, progress: Progress, stderr: bool = True
 ) -> confusion.Scores:
     """Confusion scores of predictions, with progress."""
     return confusion.scores(
@@ -125,7 +124,7 @@ def scored(
     )
 
 
-def signalled(source: Source, where: Where, progress: ProgressCallback) -> confusion.Signals:
+def signalled(source: Source, where: Where, progress: Progress) -> confusion.Signals:
     """Everything else that predictions say, with progress."""
     said: Any = dataclasses.asdict(where)
     return confusion.signals(source, progress=lambda step, share: progress(f"comparing, {step}", share), **said)

@@ -14,10 +14,10 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from hardpan.cli.common import JsonFlag, ProgressCallback, emit, progress_on_stderr
+from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.cli.groups import Address, Backend, Workers, spread
 from hardpan.errors import InputError
-from hardpan.records import numbers
+from hardpan.records import Progress, numbers
 from hardpan.training.config import TrainConfig
 from hardpan.training.results import Trained
 
@@ -190,7 +190,7 @@ def _given(option: str, value: float | None, default: float, above: float | None
 
 
 @contextmanager
-def _progress(wanted: bool) -> Iterator[ProgressCallback | None]:
+def _progress(wanted: bool) -> Iterator[Progress | None]:
     if not wanted:  # another process of the same run tells it
         yield None
         return

@@ -15,9 +15,9 @@ from hardpan.confusion.banding import Bands, bands, default_edges, round_edges
 from hardpan.confusion.entropy import entropies
 from hardpan.confusion.orders import kendall, pearson
 from hardpan.confusion.scoring import mean_in_order
-from hardpan.confusion.sources import Part, Progress, evenly_spaced, read
+from hardpan.confusion.sources import Part, evenly_spaced, read
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.records import Estimate, Progress, record
 
 Floats = NDArray[np.float64]
 CELLS = 80

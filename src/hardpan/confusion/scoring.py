@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.entropy import Floats, entropies
-from hardpan.confusion.sources import Epochs, Part, Progress, read
+from hardpan.confusion.sources import Epochs, Part, read
 from hardpan.confusion.uncertainty import block_variance, jackknife_variance
 from hardpan.errors import InputError
-from hardpan.records import array_hash, record
+from hardpan.records import Progress, array_hash, record
 
 
 @record

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import parallel
 from hardpan.datasets import row_ids
 from hardpan.errors import InputError
+from hardpan.records import Progress
 
-Progress = Callable[[str, float], None]
 Epochs = str | int | Sequence[int]
 _Result = TypeVar("_Result")
 

@@ -31,7 +31,7 @@ from hardpan.engine.distributed import (
     rank,
     world_size,
 )
-from hardpan.engine.loop import Diverged, History, LoopConfig, Progress, Task, run_epochs
+from hardpan.engine.loop import Diverged, History, LoopConfig, Task, run_epochs
 from hardpan.engine.optimizers import (
     OPTIMIZERS,
     allocate_gradients,
@@ -52,7 +52,6 @@ __all__ = [
     "Diverged",
     "History",
     "LoopConfig",
-    "Progress",
     "RateSchedule",
     "Task",
     "WeightAverage",

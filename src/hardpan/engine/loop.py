@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,8 +15,7 @@ from torch import Tensor
 from hardpan.engine.checkpoints import load_checkpoint, save_checkpoint
 from hardpan.engine.distributed import barrier, is_main, mean_values
 from hardpan.errors import InputError
-
-Progress = Callable[[str, float], None]
+from hardpan.records import Progress
 
 BEST = "best/"
 SECONDS_BETWEEN_REPORTS = 1.0

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ from hardpan.bayes.floors.tree import minimal_spanning_tree
 from hardpan.errors import InputError
 from hardpan.experiments.floor_estimators import ESTIMATORS, FloorEstimator, find_estimator
 from hardpan.experiments.floor_sets import SOURCES, KnownSet, Source, find_source, source_key
-from hardpan.records import Estimate, record
+from hardpan.records import Estimate, Progress, record
 
 CELLS = "cells.jsonl"
 PARTS = (0.6, 0.2, 0.2)
 FEWEST, MOST = 50, 10_000_000
-Progress = Callable[[str, float], None]
 
 
 @record

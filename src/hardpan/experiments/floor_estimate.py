@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,8 @@ from hardpan.errors import InputError
 from hardpan.experiments import floor_page
 from hardpan.experiments.floor_sources import FlowEvidence, Judged, flow_evidence, read_predictions, read_votes
 from hardpan.experiments.flow_page import floor_along_training, unsettled
-from hardpan.records import Dataset, Estimate, Provenance, Split, record
+from hardpan.records import Dataset, Estimate, Progress, Provenance, Split, record
 from hardpan.report.notebook import framed
-
-Progress = Callable[[str, float], None]
 
 
 @record

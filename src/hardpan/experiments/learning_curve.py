@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,11 @@ from scipy.special import stdtrit
 
 from hardpan import records, stats
 from hardpan.errors import InputError
-from hardpan.records import Chart, Estimate, Section, Table, numbers, record
+from hardpan.records import Chart, Estimate, Progress, Section, Table, numbers, record
 
 if TYPE_CHECKING:
     from hardpan.flows import Flow
 
-Progress = Callable[[str, float], None]
 FEWEST_FOR_FIT = 3
 TEST_SEED_SHIFT = 1_000_003  # the test draw is another draw than the training draw of any seed in use
 

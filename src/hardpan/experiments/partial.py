@@ -217,7 +217,7 @@ def section(study: PartialStudy) -> Section:
             for row in rows
         ),
         "A dot with its interval for each model and split: " + " ".join(map(_sentence, rows)),
-        {"x_title": "accuracy with less accuracy without the half"},
+        {"x_title": "gain by the half of the new set"},
     )
     estimates = {f"{row.model}, split {row.split}: gain": row.gain for row in rows}
     sentences = (first, *map(_sentence, rows))

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from hardpan import parallel, records, stats
 from hardpan.errors import InputError
 from hardpan.experiments.sets import Labelled, Sets, Source, read_sets
-from hardpan.records import Dataset, Estimate, record
+from hardpan.records import Dataset, Estimate, Progress, record
 from hardpan.training import TrainConfig
 
-Progress = Callable[[str, float], None]
 SECONDS_BETWEEN_REPORTS = 5.0
 
 

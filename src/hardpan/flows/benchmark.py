@@ -21,14 +21,12 @@ from hardpan.errors import HardpanError, InputError
 from hardpan.flows import formats, rounding
 from hardpan.flows.files import fingerprint, weights_hash
 from hardpan.flows.flow import Flow
-from hardpan.records import Estimate, numbers, record
+from hardpan.records import Estimate, Progress, numbers, record
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
 BLOCK = 4096  # a multiple of the flow's own block, so that pieces drawn apart are the draw of the whole
 CHECK_CONFIDENCE = 0.9999
-
-Progress = Callable[[str, float], None]
 
 
 @record

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,8 @@ from hardpan.flows.files import save
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
 from hardpan.flows.task import FlowTask, Rows
-from hardpan.records import Dataset, Split, array_hash
+from hardpan.records import Dataset, Progress, Split, array_hash
 
-Progress = Callable[[str, float], None]
 CHECKPOINTS = "checkpoints"
 
 

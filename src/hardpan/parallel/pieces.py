@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from hardpan.errors import InputError
 from hardpan.parallel import on_dask, on_ray, on_this_machine
 from hardpan.parallel.outcomes import Outcomes, Ready
+from hardpan.records import Progress
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -38,7 +39,7 @@ def map_pieces(
     backend: str = "threads",
     workers: int | None = None,
     address: str = "",
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
     each: Callable[[int, Result], None] | None = None,
     ready: Callable[[], object] | None = None,
 ) -> list[Result]:

@@ -6,6 +6,7 @@ npz file beside the JSON, named by the sha256 of their content (:func:`save`, :f
 """
 
 from hardpan.records.files import file_hash, write_bytes, write_text
+from hardpan.records.progress import Progress
 from hardpan.records.registry import record
 from hardpan.records.serial import INLINE_NUMBERS, SCHEMA, array_hash, dumps, from_json, load, save, to_json
 from hardpan.records.types import (
@@ -28,6 +29,7 @@ __all__ = [
     "Dataset",
     "Estimate",
     "Interval",
+    "Progress",
     "Provenance",
     "Section",
     "Split",

@@ -6,7 +6,7 @@ import csv
 import io
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan import records
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.records import Progress, record
 from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
 from hardpan.replicate.pictures import resized
 from hardpan.replicate.project import Project
@@ -73,7 +73,7 @@ def assemble(
     author: str = "",
     license_: str = "",
     unreviewed_ok: bool = False,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Assembled:
     """Write the set and freeze it; the same call again checks that it is the same and changes nothing.
 

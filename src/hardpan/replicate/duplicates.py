@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.records import Estimate, Progress, record
 from hardpan.replicate.drawing import check_open, current_sample, draw_again, removed_so_far
 from hardpan.replicate.near import near_duplicates
 from hardpan.replicate.pictures import resized
@@ -72,9 +72,7 @@ class Resolved:
     stable: bool
 
 
-def find_duplicates(
-    project: Project, *, k: int = 10, seed: int = 0, progress: Callable[[str, float], None] | None = None
-) -> Found:
+def find_duplicates(project: Project, *, k: int = 10, seed: int = 0, progress: Progress | None = None) -> Found:
     """Queue, for every image of the sample, its k nearest originals and fellow images by l2, SSIM and features.
 
     Images are compared in the size of the originals. Pairs that are in the queue already stay as they are.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.records import Progress, record
 from hardpan.replicate.pictures import MOST_BYTES, decode, picture_id, store_picture
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_file, hash_rows, record_step
@@ -64,7 +64,7 @@ def add_candidates(
     *,
     class_name: str = "",
     keyword: str = "",
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Added:
     """Put candidates into the pool; the same source again adds nothing.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.records import Progress, record
 from hardpan.replicate.bins import largest_remainder
 from hardpan.replicate.drawing import check_open
 from hardpan.replicate.pictures import picture_id
@@ -92,7 +92,7 @@ def find_subclasses(
     top: int = TOP,
     first_date: str = "",
     last_date: str = "",
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Subclasses:
     """Find originals' keywords, make quotas, and give candidates with a kept keyword their class.
 
@@ -147,7 +147,7 @@ def _matches(
     project: Project,
     source: Path,
     originals: Mapping[str, str],
-    progress: Callable[[str, float], None] | None,
+    progress: Progress | None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Original id to keyword, of pictures with the same pixels (distance 0)."""
     found: dict[str, str] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardpan import records
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.records import Progress, record
 from hardpan.replicate.assembly import Lineage, arrays
 from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
 from hardpan.replicate.pictures import picture_id
@@ -30,7 +30,7 @@ class Verified:
     problems: tuple[str, ...]
 
 
-def verify(project: Project, *, progress: Callable[[str, float], None] | None = None) -> Verified:
+def verify(project: Project, *, progress: Progress | None = None) -> Verified:
     """Check every link of the lineage by doing it again; nothing is changed."""
     parts: tuple[tuple[str, Callable[[Project], list[str]]], ...] = (
         ("log of steps", _log),

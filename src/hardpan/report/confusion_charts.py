@@ -72,7 +72,8 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     slider = alt.binding_range(min=low, max=high, step=step, name="Hard from (bits) ")
     chosen = alt.param(name="threshold", value=_nearest(rows, float(chart.options.get("start", 0.0))), bind=slider)
     said = (
-        f"'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',') + ' examples ('"
+        "'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',')"
+        " + (datum.above == 1 ? ' example (' : ' examples (')"
         f" + format(datum.above / {total}, '.1%') + ')'"
     )
     if wrong and wrong < _FEWEST_ERRORS:

@@ -9,12 +9,13 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.store.arrays import open_file
 from hardpan.store.making import begin
 from hardpan.store.memory import ArrayPredictions
 from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.reports import Brought, Progress
+from hardpan.store.reports import Brought
 from hardpan.store.table_files import TABLES
 from hardpan.store.tables import import_table
 

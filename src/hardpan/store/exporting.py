@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.store.predictions import Predictions
-from hardpan.store.reports import Brought, Progress
+from hardpan.store.reports import Brought
 
 
 def export(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hardpan.datasets.chosen import asked_for
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.store.assembly import Assembler, assembling
 from hardpan.store.columns import common_epochs
 from hardpan.store.layout import text_hash
@@ -19,7 +20,7 @@ from hardpan.store.making import begin
 from hardpan.store.making import open as open_predictions
 from hardpan.store.places import Place
 from hardpan.store.predictions import Predictions
-from hardpan.store.reports import Brought, Progress
+from hardpan.store.reports import Brought
 
 Pair = tuple[int, int]
 

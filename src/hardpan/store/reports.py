@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hardpan.records import record
-
-Progress = Callable[[str, float], None]  # is told a step and the fraction done
 
 
 @record

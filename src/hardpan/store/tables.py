@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from hardpan.datasets.ids import row_ids
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.store.assembly import assembling
 from hardpan.store.columns import LARGEST, common_epochs
 from hardpan.store.columns import numbers as checked_numbers
 from hardpan.store.making import begin
 from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.reports import Brought, Progress
+from hardpan.store.reports import Brought
 from hardpan.store.rows import check_logits, check_rows, detect, softmax
 from hardpan.store.table_files import MEANINGS, Form, column, column_names, counted, form_of, row_count, values
 

@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.store import layout
 from hardpan.store.making import open as open_predictions
 from hardpan.store.making import open_store
 from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.reports import Problem, Progress, StoreInfo, Verification
+from hardpan.store.reports import Problem, StoreInfo, Verification
 from hardpan.store.rows import are_probabilities
 
 _WORKERS = 4

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import engine
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator
 from hardpan.training.examples import checked_targets, normalization, on_device, shaped
@@ -49,7 +49,7 @@ def fit_arrays(
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     groups: ArrayLike | None = None,
     first_seed: int = 0,
-    progress: engine.Progress | None = None,
+    progress: Progress | None = None,
     **changes: Any,
 ) -> ArrayFit:
     """Train one architecture on arrays, once a seed, and give the probabilities of other examples.

@@ -17,6 +17,7 @@ from torch import nn
 
 from hardpan import engine
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator, accuracy_of, loss_of
@@ -82,7 +83,7 @@ def fit_model(
     precision: str,
     folder: Path | None = None,
     settings: Mapping[str, Any] | None = None,
-    progress: engine.Progress | None = None,
+    progress: Progress | None = None,
     label: str = "",
 ) -> Fitted:
     """Train one model; ``config`` is filled for one architecture, and runs inside :func:`prepared`."""
@@ -129,7 +130,7 @@ def evaluator_of(
     )
 
 
-def part_of(progress: engine.Progress | None, index: int, count: int) -> engine.Progress | None:
+def part_of(progress: Progress | None, index: int, count: int) -> Progress | None:
     """Give the progress of one of ``count`` runs, which come one after another.
 
     Example:

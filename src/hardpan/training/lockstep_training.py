@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import engine
-from hardpan.records import write_bytes
+from hardpan.records import Progress, write_bytes
 from hardpan.training.fitting import memory_explained, prepared
 from hardpan.training.lockstep_task import LockstepTask, WatchedTogether
 from hardpan.training.pieces import Ended, LockstepPiece
@@ -19,7 +19,7 @@ from hardpan.training.work import Work, at_work, progress_file
 CORRECT = "correct.npz"
 
 
-def train_lockstep(piece: LockstepPiece, progress: engine.Progress | None = None) -> tuple[Ended, ...]:
+def train_lockstep(piece: LockstepPiece, progress: Progress | None = None) -> tuple[Ended, ...]:
     """Train all seeds to their end, from wherever they stand; keep their weights, the scores, and who is right.
 
     After an epoch its entropies are added to the scores and committed, then the checkpoint of all seeds is written.
@@ -45,9 +45,7 @@ def _finished(piece: LockstepPiece, work: Work) -> list[tuple[dict[str, float], 
     return histories if engine.from_main(float(whole)) else []
 
 
-def _fit(
-    piece: LockstepPiece, work: Work, progress: engine.Progress
-) -> tuple[list[tuple[dict[str, float], ...]], int]:
+def _fit(piece: LockstepPiece, work: Work, progress: Progress) -> tuple[list[tuple[dict[str, float], ...]], int]:
     """Give the histories of all seeds, and the epoch at which they went on."""
 
     def record(epoch: int, probs: NDArray[np.float32], rows: NDArray[np.int64]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hardpan import engine, parallel, stats
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Estimate, Split
+from hardpan.records import Dataset, Estimate, Progress, Split
 from hardpan.store.making import is_store
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig
@@ -43,7 +43,7 @@ def train(
     workers: int | None = None,
     address: str = "",
     scalars_only: bool = False,
-    progress: engine.Progress | None = None,
+    progress: Progress | None = None,
     **changes: Any,
 ) -> Trained:
     """Train seeds of one or more architectures, and record their predictions of every example.

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import engine
+from hardpan.records import Progress
 from hardpan.training.fitting import Watched, fit_model, prepared
 from hardpan.training.pieces import Ended, Piece
 from hardpan.training.work import Work, at_work, progress_file
 
 
-def train_piece(piece: Piece, progress: engine.Progress | None = None) -> Ended:
+def train_piece(piece: Piece, progress: Progress | None = None) -> Ended:
     """Train one model to its end, from wherever it stands, and keep its weights.
 
     A run that is there whole is given back as it is. After an epoch its predictions are committed, then the
@@ -39,7 +40,7 @@ def _finished(piece: Piece, work: Work) -> tuple[dict[str, float], ...]:
     return history if whole else ()
 
 
-def _fit(piece: Piece, work: Work, progress: engine.Progress) -> engine.History:
+def _fit(piece: Piece, work: Work, progress: Progress) -> engine.History:
     def record(epoch: int, probs: NDArray[np.float32]) -> None:
         if work.recorder is not None:
             work.recorder.record(probs, seed=piece.seed, epoch=epoch)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from hardpan import engine, parallel
 from hardpan.errors import InputError
+from hardpan.records import Progress
 from hardpan.training.fitting import part_of
 from hardpan.training.pieces import LockstepPiece, Piece
 from hardpan.training.saved import DESCRIPTION
@@ -45,7 +46,7 @@ def run_pieces(
     spread: Spread,
     *,
     ready: Callable[[], None],
-    progress: engine.Progress | None,
+    progress: Progress | None,
 ) -> list[_Result]:
     """Run a function on every piece, and give what it gives, in order.
 
@@ -83,7 +84,7 @@ def available_cores() -> int:
 
 
 @contextmanager
-def _watching(pieces: Sequence[Piece | LockstepPiece], progress: engine.Progress | None) -> Iterator[None]:
+def _watching(pieces: Sequence[Piece | LockstepPiece], progress: Progress | None) -> Iterator[None]:
     """Tell from time to time how far runs in other processes are, by the files that they leave."""
     if progress is None:
         yield

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from hardpan import engine
-from hardpan.records import Dataset, Split
+from hardpan.records import Dataset, Progress, Split
 from hardpan.training.examples import normalization, on_device, shaped
 from hardpan.training.new_stores import in_use
 from hardpan.training.pieces import LockstepPiece, Piece
@@ -168,7 +168,7 @@ def open_recorder(
     )
 
 
-def progress_file(folder: str) -> engine.Progress:
+def progress_file(folder: str) -> Progress:
     """Give a progress callback that leaves a small file, for whoever waits for the piece elsewhere."""
     place = Path(folder)
 

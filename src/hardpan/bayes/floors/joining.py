@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in, promise_p_v
 from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check, weigh
 from hardpan.bayes.floors.wording import percent
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.records import Estimate, Progress
 from hardpan.stats.intervals import check_confidence
 
 NO_LOWER_BOUND = "No lower bound of the floor is free of assumptions; every lower end here names its own."
@@ -34,8 +34,6 @@ TUNED = (
 PLUG_INS_ARE_CEILINGS = (
     "A calibrated plug-in estimates the error of its own classifier: it is a ceiling, not an estimate of the floor."
 )
-
-Progress = Callable[[str, float], None]
 
 
 def floor(
