@@ -9,16 +9,17 @@ import time
 import numpy as np
 import pytest
 import torch
+from tests.flows.small import three_digits
 from typer.testing import CliRunner
 
-from hardpan import datasets, flows, records
+from hardpan import flows, records
 from hardpan.cli import app, main
 
 
 @pytest.fixture(scope="module")
 def flow(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flow")
-    flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=2), out=folder)
+    flows.fit(three_digits(), flows.FlowConfig(preset="tiny", epochs=2), out=folder)
     return str(folder)
 
 
@@ -41,7 +42,7 @@ def test_a_benchmark_is_made_and_classifiers_are_judged_on_it(flow, tmp_path):
     np.savez(tmp_path / "best.npz", probs=made.posterior[test], ids=made.ids[test])
     best = records.from_json(json.loads(run("flow", "judge", folder, tmp_path / "best.npz", "--json")))
     assert best.excess.value == pytest.approx(0, abs=1e-6)
-    uniform = np.full((len(test), 10), 0.1, dtype=np.float32)
+    uniform = np.full((len(test), 3), 1 / 3, dtype=np.float32)
     np.save(tmp_path / "uniform.npy", uniform)
     told = run("flow", "judge", folder, tmp_path / "uniform.npy", "--by-order", "--out", tmp_path / "page")
     assert re.search(r"\d points \(\d+–\d+\) are left to win", " ".join(told.split()))

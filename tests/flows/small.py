@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from hardpan import datasets
 from hardpan.flows import Flow, FlowConfig, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
 from hardpan.records import Dataset
@@ -38,6 +39,13 @@ def blobs(n: int = 600, d: int = 4, n_classes: int = 3, seed: int = 0) -> Datase
     x = rng.normal(size=(n, d)) + 2.0 * np.eye(n_classes, d)[labels]
     ids = np.array([f"row-{i:07d}" for i in range(n)])
     return Dataset("blobs", x, ids, labels, tuple(str(k) for k in range(n_classes)))
+
+
+def three_digits() -> Dataset:
+    """The zeros, ones and twos of digits: real pictures, of few classes so that exact errors come quickly."""
+    data = datasets.load("digits")
+    few = data.labels < 3
+    return Dataset("three digits", data.x[few], data.ids[few], data.labels[few], data.class_names[:3])
 
 
 GREY = np.random.default_rng(0).integers(0, 256, (40, 8, 8)).astype(np.uint8)
