@@ -86,10 +86,22 @@ def load_source(path: str, config: ConfusionConfig, data: Dataset | None = None,
     labels, split = source.labels, source.split
     if labels is None and data.labels is not None:
         labels = data.labels[rows]
+    elif labels is not None and data.labels is not None:
+        _alike(path, data.name, int(np.count_nonzero(labels != data.labels[rows])), len(rows), by_order)
     if split is None and data.split is not None:
         split = data.split[rows]
     names = source.class_names or (data.class_names if len(data.class_names) == source.n_classes else ())
     return dataclasses.replace(source, labels=labels, split=split, class_names=names)
+
+
+def _alike(path: str, name: str, differing: int, examples: int, by_order: bool) -> None:
+    """Labels that both know must be the same where rows are joined by their place; by id, they may be newer."""
+    if not differing:
+        return
+    said = f"{name} has another label than {path} for {differing:,} of {examples:,} examples"
+    if by_order:
+        raise InputError(f"--by-order: {said}; give the dataset that the predictions are of, in their order")
+    print(f"hardpan: {said}; those of the predictions are used", file=sys.stderr)
 
 
 def load_scores(

@@ -116,10 +116,14 @@ class Scores:
         if name == "all":
             return self
         if self.split is None:
-            raise InputError(f"split {name!r}: these scores know no split; use split 'all'")
+            raise InputError(
+                f"part {name!r}: these scores know no split; use 'all', or give the dataset that knows one"
+            )
         mask = self.split == name
         if not mask.any():
-            raise InputError(f"split must be one of all, {', '.join(np.unique(self.split))}; got {name!r}")
+            raise InputError(
+                f"part of the split must be one of all, {', '.join(np.unique(self.split))}; got {name!r}"
+            )
         return self.rows(mask)
 
 

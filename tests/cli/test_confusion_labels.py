@@ -1,0 +1,53 @@
+"""Predictions and a dataset that both know labels: by place they must agree, by id the difference is told."""
+
+import numpy as np
+import pytest
+
+from hardpan import datasets
+from hardpan.cli import main
+
+N = 20
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(N, 3)), np.arange(N) % 4
+    np.savez("data.npz", x=x, y=y)
+    np.savez("newer.npz", x=x, y=np.where(np.arange(N) < 2, 3 - y, y))
+    probs = rng.dirichlet(np.ones(4), size=(2, 2, N))
+    np.savez("by_place.npz", probs=probs, labels=y)
+    np.savez("by_id.npz", probs=probs, labels=y, ids=datasets.load("data.npz").ids)
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["confusion", "score", *arguments, "--json"])
+    return ended.value.code, capsys.readouterr().err
+
+
+def test_labels_that_agree_are_no_matter(folder, capsys):
+    assert run(capsys, "by_place.npz", "--data", "data.npz", "--by-order") == (0, "")
+    assert run(capsys, "by_id.npz", "--data", "data.npz") == (0, "")
+
+
+def test_by_place_other_labels_mean_other_examples(folder, capsys):
+    code, said = run(capsys, "by_place.npz", "--data", "newer.npz", "--by-order")
+    assert code == 2
+    assert "--by-order: newer has another label than by_place.npz for 2 of 20 examples; give the dataset" in said
+
+
+def test_by_id_other_labels_are_told(folder, capsys):
+    code, said = run(capsys, "by_id.npz", "--data", "newer.npz")
+    assert code == 0
+    assert said == (
+        "hardpan: newer has another label than by_id.npz for 2 of 20 examples; those of the predictions are used\n"
+    )
+
+
+def test_a_part_that_is_not_there_is_named_as_one(folder, capsys):
+    code, said = run(capsys, "by_id.npz", "--part", "test")
+    assert code == 2
+    assert "part 'test': these scores know no split; use 'all', or give the dataset that knows one" in said
