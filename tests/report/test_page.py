@@ -1,3 +1,4 @@
+import functools
 import html
 import json
 import platform
@@ -23,6 +24,7 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attributes)))
 
 
+@functools.cache
 def evil_page():
     rows = ({"name": EVIL, "value": 0.1, "low": 0.05, "high": 0.2, "role": "refuted", "reason": EVIL},)
     section = Section(
