@@ -1,0 +1,33 @@
+"""Numbers that stand for "nothing given" in the settings are refused when somebody gives them."""
+
+import pytest
+
+from hardpan.cli import main
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--rate", "0", "--rate must be above 0; got 0: leave it out"),
+        ("--rate", "-1", "--rate must be above 0; got -1"),
+        ("--rate", "nan", "--rate must be above 0; got nan"),
+        ("--weight-decay", "-1", "--weight-decay must be at least 0; got -1: leave it out"),
+        ("--weight-decay", "nan", "--weight-decay must be at least 0; got nan"),
+    ],
+)
+def test_a_default_in_disguise_is_refused(tmp_path, capsys, option, value, words):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "digits", "--model", "linear", option, value, "--out", str(tmp_path / "run")])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
+    arguments = ["train", "digits", "--model", "linear", "--seeds", "1", "--epochs", "1", "--workers", "1"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--weight-decay", "0", "--device", "cpu", "--out", str(tmp_path / "run")])
+    assert ended.value.code == 0
+    from hardpan import store
+
+    assert store.open(tmp_path / "run").config["weight_decay"] == 0
