@@ -37,10 +37,10 @@ settings.load_profile("repeatable" if os.environ.get("CI") else "no-deadline")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def pytest_collection_finish() -> None:
+def pytest_runtest_logstart() -> None:
     """Altair holds every part of a chart against its schema as it is made, and then the whole: once is enough."""
-    if "altair" in sys.modules:
-        sys.modules["altair.utils.schemapi"].disable_debug_mode()
+    if altair := sys.modules.get("altair.utils.schemapi"):
+        altair.disable_debug_mode()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from hardpan.audit.comparing import AuditComparison, HardnessOrder, OrderStabili
 from hardpan.audit.finished import Audit
 from hardpan.audit.measures import MEASURES, PLAIN, in_sentence, in_words
 from hardpan.records import Chart, Estimate, Provenance, Section, Table, numbers, versions_of
-from hardpan.report import page
 
 METHOD = (
     "Every number is read from the reports of the audits; nothing is computed anew from the data. The interval of "
@@ -63,6 +62,8 @@ def section(found: AuditComparison) -> tuple[Section, ...]:
 
 def to_html(found: AuditComparison, audits: Sequence[Audit], command: str = "") -> str:
     """The comparison as one self-contained page."""
+    from hardpan.report import page  # the drawing library loads when a page is first written
+
     made = Provenance(
         METHOD,
         CITATIONS,

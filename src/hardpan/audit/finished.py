@@ -11,7 +11,6 @@ from hardpan import records
 from hardpan.audit.evidence import AuditConfig
 from hardpan.bayes.floors import Entry
 from hardpan.records import Estimate, Provenance, Section, Tile, record
-from hardpan.report import page
 from hardpan.report.files import Content, write_together
 from hardpan.report.notebook import framed
 
@@ -52,6 +51,8 @@ class Audit:
 
     def to_html(self) -> str:
         """Give the report as one self-contained HTML file."""
+        from hardpan.report import page  # the drawing library loads when a page is first written
+
         return page(
             self._shown(),
             title=f"Audit of {self.dataset}",
