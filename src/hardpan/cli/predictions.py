@@ -14,6 +14,7 @@ from rich.text import Text
 
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.errors import InputError
+from hardpan.records.numbers import counted
 from hardpan.store import files
 from hardpan.store.reports import Brought, StoreInfo, Verification
 
@@ -189,7 +190,7 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def _brought(found: Brought, *lines: str) -> Text:
-    what = f"{found.examples:,} examples × {found.classes} classes, {_count(found.seeds, 'seed')}"
+    what = f"{counted(found.examples, 'example')} × {found.classes} classes, {_count(found.seeds, 'seed')}"
     first = f"{found.target}: {what}, {_count(found.epochs, 'epoch')}"
     return Text("\n".join([first, *lines, *(f"note: {note}" for note in found.notes)]))
 

@@ -41,7 +41,8 @@ def checked_labels(what: str, labels: NDArray[Any], n: int) -> NDArray[np.int64]
         raise InputError(f"{what} must have shape ({n},), one label for each example; got {labels.shape}")
     if labels.dtype.kind not in "iu":
         remedy = ": save whole numbers, as labels.astype(int) makes them" if labels.dtype.kind in "bf" else ""
-        raise InputError(f"{what} must hold integers 0..C-1; got {labels.dtype}{remedy}")
+        got = f"the text {str(labels[0])!r}" if labels.dtype.kind == "U" else str(labels.dtype)
+        raise InputError(f"{what} must hold integers 0..C-1; got {got}{remedy}")
     lowest, highest = int(labels.min()), int(labels.max())
     if lowest < 0:
         raise InputError(f"{what} must not be negative; got {lowest}: number the classes from 0")

@@ -42,13 +42,26 @@ def described(
     given = row_ids(n) if ids is None else checked_ids(f"{where}: ids", _text(ids), n)
     numbered = None
     if labels is not None:
-        numbered = checked_labels(f"{where}: labels", np.asarray(labels), n)
+        numbered = checked_labels(f"{where}: labels", by_name(np.asarray(labels), class_names), n)
         if numbered.max() >= classes:
             raise InputError(f"{where}: labels must be within 0..{classes - 1}; got {int(numbered.max())}")
     names = tuple(str(name) for name in class_names)
     if names and (len(names) != classes or len(set(names)) != classes):
         raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
     return Described(given, numbered, checked_split(f"{where}: split", split, n), names)
+
+
+def by_name(labels: NDArray[Any], class_names: Sequence[str]) -> NDArray[Any]:
+    """Labels as numbers where they are given as names of classes; others as they are.
+
+    Example:
+        >>> by_name(np.array(["cat", "ant"]), ("ant", "cat")).tolist()
+        [1, 0]
+    """
+    if labels.dtype.kind != "U" or not set(np.unique(labels).tolist()) <= set(class_names):
+        return labels
+    number = {name: place for place, name in enumerate(class_names)}
+    return np.array([number[name] for name in labels.reshape(-1).tolist()], dtype=np.int64).reshape(labels.shape)
 
 
 def checked_split(what: str, split: ArrayLike | None, n: int) -> NDArray[np.str_] | None:

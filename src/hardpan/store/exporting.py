@@ -8,7 +8,7 @@ import os
 import uuid
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -125,7 +125,8 @@ def _whole_or_not(file: Path) -> Iterator[Path]:
             ) from error
         raise InputError(f"{file}: cannot be written ({error.strerror or error}); give another place") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be written, nothing is to be removed
+            partial.unlink(missing_ok=True)
 
 
 def _stream(stream: IO[bytes], wanted: _Wanted) -> None:

@@ -45,8 +45,8 @@ def read_column(path: Path, what: str) -> NDArray[Any]:
         return np.array(found, dtype=np.str_)
     try:
         return np.array([int(value) for value in found], dtype=np.int64)
-    except ValueError as error:
-        raise InputError(f"{path}: labels must be class numbers ({error})") from error
+    except ValueError:
+        return np.array(found, dtype=np.str_)  # names of classes
 
 
 def _one_of(path: Path, what: str, names: list[str]) -> str:

@@ -152,7 +152,7 @@ def open(path: PathLike) -> Predictions:
         from hardpan.store.selected import select
 
         return select(open(data), manifest)
-    if text.lower().endswith((".npz", ".npy")) and "://" not in text:
+    if text.lower().endswith((".npz", ".npy")) and "://" not in text and not os.path.isdir(text):
         from hardpan.store.arrays import open_file
 
         return open_file(Path(text))
@@ -168,10 +168,13 @@ def open_store(path: PathLike) -> RecordedPredictions:
     place = Place(path)
     header = read_header(place)
     if header is None:
-        raise InputError(f"{place.where}: holds no predictions; give a store, an npz or an npy file")
+        remedy = "give a store, an npz or an npy file"
+        if place.where.lower().endswith((".csv", ".parquet")):
+            remedy = f"put the table into a store: hardpan predictions import {place.where} --out STORE"
+        raise InputError(f"{place.where}: holds no predictions; {remedy}")
     if header.kind != "predictions":
         raise InputError(
-            f"{place.where}: holds scores only, no predictions; open it with hardpan.store.open_scores"
+            f"{place.where}: holds scores only, no predictions; use hardpan confusion score, or store.open_scores"
         )
     return RecordedPredictions(place, header)
 

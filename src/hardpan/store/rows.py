@@ -167,12 +167,27 @@ def detect(what: str, rows: NDArray[Any], said: str = "auto") -> Outputs:
     usable = rows[_give_probabilities(rows)]
     if not len(usable):
         raise InputError(f"{what}: every row holds NaN or +inf, or nothing but -inf; give finite numbers")
+    total = _shared_sum(usable)
+    if total is not None:
+        raise InputError(
+            f"{what}: rows are not negative and all sum to about {total:.6g}, as shares of {total:.6g} do; "
+            f"divide them by it, or say that they are logits (outputs='logits')"
+        )
     if usable.min() < 0 or usable.max() > 1:
         return "logits"
     raise InputError(
         f"{what}: rows are within 0..1 but do not sum to 1, so they may be probabilities of independent classes or "
         "logits; say which (outputs='logits' or outputs='probabilities')"
     )
+
+
+def _shared_sum(rows: NDArray[Any]) -> float | None:
+    """The sum that all rows (n, C) share, where none is negative and it is above 1: percents, counts of votes."""
+    sums = rows.sum(axis=1, dtype=np.float64)
+    middle = float(np.median(sums))
+    if len(rows) < 2 or rows.min() < 0 or middle <= 1.01 or np.abs(sums - middle).max() > 0.01 * middle:
+        return None
+    return middle
 
 
 def one_line(error: object) -> str:

@@ -96,8 +96,12 @@ def column_names(path: Path) -> list[str]:
             names = list(pyarrow.parquet.read_schema(path).names)
     except (OSError, ValueError, pyarrow.ArrowException, csv.Error) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); write it again") from error
-    if len(set(names)) < len(names):
-        raise InputError(f"{path}: two columns have one name; rename one")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{path}: two columns are called {twice!r}; rename one")
+    other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
+    if other is not None:
+        raise InputError(f"{path}: columns are separated by {other!r}; separate them by commas")
     return names
 
 
@@ -132,11 +136,21 @@ def column(path: Path, form: Form, what: str) -> NDArray[Any] | None:
         cells = batch.column(0)
         if cells.null_count:
             raise InputError(f"{path}: {name} has empty cells; fill them or drop the rows")
-        parts.append(np.array(cells.to_pylist()))
+        parts.append(np.array([_decoded(path, name, cell) for cell in cells.to_pylist()]))
     if not parts:
         raise InputError(f"{path}: holds no rows")
     joined = np.concatenate(parts)
     return joined.astype(np.str_) if what in ("id", "split") or joined.dtype.kind not in "iu" else joined
+
+
+def _decoded(path: Path, name: str, cell: Any) -> Any:
+    """Text where a column holds bytes."""
+    if not isinstance(cell, bytes):
+        return cell
+    try:
+        return cell.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {name} must be text; got bytes that are not UTF-8: {cell[:20]!r}") from error
 
 
 def row_count(path: Path, form: Form) -> int:

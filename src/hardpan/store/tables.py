@@ -12,7 +12,7 @@ from hardpan.datasets.ids import row_ids
 from hardpan.errors import InputError
 from hardpan.records import Progress
 from hardpan.store.assembly import assembling
-from hardpan.store.columns import LARGEST, common_epochs
+from hardpan.store.columns import LARGEST, by_name, common_epochs
 from hardpan.store.columns import numbers as checked_numbers
 from hardpan.store.making import begin
 from hardpan.store.places import Place
@@ -105,7 +105,7 @@ class _Examples:
         self.pairs = [(int(seed), int(epoch)) for seed, epoch in both]
         self.ids, self.row_of, first = self._place_rows(columns["id"], n)
         self._check_once(path)
-        labels = _numbered(columns["label"], form.class_names)
+        labels = None if columns["label"] is None else by_name(columns["label"], form.class_names)
         self.labels = _per_example(path, "label", labels, self.row_of, first)
         self.split = _per_example(path, "split", columns["split"], self.row_of, first)
 
@@ -155,14 +155,6 @@ class _Examples:
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         return unique[order], place[inverse.reshape(-1)], first[order]
-
-
-def _numbered(labels: NDArray[Any] | None, class_names: tuple[str, ...]) -> NDArray[Any] | None:
-    """Labels as numbers where they are given as names of classes."""
-    if labels is None or labels.dtype.kind != "U" or not set(np.unique(labels).tolist()) <= set(class_names):
-        return labels
-    number = {name: place for place, name in enumerate(class_names)}
-    return np.array([number[name] for name in labels.tolist()], dtype=np.int64)
 
 
 def _renumbered(what: str, found: list[int], given: dict[str, Any]) -> dict[int, int]:
