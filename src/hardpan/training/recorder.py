@@ -30,7 +30,15 @@ from hardpan.store.making import begin, plain_config
 from hardpan.store.places import Place
 from hardpan.store.recorded import RecordedPredictions
 from hardpan.store.scores import Accumulated
-from hardpan.training.recorder_outputs import Converter, Here, Travelling, as_array, is_tensor, send_index
+from hardpan.training.recorder_outputs import (
+    Converter,
+    Here,
+    Travelling,
+    as_array,
+    check_dense,
+    is_tensor,
+    send_index,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,12 +110,16 @@ class Recorder:
     ) -> None:
         if scalars_only != (seeds is not None):
             raise InputError("scalars_only=True needs seeds=, the number of seeds in lockstep, and only it does")
+        if not isinstance(path, (str, os.PathLike)):
+            raise InputError(f"path must name a folder or an fsspec address for the store; got {path!r}")
+        n_classes = _whole("n_classes", n_classes, 2)
+        seeds = None if seeds is None else _whole("seeds", seeds, 1)
         settings = plain_config(config) | ({"lockstep_seeds": seeds} if scalars_only else {})
         self._store = begin(
             Place(path),
-            ids=as_array(ids),
+            ids=as_array(ids, "ids"),
             n_classes=n_classes,
-            labels=None if labels is None else as_array(labels),
+            labels=None if labels is None else as_array(labels, "labels"),
             class_names=class_names,
             split=split,
             config=settings,
@@ -126,6 +138,7 @@ class Recorder:
         self._seed, self._seeds = seed, seeds
         self._next_row: dict[tuple[int, int], int] = {}
         self._under_way: deque[_Batch] = deque()
+        self._closed = False
 
     def __repr__(self) -> str:
         if isinstance(self._into, Lockstep):
@@ -180,9 +193,14 @@ class Recorder:
         """
         run = run_number("seed", self._seed if seed is None else seed)
         epoch = run_number("epoch", epoch)
+        if self._closed:
+            raise InputError(
+                f"seed {run}, epoch {epoch} cannot be recorded: the recorder of {self._store.where} is closed; "
+                "make another Recorder with the same path, which goes on there"
+            )
         if self.done(run, epoch=epoch):
             return
-        outputs = outputs if is_tensor(outputs) else np.asarray(outputs)
+        outputs = check_dense("outputs", outputs) if is_tensor(outputs) else np.asarray(outputs)
         shape = tuple(outputs.shape)
         if len(shape) not in ((2,) if self._seeds is None else (2, 3)) or shape[-1] != self._store.n_classes:
             raise InputError(f"outputs must have shape (n, {self._store.n_classes}); got {shape}")
@@ -191,7 +209,7 @@ class Recorder:
             raise InputError(f"outputs of all seeds at once must be ({self._seeds}, n, C); got {shape}")
         rows = self._rows(run, epoch, shape[-2], index, ids)
         if labels is not None:
-            self._check_labels(rows.wait(), as_array(labels))
+            self._check_labels(rows.wait(), as_array(labels, "labels"))
         sent = self._converter.send(outputs, together)
         self._into.given = "logits" if self._converter.outputs == "logits" else "probabilities"
         if index is None and ids is None:
@@ -202,6 +220,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Wait until everything that can be committed is."""
+        if self._closed:
+            return
         self._land(all_of_them=True)
         self._into.flush()
 
@@ -217,12 +237,14 @@ class Recorder:
         return self._into.book.accumulated()
 
     def close(self) -> None:
-        """Commit what is whole; an epoch that lacks examples is refused with their ids."""
+        """Commit what is whole; an epoch that lacks examples is refused with their ids. Twice does no harm."""
+        if self._closed:
+            return
         try:
             self.flush()
             self.check_whole()
         finally:
-            self._into.close()
+            self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -233,7 +255,11 @@ class Recorder:
         if error is None:
             self.close()
         else:
-            self._into.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._closed = True
+        self._into.close()
 
     def _rows(
         self, run: int, epoch: int, n: int, index: Tensor | ArrayLike | None, ids: Tensor | ArrayLike | None
@@ -241,7 +267,7 @@ class Recorder:
         if index is not None and ids is not None:
             raise InputError("give index or ids for a batch, not both")
         if ids is not None:
-            return Here(self._rows_of(as_array(ids), n))
+            return Here(self._rows_of(as_array(ids, "ids"), n))
         if index is None:
             start = self._next_row.get((run, epoch), 0)
             return Here(np.arange(start, start + n))
@@ -295,6 +321,12 @@ class Recorder:
             self._under_way.popleft()
             self._into.check_whole(batch.seed, but=batch.epoch)
             self._into.add(batch.seed, batch.epoch, batch.outputs.wait(), batch.rows.wait())
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
 
 
 def _counted(epochs: int) -> str:

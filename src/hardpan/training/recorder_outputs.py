@@ -151,7 +151,7 @@ def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
 
 def send_index(index: Tensor | ArrayLike, n: int) -> Travelling:
     """Row numbers (n,) of a batch; those on a GPU are not waited for, since it may be far behind."""
-    index = index if is_tensor(index) else np.asarray(index)
+    index = check_dense("index", index) if is_tensor(index) else np.asarray(index)
     shape = tuple(index.shape)
     if shape != (n,) or as_array(index[:0]).dtype.kind not in "iu":  # none of the numbers is looked at
         raise InputError(f"index must be {n} integers, one a row of outputs; got {index.dtype} {shape}")
@@ -166,9 +166,20 @@ def is_tensor(value: object) -> TypeGuard[Tensor]:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def as_array(value: Tensor | ArrayLike) -> NDArray[Any]:
-    """A tensor or array as an array here."""
+def check_dense(name: str, tensor: Tensor) -> Tensor:
+    """The tensor; one that is sparse is refused."""
+    import torch
+
+    if tensor.layout != torch.strided:
+        raise InputError(
+            f"{name} must be a dense tensor; got layout {tensor.layout}: give {name}.to_dense() (or padded rows)"
+        )
+    return tensor
+
+
+def as_array(value: Tensor | ArrayLike, name: str = "tensor") -> NDArray[Any]:
+    """A tensor or array as an array here; ``name`` is how it is called where it is refused."""
     if is_tensor(value):
-        tensor = value.detach()
+        tensor = check_dense(name, value).detach()
         return np.asarray((tensor.float() if tensor.is_floating_point() else tensor).cpu().numpy())
     return np.asarray(value)

@@ -1,0 +1,56 @@
+"""What a recorder cannot use is refused with a sentence that names it."""
+
+import numpy as np
+import pytest
+import torch
+
+from hardpan.errors import InputError
+from hardpan.training.recorder import Recorder
+
+PROBS = np.full((3, 4), 0.25)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"path": None}, "path must name a folder or an fsspec address .* got None"),
+        ({"path": 5}, "path must name .* got 5"),
+        ({"n_classes": "4"}, "n_classes must be a whole number of at least 2; got '4'"),
+        ({"n_classes": 4.0}, "n_classes must be a whole number .* got 4.0"),
+        ({"n_classes": True}, "n_classes must be a whole number .* got True"),
+        ({"scalars_only": True, "seeds": 0}, "seeds must be a whole number of at least 1; got 0"),
+        ({"scalars_only": True, "seeds": "2"}, "seeds must be a whole number of at least 1; got '2'"),
+        ({"ids": torch.eye(3).to_sparse()}, r"ids must be a dense tensor; .* ids.to_dense\(\)"),
+    ],
+)
+def test_what_a_recorder_is_made_with(tmp_path, changed, words):
+    given = {"path": tmp_path / "run", "ids": ["a", "b", "c"], "n_classes": 4} | changed
+    with pytest.raises(InputError, match=words):
+        Recorder(given.pop("path"), **given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to_sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_sparse_outputs_and_rows(tmp_path, to_sparse):
+    with Recorder(tmp_path / "run", ids=["a", "b", "c"], n_classes=4) as recorder:
+        with pytest.raises(InputError, match=r"outputs must be a dense tensor; .* outputs.to_dense\(\)"):
+            recorder.record(to_sparse(torch.from_numpy(PROBS)), epoch=0)
+        with pytest.raises(InputError, match="index must be a dense tensor"):
+            recorder.record(PROBS, torch.arange(3).to_sparse(), epoch=0)
+        recorder.record(torch.from_numpy(PROBS), epoch=0)
+        assert recorder.done(epoch=0)
+
+
+def test_a_closed_recorder_says_that_it_is(tmp_path):
+    recorder = Recorder(tmp_path / "run", ids=["a", "b", "c"], n_classes=4)
+    recorder.record(PROBS, epoch=0)
+    recorder.close()
+    with pytest.raises(InputError, match=r"seed 0, epoch 1 cannot be recorded: .* closed; make another Recorder"):
+        recorder.record(PROBS, epoch=1)
+    recorder.flush()
+    recorder.close()
+    assert recorder.next_epoch() == 1
+    with Recorder(tmp_path / "run", ids=["a", "b", "c"], n_classes=np.int64(4)) as again:
+        again.record(PROBS, epoch=1)
+    assert again.predictions.epochs == (0, 1)
