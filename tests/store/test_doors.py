@@ -81,5 +81,5 @@ def test_labels_may_be_names_of_classes(tmp_path):
 
 def test_a_table_is_imported_before_it_is_opened(tmp_path):
     (tmp_path / "p.csv").write_text("id,p0,p1\na,0.5,0.5\n")
-    with pytest.raises(InputError, match="p.csv: holds no predictions; put the table into a store: hardpan"):
+    with pytest.raises(InputError, match=r"p\.csv: holds no predictions; put the table into a store: hardpan"):
         store.open(tmp_path / "p.csv")
