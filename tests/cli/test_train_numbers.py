@@ -31,3 +31,23 @@ def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
     from hardpan import store
 
     assert store.open(tmp_path / "run").config["weight_decay"] == 0
+
+
+def test_a_negative_limit_of_the_gradient_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "digits", "--model", "linear", "--clip", "-1", "--out", str(tmp_path / "run")])
+    assert ended.value.code == 2
+    assert "--clip must be at least 0; got -1: leave it out" in capsys.readouterr().err
+
+
+def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):
+    from hardpan import store
+
+    arguments = ["train", "digits", "--model", "vit", "--option", "depth=1", "--option", "patch=4", "--seeds", "1"]
+    arguments += ["--epochs", "1", "--batch", "512", "--workers", "1", "--device", "cpu"]
+    for clip, kept in ((["--clip", "0"], 0.0), ([], 1.0)):
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, *clip, "--out", f"file://{tmp_path}/clip{kept:g}"])
+        assert ended.value.code == 0
+        settings = store.open(tmp_path / f"clip{kept:g}").config
+        assert (settings["architecture"], settings["clip"]) == ("vit-small", kept)

@@ -28,7 +28,7 @@ Data = Annotated[str, typer.Argument(metavar="DATA", help="Name, file or folder 
 Out = Annotated[
     str, typer.Option("--out", metavar="STORE", help="Where predictions go: a folder or an fsspec address.")
 ]
-Weights = Annotated[Path | None, typer.Option("--weights", metavar="DIR", help="Where models go (STORE-models).")]
+Weights = Annotated[str | None, typer.Option("--weights", metavar="DIR", help="Where models go (STORE-models).")]
 Model = Annotated[str, typer.Option("--model", help="Architecture, or several with commas; or module:factory.")]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs an architecture: seeds 0, 1, ...")]
 Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training examples.")]
@@ -45,7 +45,12 @@ Decay = Annotated[
 ]
 Schedule = Annotated[str, typer.Option("--schedule", help="cosine, step or constant.")]
 Warmup = Annotated[float, typer.Option("--warmup", help="Fraction of the run over which the rate rises.")]
-Clip = Annotated[float, typer.Option("--clip", help="Largest norm of the gradient; 0: no limit.")]
+Clip = Annotated[
+    float | None,
+    typer.Option(
+        "--clip", show_default=False, help="Largest norm of the gradient; 0: no limit (default: by architecture)."
+    ),
+]
 Smoothing = Annotated[float, typer.Option("--smoothing", help="Label smoothing, 0..1.")]
 Average = Annotated[float, typer.Option("--average", help="Decay of averaged weights that predict; 0: none.")]
 Augment = Annotated[str, typer.Option("--augment", help="auto, none, crop or crop-flip.")]
@@ -118,7 +123,7 @@ def train(
     momentum: Momentum = DEFAULT.momentum,
     weight_decay: Decay = None,
     warmup: Warmup = DEFAULT.warmup,
-    clip: Clip = DEFAULT.clip,
+    clip: Clip = None,
     smoothing: Smoothing = DEFAULT.smoothing,
     average: Average = DEFAULT.average,
     objective: Objective = DEFAULT.objective,
@@ -147,7 +152,7 @@ def train(
         momentum=momentum,
         weight_decay=_given("--weight-decay", weight_decay, DEFAULT.weight_decay),
         warmup=warmup,
-        clip=clip,
+        clip=_given("--clip", clip, DEFAULT.clip),
         smoothing=smoothing,
         average=average,
         objective=objective,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Progress
-from hardpan.training.config import TrainConfig
+from hardpan.training.config import TrainConfig, changed
 from hardpan.training.evaluation import Evaluator
-from hardpan.training.examples import checked_targets, normalization, on_device, shaped
+from hardpan.training.examples import check_size, checked_targets, normalization, on_device, shaped
 from hardpan.training.fitting import Watched, fit_model, part_of, prepared
 from hardpan.training.groups import whole_numbers
 from hardpan.training.recipes import filled
@@ -76,10 +75,12 @@ def fit_arrays(
         >>> bool((fit.probs.mean(axis=0)[0].argmax(axis=1) == digits.labels[1000:]).mean() > 0.85)
         True
     """
-    config = dataclasses.replace(config or TrainConfig(), **changes)
+    config = changed(config, changes)
     if len(config.models) != 1:
         raise InputError(f"model must be one architecture here; got {config.model!r}")
     train, wanted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
+    check_size(train)
+    check_size(wanted, "evaluate")
     config = filled(config, config.models[0], train.shape[1:])
     values, classes = checked_targets(targets, len(train), n_classes)
     seen, parts, labels = _evaluated(wanted, validation, classes)
@@ -130,6 +131,7 @@ def _evaluated(
     if validation is None:
         return wanted, {}, None
     x = shaped(np.asarray(validation[0]))
+    check_size(x, "validation examples")
     told, _ = checked_targets(validation[1], len(x), classes)
     if told.ndim != 1:
         raise InputError("validation labels must be class numbers of shape (N,)")

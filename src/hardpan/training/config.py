@@ -10,6 +10,7 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.records import record
+from hardpan.training.names import canonical_name, nearest_name
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
 OBJECTIVES = ("erm", "groupdro", "reweight", "upsample", "subsample")
@@ -43,7 +44,7 @@ class TrainConfig:
         weight_decay: of matrices and filters; negative: what suits the optimiser.
         schedule: ``cosine``, ``step`` (a tenth at 50 % and again at 75 %) or ``constant``.
         warmup: fraction of the run over which the rate rises.
-        clip: largest norm of the gradient; 0: no limit.
+        clip: largest norm of the gradient; 0: no limit; negative: what suits the architecture.
         smoothing: label smoothing, 0..1.
         average: decay of the running mean of the weights that predicts; 0: the weights themselves predict.
         augment: ``auto`` (crops and flips of colour images, crops of grey ones, nothing for vectors), ``none``,
@@ -77,7 +78,7 @@ class TrainConfig:
     weight_decay: float = -1.0
     schedule: str = "cosine"
     warmup: float = 0.2
-    clip: float = 0.0
+    clip: float = -1.0
     smoothing: float = 0.0
     average: float = 0.0
     augment: str = "auto"
@@ -108,13 +109,24 @@ class TrainConfig:
             if getattr(self, name) not in allowed:
                 told = ", ".join(item for item in allowed if item)
                 raise InputError(f"{name} must be one of {told}; got {getattr(self, name)!r}")
-        if not self.models:
-            raise InputError("model must name an architecture, such as resnet18, or several with commas")
+        if not isinstance(self.model, str) or not self.models:
+            raise InputError(
+                f"model must name an architecture, such as resnet18, or several with commas; got {self.model!r}"
+            )
+        _check_once(self.model, self.models)
+        for name in ("objective_options", "model_options"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise InputError(f"{name} must map names to values, such as {{}}; got {getattr(self, name)!r}")
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The architectures, one by one."""
-        return tuple(dict.fromkeys(name.strip() for name in self.model.split(",") if name.strip()))
+        """The architectures, one by one, under the names that are recorded.
+
+        Example:
+            >>> TrainConfig(model="vit, ResNet18").models
+            ('vit-small', 'resnet18')
+        """
+        return tuple(canonical_name(name) for name in self.model.split(",") if name.strip())
 
     def recorded_epochs(self) -> tuple[int, ...]:
         """The epochs whose predictions are kept; epoch 1 is the state after one pass.
@@ -132,6 +144,38 @@ class TrainConfig:
         return {name: value for name, value in plain.items() if name not in _NOT_THE_NUMBERS}
 
 
+def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConfig:
+    """Give settings (the usual ones where None) with some of them changed.
+
+    Example:
+        >>> changed(None, {"epoch": 3})
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: epoch is no setting of a TrainConfig; did you mean epochs?
+    """
+    if config is not None and not isinstance(config, TrainConfig):
+        raise InputError(
+            f"config must be a TrainConfig, such as TrainConfig(model='mlp', epochs=3); got {config!r}: settings "
+            "may also be given by name, train(..., epochs=3)"
+        )
+    known = [item.name for item in dataclasses.fields(TrainConfig)]
+    for name in changes:
+        if name not in known:
+            nearest = nearest_name(name, known)
+            meant = f"did you mean {nearest}?" if nearest else f"it has {', '.join(known)}"
+            raise InputError(f"{name} is no setting of a TrainConfig; {meant}")
+    return dataclasses.replace(config or TrainConfig(), **changes)
+
+
+def _check_once(given: str, models: tuple[str, ...]) -> None:
+    for name in models:
+        if models.count(name) > 1:
+            raise InputError(
+                f"model must name each architecture once, and {name} is there {models.count(name)} times; got "
+                f"{given!r}: raise seeds for more runs of it"
+            )
+
+
 _WHOLE = {
     "seeds": 1,
     "epochs": 1,
@@ -146,7 +190,7 @@ _RANGES = {
     "momentum": (0.0, 1.0),
     "weight_decay": (-1.0, math.inf),
     "warmup": (0.0, 1.0),
-    "clip": (0.0, math.inf),
+    "clip": (-1.0, math.inf),
     "smoothing": (0.0, 1.0),
     "average": (0.0, 0.999999),
 }

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from hardpan.errors import InputError
 
+LARGEST = 1e37  # differences of such values, and the reciprocal of their spread, are normal float32 numbers
 _BLOCK = 4096  # rows at a time where statistics are summed: large sets are not copied to float64 whole
 
 
@@ -82,6 +83,31 @@ def shaped(x: NDArray[Any]) -> NDArray[Any]:
     if x.ndim not in (2, 3, 4) or 0 in x.shape:
         raise InputError(f"x must be vectors (N, d) or images (N, H, W) or (N, H, W, C); got shape {x.shape}")
     return x[..., None] if x.ndim == 3 else x
+
+
+def check_size(x: NDArray[Any], what: str = "x") -> None:
+    """Refuse values that single precision, in which models are trained, cannot hold; ``what`` names the examples.
+
+    Example:
+        >>> check_size(np.array([[1.0, 1e300]]))
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: x must hold numbers within ±1e+37, ... row 0 holds 1e+300: rescale the features
+    """
+    if x.dtype.kind != "f" or x.dtype.itemsize < 4:
+        return
+    for start in range(0, len(x), _BLOCK):
+        part = x[start : start + _BLOCK]
+        if max(float(part.max()), -float(part.min())) <= LARGEST:
+            continue
+        sizes = np.abs(part).reshape(len(part), -1)
+        far = np.argwhere((sizes > LARGEST) & np.isfinite(sizes))
+        if len(far):  # NaN and infinity are another's to refuse
+            row, column = far[0]
+            raise InputError(
+                f"{what} must hold numbers within ±{LARGEST:g}, for models are trained in single precision; row "
+                f"{start + row} holds {part.reshape(len(part), -1)[row, column]:g}: rescale the features"
+            )
 
 
 def input_shape_of(shape: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Dataset
+from hardpan.records import Dataset, Split
 
 Groups = str | os.PathLike[str] | NDArray[Any] | None
 
@@ -40,6 +40,20 @@ def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.
         path = Path(groups)
         return _from_npz(path, dataset) if path.suffix.lower() == ".npz" else _from_subset(path, dataset)
     return whole_numbers(np.asarray(groups), len(dataset), "groups")
+
+
+def check_named(groups: Groups, found: NDArray[np.int64] | None, parts: Split) -> None:
+    """Refuse a subset whose examples, or whose rest, hold no training example: there is nothing to weigh."""
+    if found is None or not isinstance(groups, (str, os.PathLike)) or Path(groups).suffix.lower() == ".npz":
+        return
+    named = int(np.count_nonzero(found[parts.train]))
+    if named in (0, len(parts.train)):
+        what = "no" if named == 0 else "every"
+        raise InputError(
+            f"groups: the subset {groups} names {what} training example ({int(found.sum()):,} examples, "
+            f"{named:,} of the {len(parts.train):,} that are trained on); give one that holds some of them, cut by "
+            "hardpan confusion subset with --part train or all"
+        )
 
 
 def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:

@@ -42,7 +42,7 @@ def filled(config: TrainConfig, model: str, input_shape: Sequence[int]) -> Train
         optimizer=optimizer,
         rate=config.rate or suitable,
         weight_decay=decay if config.weight_decay < 0 else config.weight_decay,
-        clip=config.clip or (1.0 if transformer else 0.0),
+        clip=(1.0 if transformer else 0.0) if config.clip < 0 else config.clip,
     )
 
 

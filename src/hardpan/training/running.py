@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,9 +16,9 @@ from hardpan.errors import InputError
 from hardpan.records import Dataset, Estimate, Progress, Split
 from hardpan.store.making import is_store
 from hardpan.training import classifiers, objectives
-from hardpan.training.config import TrainConfig
-from hardpan.training.examples import input_shape_of, shaped
-from hardpan.training.groups import Groups, read_groups
+from hardpan.training.config import TrainConfig, changed
+from hardpan.training.examples import check_size, input_shape_of, shaped
+from hardpan.training.groups import Groups, check_named, read_groups
 from hardpan.training.lockstep_training import train_lockstep
 from hardpan.training.new_stores import NewStores
 from hardpan.training.pieces import Ended, LockstepPiece, Piece
@@ -76,20 +75,27 @@ def train(
         >>> made.runs[0].epochs, made.runs[0].accuracy["test"].n
         (2, 359)
     """
-    config = dataclasses.replace(config or TrainConfig(), **changes)
+    config = changed(config, changes)
+    place = _place(out)
     if backend and backend not in parallel.BACKENDS:
         raise InputError(f"backend must be one of {', '.join(parallel.BACKENDS)}; got {backend!r}")
-    data = os.fspath(dataset) if not isinstance(dataset, Dataset) else dataset
+    if not isinstance(dataset, (str, os.PathLike, Dataset)):
+        raise InputError(
+            f"dataset must be a name or path, such as 'digits', or a Dataset; got {type(dataset).__name__}"
+        )
+    data = dataset if isinstance(dataset, Dataset) else os.fspath(dataset)
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
     loaded, parts = load_split(data)
     if loaded.labels is None:
         raise InputError(f"dataset {loaded.name!r} has no labels; training needs them")
+    check_size(shaped(loaded.x), f"examples of {loaded.name}")
     given = read_groups(groups, loaded, config.objective)
+    check_named(groups, given, parts)
     device = engine.pick_device(config.device)
     spread = Spread(backend, workers, address, device.type == "cuda")
     with engine.process_group(device):
-        pieces = _pieces(data, loaded, config, _place(out), weights, given)
+        pieces = _pieces(data, loaded, config, place, weights, given)
         _check_settings(pieces[0], parts, spread)
         engine.choose_precision(config.precision, device)
         together = _by_architecture(pieces) if scalars_only else []
@@ -122,9 +128,9 @@ def _by_architecture(pieces: Sequence[Piece]) -> list[LockstepPiece]:
 
 
 def _place(out: str | os.PathLike[str]) -> str:
-    text = os.fspath(out)
-    if not text:
-        raise InputError("out must name a folder for the predictions; got ''")
+    if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
+        raise InputError(f"out must name a folder or an fsspec address for the predictions; got {out!r}")
+    text = os.fspath(out).removeprefix("file://")
     return text if "://" in text else str(Path(text).absolute())
 
 
@@ -136,9 +142,7 @@ def _pieces(
     weights: str | os.PathLike[str] | None,
     groups: NDArray[np.int64] | None,
 ) -> list[Piece]:
-    if weights is None and "://" in out:
-        raise InputError(f"weights must name a local folder for the models, since out is {out!r}")
-    models = Path(f"{out.rstrip('/')}-models" if weights is None else os.fspath(weights)).absolute()
+    models = _models_folder(weights, out)
     shape = shaped(loaded.x).shape[1:]
     return [
         Piece(
@@ -152,6 +156,17 @@ def _pieces(
         for name in config.models
         for seed in range(config.seeds)
     ]
+
+
+def _models_folder(weights: str | os.PathLike[str] | None, out: str) -> Path:
+    if weights is None and "://" in out:
+        raise InputError(f"weights must name a local folder for the models, since out is {out!r}")
+    if weights is not None and not isinstance(weights, (str, os.PathLike)):
+        raise InputError(f"weights must name a local folder for the models; got {weights!r}")
+    place = f"{out.rstrip('/')}-models" if weights is None else os.fspath(weights).removeprefix("file://")
+    if "://" in place:
+        raise InputError(f"weights must name a local folder for the models, no address; got {place!r}")
+    return Path(place).absolute()
 
 
 def folder_name(model: str) -> str:

@@ -21,7 +21,7 @@ from hardpan.records import Dataset, file_hash, write_text
 from hardpan.training import classifiers
 from hardpan.training.classifiers.weights import load_weights, save_weights
 from hardpan.training.evaluation import Evaluator
-from hardpan.training.examples import Normalization, on_device, shaped
+from hardpan.training.examples import Normalization, check_size, on_device, shaped
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
@@ -136,6 +136,7 @@ def predict(
     if isinstance(data, (str, os.PathLike)):
         data = datasets.load(data)
     x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
+    check_size(x, "data")
     place = engine.pick_device(device)
     examples = on_device(x, found.normalization, place)
     if examples.input_shape != found.input_shape:

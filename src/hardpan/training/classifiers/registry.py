@@ -16,6 +16,7 @@ from torch import nn
 from hardpan.errors import InputError
 from hardpan.training.classifiers import plain, regnet, residual, simple, vit
 from hardpan.training.classifiers.parts import Shape, initialise
+from hardpan.training.names import canonical_name, nearest_name
 
 _Make = Callable[..., nn.Module]  # (shape, n_classes, *, options)
 
@@ -44,6 +45,9 @@ _BUILDING = threading.Lock()  # a foreign factory draws from torch's one generat
 
 def names() -> tuple[str, ...]:
     """The names that :func:`build` knows, besides ``wide-resnet-D-W`` and ``module:factory``.
+
+    A family's name alone means one of it: ``vit`` is ``vit-small``, ``regnet-y`` is ``regnet-y-400mf``, and
+    ``wide-resnet`` is ``wide-resnet-28-10``.
 
     Example:
         >>> "resnet18" in names()
@@ -105,13 +109,15 @@ def _shape(input_shape: Sequence[int]) -> Shape:
 
 
 def _maker(name: str) -> _Make:
-    plain_name = re.sub("^regnety-", "regnet-y-", name.lower().replace("_", "-"))
+    plain_name = canonical_name(name)
     if plain_name in _MAKERS:
         return _MAKERS[plain_name]
     wide = _WIDE.fullmatch(plain_name)
     if wide:
         return partial(residual.wide_resnet, depth=int(wide[1]), widening=int(wide[2]))
-    raise InputError(f"model {name!r} is not known; give one of {', '.join(_MAKERS)}, or module:factory")
+    nearest = nearest_name(name, tuple(_MAKERS))
+    meant = f"did you mean {nearest}? Or " if nearest else ""
+    raise InputError(f"model {name!r} is not known; {meant}give one of {', '.join(_MAKERS)}, or module:factory")
 
 
 def option_names(name: str) -> tuple[str, ...]:

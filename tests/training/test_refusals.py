@@ -1,0 +1,122 @@
+"""What training cannot use is refused before anything runs, with a sentence that names it."""
+
+import re
+
+import numpy as np
+import pytest
+
+from hardpan import confusion, datasets, records, store, training
+from hardpan.errors import InputError
+from hardpan.records import Dataset
+from hardpan.training import TrainConfig, classifiers
+from hardpan.training.recipes import filled
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": 5}, "model must name an architecture, such as resnet18, .* got 5"),
+        ({"model": None}, "model must name .* got None"),
+        ({"model": "mlp,mlp"}, "model must name each architecture once, and mlp is there 2 times; got 'mlp,mlp'"),
+        ({"model": "vit,vit-small"}, "vit-small is there 2 times"),
+        ({"model_options": 3}, "model_options must map names to values, .* got 3"),
+        ({"clip": -2.0}, "clip must"),
+    ],
+)
+def test_settings(settings, words):
+    with pytest.raises(InputError, match=words):
+        TrainConfig(**settings)
+
+
+def test_arguments_of_train(tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(InputError, match=r"dataset must be a name or path, .* got NoneType"):
+        training.train(None, out=out)
+    with pytest.raises(InputError, match=r"config must be a TrainConfig, .* got \{'epochs': 3\}"):
+        training.train("digits", {"epochs": 3}, out=out)
+    with pytest.raises(InputError, match=r"out must name a folder or an fsspec address .* got None"):
+        training.train("digits", out=None)
+    with pytest.raises(InputError, match=r"weights must name a local folder .* got 5"):
+        training.train("digits", out=out, weights=5)
+    with pytest.raises(InputError, match=r"weights must name a local folder .* no address; got 's3://models'"):
+        training.train("digits", out=out, weights="s3://models")
+    with pytest.raises(InputError, match=re.escape("epoch is no setting of a TrainConfig; did you mean epochs?")):
+        training.train("digits", out=out, epoch=3)
+    with pytest.raises(InputError, match="config must be a TrainConfig"):
+        training.fit_arrays(np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((1, 2)), {"epochs": 3})
+    assert not list(tmp_path.iterdir())
+
+
+def test_manifests_and_scores_need_a_path():
+    with pytest.raises(InputError, match=r"path must name a manifest .* got None"):
+        confusion.load_subset(None)
+    with pytest.raises(InputError, match=r"path must name scores .* got None"):
+        confusion.load_scores(None)
+
+
+@pytest.mark.parametrize("part", ["test", "train"])
+def test_a_subset_that_leaves_a_group_without_training_examples(tmp_path, part):
+    digits = datasets.load("digits")
+    rows = getattr(datasets.split(digits), part)
+    manifest = confusion.chosen_by_hand(digits.ids[rows], examples=len(digits)).save(tmp_path / "some.json")
+    words = f"the subset .*some.json names {'no' if part == 'test' else 'every'} training example"
+    with pytest.raises(InputError, match=words):
+        training.train("digits", model="linear", objective="groupdro", groups=manifest, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_promised_names_are_known():
+    promised = "linear,random-features,mlp,convnet,alexnet,vgg,resnet18,resnet34,resnet50,resnet101,resnet152"
+    small = "resnet32,resnet110,regnet-y,wide-resnet-28-10,vit,Random_Features"
+    for name in f"{promised},{small}".split(","):
+        classifiers.option_names(name)
+    assert TrainConfig(model="vit, ResNet18,random features").models == ("vit-small", "resnet18", "random-features")
+    one, other = (classifiers.build(name, input_shape=(3, 8, 8), n_classes=3) for name in ("vit", "vit-small"))
+    assert classifiers.parameter_count(one) == classifiers.parameter_count(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("resnet-18", "resnet18"), ("vitt", "vit-tiny"), ("lenear", "linear")]
+)
+def test_an_unknown_name_gets_the_nearest_one(name, nearest):
+    with pytest.raises(InputError, match=rf"model '{name}' is not known; did you mean {nearest}\?"):
+        classifiers.option_names(name)
+
+
+def test_a_name_like_no_other_gets_the_list():
+    with pytest.raises(InputError, match="model 'gpt' is not known; give one of linear"):
+        classifiers.option_names("gpt")
+
+
+def test_no_clipping_can_be_asked_for_and_old_settings_are_read():
+    assert filled(TrainConfig(), "vit-small", (3, 32, 32)).clip == 1.0
+    assert filled(TrainConfig(clip=0.0), "vit-small", (3, 32, 32)).clip == 0.0
+    assert filled(TrainConfig(), "resnet18", (3, 32, 32)).clip == 0.0
+    old = records.to_json(TrainConfig()) | {"clip": 0.0}
+    assert records.from_json(old).clip == 0.0
+
+
+def planted(value):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    x[7, 1] = value
+    return Dataset(name="planted", x=x, labels=np.arange(60) % 2, ids=np.array([f"r{i}" for i in range(60)]),
+                   class_names=("a", "b"))  # fmt: skip
+
+
+def test_values_beyond_single_precision(tmp_path):
+    words = r"must hold numbers within ±1e\+37, for models are trained in single precision; row 7 holds -1e\+300"
+    with pytest.raises(InputError, match=f"examples of planted {words}"):
+        training.train(planted(-1e300), model="linear", out=tmp_path / "run")
+    with pytest.raises(InputError, match=f"x {words}"):
+        training.fit_arrays(planted(-1e300).x, np.arange(60) % 2, np.zeros((1, 3)), model="linear")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_address_is_the_local_path(tmp_path):
+    made = training.train(
+        planted(1e30), model="linear", seeds=1, epochs=1, device="cpu", out=f"file://{tmp_path}/run"
+    )
+    assert made.stores == (str(tmp_path / "run"),)
+    assert made.runs[0].weights == str(tmp_path / "run-models" / "linear" / "seed-0")
+    assert store.open(tmp_path / "run").epochs == (1,)
