@@ -44,6 +44,8 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
         path: ``scores.json``, the folder that :func:`save_scores` wrote, or a store that was recorded with
             ``scalars_only=True``.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path must name scores that `confusion score` wrote, or a store; got {path!r}")
     given = os.fspath(path)
     place = Path(given)
     if "://" not in given and place.is_dir():

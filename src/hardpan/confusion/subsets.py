@@ -234,6 +234,8 @@ def chosen_by_hand(ids: ArrayLike, *, examples: int, source: str = "") -> Subset
 
 def load_subset(path: str | os.PathLike[str]) -> Subset:
     """Read a manifest and check that it is whole."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path must name a manifest that `confusion subset` wrote; got {path!r}")
     found: Any = records.load(path)
     if not isinstance(found, Subset):
         raise InputError(f"{path}: is a {type(found).__name__}, not a Subset; give what `confusion subset` wrote")
