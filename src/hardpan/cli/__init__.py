@@ -6,19 +6,23 @@ add its line to ``COMMANDS``. The module is imported only when it is used, so th
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import re
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+try:
+    import importlib
+    import inspect
+    import re
+    from collections.abc import Sequence
+    from typing import Annotated, Any
 
-import hardpan
-from hardpan.cli.streams import DISK_FAULTS, give_up_stdout, speak_any_encoding
-from hardpan.errors import HardpanError
+    import typer
+    from typer.core import TyperCommand, TyperGroup
+
+    import hardpan
+    from hardpan.cli.streams import DISK_FAULTS, give_up_stdout, speak_any_encoding
+    from hardpan.errors import HardpanError
+except KeyboardInterrupt:  # Ctrl-C while the command still loads, before ``main`` could take it
+    sys.exit(130)
 
 COMMANDS = {
     "audit": "Audit a dataset: one command, one page.",
