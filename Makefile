@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 DATA ?= digits
 WORKERS ?= 2
-# Many small matrix products on few cores: threads inside each test process would only wait for one another.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+# Many small matrix products on few cores: threads inside each test process would only wait for one another. And
+# compiled modules are kept, whatever the environment says: every worker and command would compile them all anew.
+TEST_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 SOAK_LIMIT := $(if $(shell command -v timeout 2>/dev/null),timeout --kill-after=10 1200)
 
 .PHONY: help audit test check format soak bench docs clean
@@ -21,7 +22,7 @@ audit: $(STAMPS)/base  ## audit scikit-learn's digits (or DATA=name or file) and
 
 test: $(STAMPS)/test  ## run every test but the long ones
 	@sh scripts/browser
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(STAMPS)/check  ## lint, format, types and import contracts
 	@$(BIN)/ruff check .
@@ -35,7 +36,7 @@ format: $(STAMPS)/check  ## rewrite the code in the common format
 
 soak: $(STAMPS)/test  ## run the long fault and load tests (at most 20 minutes)
 	@sh scripts/browser
-	@$(ONE_THREAD) $(SOAK_LIMIT) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(TEST_ENV) $(SOAK_LIMIT) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist worksteal $(ARGS)
 
 bench: $(STAMPS)/bench  ## measure beside peers: all topics, or TOPIC=name
 	@$(BIN)/python -m bench $(TOPIC)

@@ -9,9 +9,12 @@ of freedom.
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -36,17 +39,23 @@ Integrands = Callable[[Float, Float], tuple[Float, Float]]
 NO_OTHERS = np.empty(0)
 
 
+@functools.lru_cache(maxsize=8 * REPLICATES)
+def _scrambled_net(dimensions: int, seed: tuple[int, ...]) -> Any:
+    """A Sobol sequence before its first point; who draws from it takes a copy."""
+    from scipy.stats import qmc  # slow to import, and closed forms do not need it
+
+    return qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed).spawn(1)[0])
+
+
 class Points:
     """One replicate's stream of uniforms in (0, 1) and standard normals, a net where that pays."""
 
     def __init__(self, n_uniform: int, n_normal: int, seed: tuple[int, ...], *, net: bool) -> None:
-        from scipy.stats import qmc  # slow to import, and closed forms do not need it
-
         self._n_uniform, self._n_normal = n_uniform, n_normal
         self._net_normal = min(n_normal, max(_NET_DIMENSIONS - n_uniform, 0)) if net else 0
         self._generator = np.random.default_rng(seed)
-        dimensions = n_uniform + self._net_normal
-        self._net = qmc.Sobol(dimensions, scramble=True, rng=self._generator.spawn(1)[0]) if net else None
+        # A curve asks for the same nets at every temperature, and scrambling one takes longer than copying it.
+        self._net = copy.deepcopy(_scrambled_net(n_uniform + self._net_normal, seed)) if net else None
 
     def next(self, n: int) -> tuple[Float, Float]:
         """The next n draws: uniforms (n, n_uniform) and normals (n, n_normal)."""
