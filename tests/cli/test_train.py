@@ -52,9 +52,11 @@ def test_options_reach_model_and_objective(tmp_path):
         *["--objective", "groupdro", "--objective-option", "step=0.5", "--groups", str(tmp_path / "groups.npz")],
         *["--out", str(tmp_path / "run"), "--json"],
     )
-    config = json.loads(done.stdout)["config"]
+    told = json.loads(done.stdout)
+    config = told["config"]
     assert config["model_options"] == {"width": 7}
     assert config["objective_options"] == {"step": 0.5}
+    assert sorted(told["runs"][0]["group_accuracy"]) == ["0", "1"]
 
 
 def test_every_setting_has_its_flag():

@@ -228,6 +228,8 @@ def _shown(made: Trained) -> Group:
         loss = f"{run.values['loss']:.4g}" if "loss" in run.values else ""
         table.add_row(run.model, str(run.seed), str(run.epochs), loss, *cells)
     lines: list[Any] = [table, ""]
+    if any(run.group_accuracy for run in made.runs):
+        lines += [_groups_shown(made), ""]
     what = "Scores" if made.scalars_only else "Predictions"
     models = {run.store: _short(str(Path(run.weights).parent)) for run in made.runs}
     lines += [f"{what}: {_short(store)}   models: {models[store]}" for store in made.stores]
@@ -238,6 +240,18 @@ def _shown(made: Trained) -> Group:
     else:
         lines.append(f"Next: hardpan confusion score {first}")
     return Group(*lines)
+
+
+def _groups_shown(made: Trained) -> Table:
+    table = Table(box=None, pad_edge=False)
+    part = "test" if any("test" in run.accuracy for run in made.runs) else "validation"
+    for heading in ("model", "seed", "group", f"{part} examples", f"{part} accuracy, %"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    rows = [(run, group, found) for run in made.runs for group, found in run.group_accuracy.items()]
+    cells = numbers.aligned((found for _, _, found in rows), scale=100)
+    for (run, group, found), cell in zip(rows, cells, strict=True):
+        table.add_row(run.model, str(run.seed), group, f"{found.n:,}", cell)
+    return table
 
 
 def _short(path: str) -> str:

@@ -22,6 +22,7 @@ from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator, accuracy_of, loss_of
 from hardpan.training.examples import Examples
+from hardpan.training.groups import right_by_group
 from hardpan.training.task import ClassifierTask, TrainingSet
 
 Record = Callable[[int, NDArray[np.float32]], None]
@@ -39,12 +40,19 @@ class Watched:
         record: is given the epoch (1, 2, ...) and the probabilities (N, C) of all examples.
         parts: names (validation, test) and the rows of the examples that they consist of.
         labels: (N,) class numbers, where parts are given.
+        groups: (N,) group numbers, where accuracy is wanted by group.
     """
 
     examples: Examples
     record: Record
     parts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     labels: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
+
+    def judged(self, name: str, probs: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, float]:
+        """Give what is said of a part, from the probabilities of its rows and the labels of all."""
+        rows = self.parts[name]
+        return judged(name, probs, labels[rows], None if self.groups is None else self.groups[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +181,19 @@ class _EndOfEpoch:
             values: dict[str, float] = {}
             for name, rows in watched.parts.items():
                 if len(rows) and watched.labels is not None:
-                    values |= judged(name, probs[rows], watched.labels[rows])
+                    values |= watched.judged(name, probs[rows], watched.labels)
             return values
         if self._validation is None or watched.labels is None:
             return {}
-        rows = watched.parts["validation"]
-        return judged("validation", self._evaluator(self._validation), watched.labels[rows])
+        return watched.judged("validation", self._evaluator(self._validation), watched.labels)
 
 
-def judged(name: str, probs: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, float]:
-    """Give accuracy and loss of a part, named after it."""
-    return {f"{name}_accuracy": accuracy_of(probs, labels), f"{name}_loss": loss_of(probs, labels)}
+def judged(
+    name: str,
+    probs: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    groups: NDArray[np.int64] | None = None,
+) -> dict[str, float]:
+    """Give accuracy and loss of a part, named after it, and with groups the accuracy of each."""
+    found = {f"{name}_accuracy": accuracy_of(probs, labels), f"{name}_loss": loss_of(probs, labels)}
+    return found | right_by_group(name, probs.argmax(axis=1) == labels, groups)

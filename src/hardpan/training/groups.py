@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Split
+
+_OF_GROUP = "_accuracy_group_"
 
 Groups = str | os.PathLike[str] | NDArray[Any] | None
 
@@ -54,6 +57,29 @@ def check_named(groups: Groups, found: NDArray[np.int64] | None, parts: Split) -
             f"{named:,} of the {len(parts.train):,} that are trained on); give one that holds some of them, cut by "
             "hardpan confusion subset with --part train or all"
         )
+
+
+def right_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
+    """Give the accuracy of each group that a part holds, under names that :func:`of_groups` finds again.
+
+    Example:
+        >>> right_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
+        {'test_accuracy_group_0': 0.5, 'test_accuracy_group_2': 1.0}
+    """
+    if groups is None:
+        return {}
+    return {f"{part}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
+
+
+def of_groups(part: str, values: Mapping[str, float]) -> dict[int, float]:
+    """Give the accuracy of each group of a part, from the values of an epoch.
+
+    Example:
+        >>> of_groups("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
+        {2: 1.0}
+    """
+    begins = f"{part}{_OF_GROUP}"
+    return {int(name.removeprefix(begins)): value for name, value in values.items() if name.startswith(begins)}
 
 
 def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:

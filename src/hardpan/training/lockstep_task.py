@@ -17,6 +17,7 @@ from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import mean_loss
 from hardpan.training.examples import Examples
 from hardpan.training.fitting import evaluator_of, judged, new_model
+from hardpan.training.groups import right_by_group
 from hardpan.training.task import ClassifierTask, TrainingSet
 
 _CHUNK_BYTES = 64 * 2**20  # probabilities of all seeds that are in memory at once
@@ -34,12 +35,18 @@ class WatchedTogether:
         record: is given the epoch (1, 2, ...), probabilities (seeds, n, C), and the n rows that they are of.
         parts: names (validation, test) and the rows of the examples that they consist of.
         labels: (N,) class numbers.
+        groups: (N,) group numbers, where accuracy is wanted by group.
     """
 
     examples: Examples
     record: RecordChunk
     parts: Mapping[str, NDArray[np.int64]]
     labels: NDArray[np.int64]
+    groups: NDArray[np.int64] | None = None
+
+    def groups_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Give the group numbers of some rows, where there are any."""
+        return None if self.groups is None else self.groups[rows]
 
 
 class LockstepTask:
@@ -129,6 +136,7 @@ class LockstepTask:
             if len(rows):
                 values[f"{name}_accuracy"] = float(right[rows].mean())
                 values[f"{name}_loss"] = mean_loss(of_label[rows])
+                values |= right_by_group(name, right[rows], self._watched.groups_of(rows))
         return values
 
     def _predict_validation(self) -> list[dict[str, float]] | None:
@@ -136,7 +144,8 @@ class LockstepTask:
         if not len(rows):
             return [{} for _ in self.tasks]
         labels, found = self._watched.labels[rows], self._probabilities(rows)
-        return [judged("validation", probs, labels) for probs in found]
+        groups = self._watched.groups_of(rows)
+        return [judged("validation", probs, labels, groups) for probs in found]
 
     def _probabilities(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         chosen = torch.from_numpy(rows).to(self._watched.examples.raw.device)

@@ -55,7 +55,7 @@ def _fit(piece: LockstepPiece, work: Work, progress: Progress) -> tuple[list[tup
     seeds = [one.seed for one in piece.pieces]
     with prepared(piece.config) as (device, precision), memory_explained(piece.config, device):
         given = work.training_set(device)
-        watched = WatchedTogether(given.examples, record, work.watched_parts, work.labels)
+        watched = WatchedTogether(given.examples, record, work.watched_parts, work.labels, piece.groups)
         task = LockstepTask(piece.config, given, watched, seeds=seeds, precision=precision)
         found = engine.run_epochs(
             task,

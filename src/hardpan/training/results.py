@@ -24,6 +24,8 @@ class TrainedRun:
         accuracy: of the last epoch (with ``patience``, of the best), by part (validation, test).
         values: everything that this epoch said (loss, accuracy, ...).
         seconds: how long it took here.
+        group_accuracy: with an objective over groups, the accuracy of each by its number, of the same epoch and the
+            test part (validation where that epoch has no test predictions).
     """
 
     model: str
@@ -35,6 +37,7 @@ class TrainedRun:
     accuracy: Mapping[str, Estimate] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    group_accuracy: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @record

@@ -18,7 +18,7 @@ from hardpan.store.making import is_store
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed
 from hardpan.training.examples import check_size, input_shape_of, shaped
-from hardpan.training.groups import Groups, check_named, read_groups
+from hardpan.training.groups import Groups, check_named, of_groups, read_groups
 from hardpan.training.lockstep_training import train_lockstep
 from hardpan.training.new_stores import NewStores
 from hardpan.training.pieces import Ended, LockstepPiece, Piece
@@ -243,7 +243,19 @@ def _told(piece: Piece, end: Ended, parts: Split) -> TrainedRun:
         accuracy=accuracy,
         values=values,
         seconds=end.seconds,
+        group_accuracy={} if piece.groups is None else _by_group(values, piece.groups, parts),
     )
+
+
+def _by_group(values: Mapping[str, float], groups: NDArray[np.int64], parts: Split) -> dict[str, Estimate]:
+    for part, rows in (("test", parts.test), ("validation", parts.validation)):
+        found = of_groups(part, values)
+        if found:
+            return {
+                str(group): _estimate(right, int(np.count_nonzero(groups[rows] == group)))
+                for group, right in found.items()
+            }
+    return {}
 
 
 def _estimate(accuracy: float, n: int) -> Estimate:

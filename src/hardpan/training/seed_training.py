@@ -51,7 +51,7 @@ def _fit(piece: Piece, work: Work, progress: Progress) -> engine.History:
         fitted = fit_model(
             piece.config,
             given,
-            Watched(given.examples, record, work.watched_parts, work.labels),
+            Watched(given.examples, record, work.watched_parts, work.labels, piece.groups),
             seed=piece.seed,
             precision=precision,
             folder=work.checkpoint,
