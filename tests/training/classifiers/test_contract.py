@@ -212,7 +212,7 @@ def test_random_patches_do_not_see_brightness():
 @pytest.mark.parametrize(
     ("name", "shape", "options", "message"),
     [
-        ("resnet19", CIFAR, {}, "model 'resnet19' is not known; give one of linear, "),
+        ("resnet19", CIFAR, {}, "model 'resnet19' is not known; did you mean resnet1"),
         ("resnet18", VECTORS, {}, "resnet18 takes images (C, H, W) and input_shape is (20,); use linear, "),
         ("resnet18", (3, 3, 3), {}, "resnet18 needs images of at least 4 × 4 pixels; input_shape is (3, 3, 3)"),
         ("regnet-y-400mf", (1, 6, 9), {}, "regnet-y-400mf needs images of at least 8 × 8 pixels"),
