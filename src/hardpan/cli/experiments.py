@@ -11,14 +11,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from hardpan import records
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.groups import HERE, Where, spread
+from hardpan.cli.tables import FittedTable
 from hardpan.errors import InputError
 from hardpan.experiments import crossval as crossval_study
 from hardpan.experiments import partial as partial_study
@@ -221,12 +220,7 @@ def _shown(part: Section, page: Path | None) -> RenderableType:
     for table in part.tables:
         if len(table.columns) > _MOST_COLUMNS:  # the sentences say it too, and the page has room for the table
             continue
-        shown = RichTable(title=escape(table.title), title_justify="left", box=None, pad_edge=False)
-        for column in table.columns:
-            shown.add_column(escape(column), justify="right", no_wrap=True)
-        for row in table.rows[:_MOST_SHOWN]:
-            shown.add_row(*(escape(f"{cell:g}" if isinstance(cell, float) else str(cell)) for cell in row))
-        lines += [Text(""), shown]
+        lines += [Text(""), FittedTable(table.title, table.columns, table.rows[:_MOST_SHOWN])]
     lines += [Text(warning, style="yellow") for warning in part.warnings]
     if page is not None:
         lines.append(Text(f"Page: {page}"))

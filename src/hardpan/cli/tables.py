@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -43,8 +43,9 @@ class FittedTable:
 
     def __init__(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         self._title, self._columns = title, tuple(columns)
-        by_column = [numbers.column(cells) for cells in zip(*rows, strict=True)]
-        self._rows = list(zip(*by_column, strict=True))
+        by_column = list(zip(*rows, strict=True))
+        self._words = [any(isinstance(cell, str) for cell in cells) for cells in by_column]
+        self._rows = list(zip(*map(numbers.column, by_column), strict=True))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """What fits into the width."""
@@ -61,8 +62,9 @@ class FittedTable:
 
     def _side_by_side(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-        for name, width in zip(self._columns, widths, strict=True):
-            table.add_column(Text(name), min_width=width, max_width=width, overflow="fold")
+        for place, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
+            justify: JustifyMethod = "left" if not self._words or self._words[place] else "right"
+            table.add_column(Text(name), min_width=width, max_width=width, overflow="fold", justify=justify)
         for row in rows:
             table.add_row(*map(Text, row))
         return table

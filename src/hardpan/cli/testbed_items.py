@@ -13,12 +13,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Group
-from rich.markup import escape
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from hardpan import datasets, records
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
+from hardpan.cli.tables import FittedTable
 from hardpan.errors import InputError
 from hardpan.records import Estimate, Section, Table, numbers
 from hardpan.report.files import check_writable, write_together
@@ -382,16 +381,8 @@ def _emit_table(table: Table, found: Sequence[Any], as_json: bool) -> None:
         emit(table, False, _rich(table))
 
 
-def _rich(table: Table) -> RichTable:
-    shown = RichTable(title=escape(table.title), title_justify="left", box=None, pad_edge=False)
-    for place, name in enumerate(table.columns):
-        cells = [row[place] for row in table.rows]
-        words = any(isinstance(cell, str) for cell in cells)
-        shown.add_column(escape(str(name)), justify="left" if words else "right")
-    texts = [numbers.column([row[place] for row in table.rows]) for place in range(len(table.columns))]
-    for row in zip(*texts, strict=True):
-        shown.add_row(*map(escape, row))
-    return shown
+def _rich(table: Table) -> FittedTable:
+    return FittedTable(table.title, tuple(map(str, table.columns)), table.rows)
 
 
 _percents = partial(numbers.aligned, scale=100)
