@@ -11,6 +11,10 @@ Anything else that escapes is a bug (exit code 1). Ctrl-C gives exit code 130.
 
 from __future__ import annotations
 
+import errno
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says where a file finds no room
+
 
 class HardpanError(Exception):
     """Base of every exception that hardpan raises on purpose."""

@@ -21,8 +21,7 @@ from hardpan.confusion.sources import Source, read
 from hardpan.datasets.chosen import asked_for, short_name
 from hardpan.errors import InputError
 from hardpan.records import Dataset, Progress
-
-STORE_MARK = "zarr.json"
+from hardpan.store.making import is_store
 
 
 def epochs_of(text: str) -> str | int | tuple[int, ...]:
@@ -196,7 +195,7 @@ def _exists(path: str) -> None:
     if "://" not in path and not os.path.exists(path) and not os.path.exists(asked_for(path)[0]):
         raise InputError(f"{path}: is not there; give a store, an npz or npy file of predictions, or scores.json")
     folder = Path(path)
-    if "://" not in path and folder.is_dir() and not (folder / STORE_MARK).exists():
-        inner = sorted(place.parent.name for place in folder.glob(f"*/{STORE_MARK}"))
+    if "://" not in path and folder.is_dir() and not is_store(folder):
+        inner = sorted(place.name for place in folder.iterdir() if place.is_dir() and is_store(place))
         if inner:
             raise InputError(f"{path}: holds stores ({', '.join(inner)}); give one, such as {path}/{inner[0]}")

@@ -8,7 +8,9 @@ import io
 import os
 import sys
 
-DISK_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+from hardpan.errors import FULL_DISK
+
+DISK_FAULTS = (*FULL_DISK, errno.EROFS)
 ESCAPES = "hardpan-escapes"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import os
 import uuid
 import zipfile
@@ -16,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import FULL_DISK, InputError
 from hardpan.records import Progress
 from hardpan.store.predictions import Predictions
 from hardpan.store.reports import Brought
@@ -119,7 +118,7 @@ def _whole_or_not(file: Path) -> Iterator[Path]:
         yield partial
         partial.replace(file)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno in FULL_DISK:
             raise InputError(
                 f"{file}: the disk is full ({error.strerror}); free some space and run again"
             ) from error

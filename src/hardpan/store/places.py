@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 import uuid
@@ -17,10 +16,9 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, WrapperStore
 
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import FULL_DISK, InputError, MissingExtra
 
 PathLike = str | os.PathLike[str]
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Packages under fsspec whose errors for a server that is away or says no are no OSError.
 _REMOTE = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google")
 
@@ -124,7 +122,7 @@ class Place:
         try:
             yield
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in FULL_DISK:
                 raise InputError(
                     f"{self.where}: the disk is full ({error.strerror}) while {doing}; what was committed before "
                     "is safe: free some space and run the same again"
