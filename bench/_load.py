@@ -18,8 +18,8 @@ import numpy as np
 import psutil
 
 from hardpan import replicate
-from hardpan.datasets.ids import content_ids
-from hardpan.records import Dataset
+from hardpan.data.dataset import Dataset
+from hardpan.data.ids import content_ids
 from hardpan.replicate import simulate
 
 COMMAND = ("-m", "hardpan", "replicate", "serve")

@@ -60,7 +60,7 @@ def commit() -> str | None:
 def keep(topic: str, tables: list[dict[str, Any]], peers: Iterable[str], cores: int, seconds: float) -> Path:
     """Put this machine's tables into the topic's record; entries of other machines stay."""
     # hardpan imports NumPy, which must not happen before the topic has limited its threads.
-    from hardpan.records import dumps, write_text
+    from hardpan.files import dumps, write_text
 
     RECORDS.mkdir(parents=True, exist_ok=True)
     path = RECORDS / f"{topic}.json"
@@ -85,7 +85,7 @@ def keep(topic: str, tables: list[dict[str, Any]], peers: Iterable[str], cores: 
 
 def write_results(summaries: Mapping[str, str]) -> Path:
     """Make ``bench/RESULTS.md`` from every record."""
-    from hardpan.records import write_text
+    from hardpan.files import write_text
 
     found = [json.loads(path.read_text()) for path in sorted(RECORDS.glob("*.json"))]
     parts = [

@@ -44,8 +44,8 @@ SQL = {
 def table(folder: Path) -> None:
     import pyarrow.parquet as pq
 
-    from hardpan.audit import examples
-    from hardpan.records import Dataset
+    from hardpan.auditing import examples
+    from hardpan.data.dataset import Dataset
 
     rng = np.random.default_rng(0)
     names = tuple(f"class {number}" for number in range(100))
@@ -58,7 +58,7 @@ def table(folder: Path) -> None:
 
 
 def ours(folder: Path) -> tuple[float, Callable[[str], list[str]]]:
-    from hardpan.audit import examples
+    from hardpan.auditing import examples
     from hardpan.web.explorer.query import Explorer, Filter
 
     start = time.perf_counter()

@@ -23,7 +23,7 @@ def sized(full: int, least: int = 300) -> int:
 
 
 def prepare_known(source: str, n: int, floors: list[float]) -> list[dict[str, Any]]:
-    from hardpan.experiments.floor_sets import find_source
+    from hardpan.studies.floor_sets import find_source
 
     sets = []
     for floor in floors:

@@ -26,7 +26,8 @@ def steps_of(full: int) -> int:
 def prepare_ours(steps: int) -> dict[str, Any]:
     import torch
 
-    from hardpan import datasets, flows
+    from hardpan import data as datasets
+    from hardpan import flows
     from hardpan.flows.network import build, scaling_for
     from hardpan.flows.task import FlowTask, Rows
 

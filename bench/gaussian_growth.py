@@ -30,7 +30,7 @@ def whole(means: Any) -> dict[str, Any]:
 
 
 def reduction(means: Any) -> None:
-    from hardpan.bayes.problem import shared_problem
+    from hardpan.bayes.gaussians.problem import shared_problem
 
     shared_problem(means, None, None)
 

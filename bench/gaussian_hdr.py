@@ -36,7 +36,7 @@ def hdr_reduced(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
-    from hardpan.bayes.problem import SharedProblem
+    from hardpan.bayes.gaussians.problem import SharedProblem
 
     means, n_classes = given["means"], len(given["means"])
     centred = (means - means.mean(axis=0)) / given["temperature"]
@@ -46,8 +46,8 @@ def hdr_in_all_dimensions(given: dict[str, Any]) -> dict[str, Any]:
 
 def _solve(given: dict[str, Any], method: str, problem: Any = None) -> dict[str, Any]:
     """Estimate within the time limit; memory is measured also where the limit came first."""
-    from hardpan.bayes.methods import solve
-    from hardpan.bayes.problem import shared_problem
+    from hardpan.bayes.gaussians.methods import solve
+    from hardpan.bayes.gaussians.problem import shared_problem
 
     def stop(*_: object) -> None:
         raise TimeoutError

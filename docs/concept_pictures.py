@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 from scipy.stats import norm
 
-from hardpan import datasets, testbed, training
+from hardpan import data as datasets
+from hardpan import testbed, training
 from hardpan.report.palette import LIGHT
 
 PICTURES = Path(__file__).resolve().parent / "images"

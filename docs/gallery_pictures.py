@@ -19,7 +19,7 @@ import uvicorn
 from screenshot import README_PARTS, take, window
 
 from hardpan import testbed
-from hardpan.audit import examples
+from hardpan.auditing import examples
 from hardpan.web import serving
 from hardpan.web.explorer import create_app
 

@@ -22,7 +22,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from hardpan import bayes, records
+from hardpan import bayes, files
 from hardpan.report import drawing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +35,7 @@ SMALLEST_SHOWN = 1e-17  # a deviation of exactly 0 has no place on a log axis
 COMMAND = "python reproductions/bayes_fig1.py"
 
 
-@records.record
+@files.record
 @dataclasses.dataclass(frozen=True, slots=True)
 class BayesFigure1:
     """What the script found: a row for each temperature and method, and how it was made."""
@@ -69,7 +69,7 @@ def main() -> None:
     result = BayesFigure1(tuple(rows), DIMENSION, runs, RTOL, 0, seconds, COMMAND, *surroundings())
     text = page(result)
     print(text)
-    records.save(result, ROOT / "reproductions" / "records" / "bayes_fig1.json")
+    files.save(result, ROOT / "reproductions" / "records" / "bayes_fig1.json")
     (ROOT / "docs" / "results" / "bayes_fig1.md").write_text(text + "\n", encoding="utf-8")
     picture = drawing.picture(figure(result).to_dict())
     (ROOT / "docs" / "results" / "bayes_fig1.svg").write_text(picture, encoding="utf-8")

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from hardpan import datasets, records, replicate
-from hardpan.records import Estimate
+from hardpan import data as datasets
+from hardpan import files, replicate
+from hardpan.estimates import Estimate
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python reproductions/cifar_duplicates.py CIFAR10"
@@ -34,7 +35,7 @@ RECALL_QUERIES = 200  # test images whose SSIM with all training images is compu
 SCALE, GAP, COLUMNS = 2, 8, 8
 
 
-@records.record
+@files.record
 @dataclasses.dataclass(frozen=True, slots=True)
 class CifarDuplicates:
     """What the script found."""
@@ -79,10 +80,10 @@ def main() -> None:
     if given.rows:
         print(result)
         return
-    records.save(result, ROOT / "reproductions" / "records" / "cifar_duplicates.json")
+    files.save(result, ROOT / "reproductions" / "records" / "cifar_duplicates.json")
     folder = ROOT / "docs" / "results"
-    records.write_bytes(folder / "cifar_duplicates.png", figure(result, x, y))
-    records.write_text(folder / "cifar_duplicates.md", page(result) + "\n")
+    files.write_bytes(folder / "cifar_duplicates.png", figure(result, x, y))
+    files.write_text(folder / "cifar_duplicates.md", page(result) + "\n")
 
 
 def summarise(

@@ -31,8 +31,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hardpan import datasets
-from hardpan.records import Dataset
+from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 
 STEPS = 65535  # entropies are kept as whole numbers of log2(C) / 65535
 REFRESH_SECONDS = 60.0
@@ -103,7 +103,7 @@ class Job:
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument(
-        "--data", required=True, help="for hardpan.datasets.load, or a packed file (flow_device.py pack)"
+        "--data", required=True, help="for hardpan.data.load, or a packed file (flow_device.py pack)"
     )
     found.add_argument("--out", type=Path, required=True)
     found.add_argument("--minutes", type=float, default=8.0, help="wall time, everything included")
@@ -184,7 +184,7 @@ def given(options: argparse.Namespace) -> dict[str, NDArray[Any]]:
 
 
 def load(data: str) -> Dataset:
-    """A dataset for hardpan.datasets.load, or a file that ``flow_device.py pack`` wrote for a slow line."""
+    """A dataset for hardpan.data.load, or a file that ``flow_device.py pack`` wrote for a slow line."""
     path = Path(data)
     if path.is_file():
         with path.open("rb") as stream:

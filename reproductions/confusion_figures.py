@@ -35,11 +35,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import confusion, records, stats
+from hardpan import confusion, files, stats
 from hardpan.confusion import pictures
 from hardpan.confusion.transfers import compact
-from hardpan.records import Chart, Estimate
+from hardpan.estimates import Estimate
 from hardpan.report import charts, drawing
+from hardpan.report.sections import Chart
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = 65535
@@ -79,7 +80,7 @@ class Model:
         )
 
 
-@records.record
+@files.record
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConfusionFigures:
     """What the figures show, in numbers."""
@@ -119,14 +120,14 @@ def main() -> None:
     about = ROOT / "reproductions" / "confusion_notes.txt"
     text = page(found, drawn, about.read_text(encoding="utf-8") if about.is_file() else "")
     (results / "confusion.md").write_text(text + "\n", encoding="utf-8")
-    records.save(found, options.into / "reproductions" / "records" / "confusion_figures.json")
+    files.save(found, options.into / "reproductions" / "records" / "confusion_figures.json")
     print(text)
 
 
 def load_models(folder: Path, scorer: str = "") -> dict[str, Model]:
     """Every architecture in the folder, the one that scores first; all must be of the same examples."""
-    files = sorted(path for path in folder.glob("*.npz") if path.name != MITIGATION)
-    found = {model.name: model for model in map(_read, files)}
+    paths = sorted(path for path in folder.glob("*.npz") if path.name != MITIGATION)
+    found = {model.name: model for model in map(_read, paths)}
     if not found:
         raise SystemExit(
             f"confusion_figures: {folder} holds no npz of a model; run reproductions/confusion_device.py"

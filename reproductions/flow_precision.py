@@ -19,7 +19,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from hardpan import datasets, engine, flows
+from hardpan import data as datasets
+from hardpan import engine, flows
 
 RECORD = Path(__file__).resolve().parent / "records" / "flow_precision.json"
 

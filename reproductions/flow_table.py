@@ -19,8 +19,8 @@ import numpy as np
 from PIL import Image
 
 from hardpan import flows, stats
-from hardpan.records import Chart
 from hardpan.report import charts, drawing
+from hardpan.report.sections import Chart
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "reproductions" / "records"

@@ -21,9 +21,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from hardpan import engine, flows, records
-from hardpan.experiments import learning_curve
-from hardpan.experiments.learning_curve import CurveConfig
+from hardpan import engine, files, flows
+from hardpan.studies import learning_curve
+from hardpan.studies.learning_curve import CurveConfig
 
 # The paper looks at temperatures from 0.2 up; it calls MNIST solved below 1 and Fashion-MNIST below 0.5.
 TEMPERATURES = {"mnist": (0.5, 1.0, 1.4, 2.0), "fashion-mnist": (0.25, 0.5, 1.0, 1.4)}
@@ -59,7 +59,7 @@ def main() -> None:
             curve = learning_curve.grow(flow, config, name=name)
             seconds = time.monotonic() - begun
             about = {"device": engine.describe_device(device), "torch": torch.__version__, "seconds": seconds}
-            records.write_text(target, json.dumps(about | {"curve": records.to_json(curve)}, indent=1))
+            files.write_text(target, json.dumps(about | {"curve": files.to_json(curve)}, indent=1))
             errors = ", ".join(f"{p.model} {100 * p.error.value:.3f} %" for p in curve.points)
             print(f"{name}, temperature {temperature:g}: floor {100 * curve.floor.value:.3f} %, {errors}; "
                   f"{seconds:.0f} s", flush=True)  # fmt: skip

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hardpan import records
-from hardpan.experiments.learning_curve import CurvePoint, LearningCurve
-from hardpan.records import Chart
+from hardpan import files
 from hardpan.report import charts, drawing
+from hardpan.report.sections import Chart
+from hardpan.studies.learning_curve import CurvePoint, LearningCurve
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "reproductions" / "records" / "optimality.json"
@@ -81,7 +81,7 @@ def load(runs: list[dict[str, Any]]) -> dict[str, list[LearningCurve]]:
     """All curves, by flow."""
     found: dict[str, list[LearningCurve]] = {name: [] for name in TITLES}
     for run in runs:
-        curve = records.from_json(run["curve"])
+        curve = files.from_json(run["curve"])
         assert isinstance(curve, LearningCurve)
         found[curve.flow].append(curve)
     return found

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from hardpan import datasets, records, replicate
-from hardpan.records import Dataset
+from hardpan import data as datasets
+from hardpan import files, replicate
+from hardpan.data.dataset import Dataset
 from hardpan.replicate import simulate
 from hardpan.replicate.database.images import stored_images
 
@@ -31,7 +32,7 @@ COMMAND = "python reproductions/replicate_fashion.py FASHION"
 ORIGINALS, CANDIDATES, PER_CLASS, ANNOTATORS = 40, 120, 10, 40  # the first two a class
 
 
-@records.record
+@files.record
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplicateFashion:
     """What the script found."""
@@ -61,8 +62,8 @@ def main() -> None:
     data = datasets.load(parser.parse_args().data)
     with tempfile.TemporaryDirectory() as folder:
         result = run(data, Path(folder) / "project")
-    records.save(result, ROOT / "reproductions" / "records" / "replicate_fashion.json")
-    records.write_text(ROOT / "docs" / "results" / "replicate_fashion.md", page(result) + "\n")
+    files.save(result, ROOT / "reproductions" / "records" / "replicate_fashion.json")
+    files.write_text(ROOT / "docs" / "results" / "replicate_fashion.md", page(result) + "\n")
 
 
 def run(data: Dataset, folder: Path) -> ReplicateFashion:

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import records, testbed
+from hardpan import files, testbed
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.report import charts, drawing
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +56,7 @@ PAPER_MODELS = 34
 PRINTED = ("accuracy", "lower bound", "upper bound")
 
 
-@records.record
+@files.record
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reproduction:
     """What the script found: the rows beside the paper's, the lines, and the differences in words."""
@@ -63,7 +64,7 @@ class Reproduction:
     rows: tuple[dict[str, Any], ...]
     differences: tuple[str, ...]
     lines: tuple[dict[str, Any], ...]
-    kendall: records.Estimate
+    kendall: Estimate
     drop_low: float
     drop_high: float
 
@@ -84,7 +85,7 @@ def main() -> None:
     result = Reproduction(rows, differences, lines, everything.kendall, min(gaps), max(gaps))
     text = page(result)
     print(text)
-    records.save(result, ROOT / "reproductions" / "records" / "replication_cifar.json")
+    files.save(result, ROOT / "reproductions" / "records" / "replication_cifar.json")
     (ROOT / "docs" / "results" / "replication_cifar.md").write_text(text + "\n", encoding="utf-8")
     chart = testbed.section(everything, new="v4").charts[0]
     picture = drawing.picture(charts.spec(chart) | {"width": 560, "background": "white"})

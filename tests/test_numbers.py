@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan.records import Estimate, Interval, numbers
+from hardpan import numbers
+from hardpan.estimates import Estimate, Interval
 
 
 def decimals(text):

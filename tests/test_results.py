@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hardpan import records
+from hardpan import files
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -41,9 +41,9 @@ def test_every_record_belongs_to_a_page():
 
 
 def test_the_table_of_the_estimators_is_made_from_its_record():
-    from hardpan.experiments.floor_table import bench_markdown
+    from hardpan.studies.floor_table import bench_markdown
 
-    made = bench_markdown(records.load(ROOT / "reproductions" / "records" / "floor_bench.json"))
+    made = bench_markdown(files.load(ROOT / "reproductions" / "records" / "floor_bench.json"))
     shown = (RESULTS / "floor_bench.md").read_text(encoding="utf-8")
     assert [line for line in shown.splitlines() if line[:1] == "|"] == [
         line for line in made.splitlines() if line[:1] == "|"

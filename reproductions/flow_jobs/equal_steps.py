@@ -13,9 +13,10 @@ from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.packing import read
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan import datasets, engine
+from hardpan import data as datasets
+from hardpan import engine
+from hardpan.data.dataset import Dataset
 from hardpan.flows.task import FlowTask, Rows
-from hardpan.records import Dataset
 
 RATE = 5e-4
 HELD_OUT = 2048

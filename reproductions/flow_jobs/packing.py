@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import datasets
-from hardpan.records import Dataset
+from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 
 
 def read(source: str) -> Dataset:

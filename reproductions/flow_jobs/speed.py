@@ -15,8 +15,9 @@ import torch
 from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan import datasets, engine
-from hardpan.records import Dataset
+from hardpan import data as datasets
+from hardpan import engine
+from hardpan.data.dataset import Dataset
 
 
 def speed(given: argparse.Namespace) -> None:

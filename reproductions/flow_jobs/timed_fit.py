@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from reproductions.flow_jobs.shared import COMPACT, device
 
-from hardpan import datasets, engine, flows
+from hardpan import data as datasets
+from hardpan import engine, flows
+from hardpan.data.dataset import Dataset, Split
 from hardpan.flows import fitting
-from hardpan.records import Dataset, Split
 
 SANE = 1000.0  # grey levels: a sample beyond has run away
 WARM_STEPS = 200

@@ -15,8 +15,9 @@ from reproductions.flow_jobs.packing import read
 from reproductions.flow_jobs.shared import note
 from reproductions.flow_jobs.timed_fit import config_for, fit_in_time, tameness
 
-from hardpan import datasets, flows
-from hardpan.records import Dataset
+from hardpan import data as datasets
+from hardpan import flows
+from hardpan.data.dataset import Dataset
 
 TEMPERATURES = (0.2, 1.0, 1.4, 3.0)
 

@@ -3,48 +3,73 @@
 Three questions, each answered with a number, its uncertainty and a picture:
 
 - how low can the error go? (:mod:`hardpan.bayes`, :mod:`hardpan.flows`)
-- which examples are hard? (:mod:`hardpan.confusion`, :mod:`hardpan.training`)
-- will the score hold on fresh data? (:mod:`hardpan.replicate`, :mod:`hardpan.testbed`)
+- which examples are hard, which labels are wrong? (:mod:`hardpan.confusion`, :mod:`hardpan.training`)
+- will the score hold? (:mod:`hardpan.leaderboard`, :mod:`hardpan.testbed`, :mod:`hardpan.replicate`)
 
-Submodules load when they are first used, so ``import hardpan`` stays quick.
+:func:`hardpan.audit` answers them for one dataset. Submodules are imported on first use.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardpan.auditing import audit
+    from hardpan.data.dataset import Dataset
+    from hardpan.predictions.predictions import Predictions
+    from hardpan.training.recorder import Recorder
 
 __version__ = "0.1.0"
 
 _SUBMODULES = (
-    "audit",
     "bayes",
     "confusion",
-    "datasets",
-    "engine",
+    "data",
     "errors",
-    "experiments",
+    "estimates",
     "flows",
     "ledger",
-    "parallel",
-    "records",
     "replicate",
     "report",
     "stats",
-    "store",
+    "studies",
     "testbed",
     "training",
 )
-# A class that people write into their own training loops, where the module's name would only be in the way.
-_SHORTCUTS = {"Recorder": "hardpan.training.recorder"}
+# What people write in their own code, by the module that defines it.
+_NAMES = {
+    "Dataset": "hardpan.data.dataset",
+    "Predictions": "hardpan.predictions.predictions",
+    "Recorder": "hardpan.training.recorder",
+    "audit": "hardpan.auditing",
+}
 
-__all__ = ["__version__", *_SHORTCUTS, *_SUBMODULES]
+__all__ = [
+    "Dataset",
+    "Predictions",
+    "Recorder",
+    "__version__",
+    "audit",
+    "bayes",
+    "confusion",
+    "data",
+    "errors",
+    "estimates",
+    "flows",
+    "ledger",
+    "replicate",
+    "report",
+    "stats",
+    "studies",
+    "testbed",
+    "training",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a submodule at first use."""
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"hardpan.{name}")
-    if name in _SHORTCUTS:
-        return getattr(importlib.import_module(_SHORTCUTS[name]), name)
     raise AttributeError(f"module 'hardpan' has no attribute {name!r}")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hardpan import bayes, records
+from hardpan import bayes, files
 from hardpan.errors import InputError
 
 
@@ -80,7 +80,7 @@ def test_class_of_prior_zero_is_nan_and_never_chosen() -> None:
 
 def test_json_round_trip() -> None:
     detail = bayes.gaussian_detail(3 * np.eye(3))
-    again = records.from_json(records.to_json(detail))
+    again = files.from_json(files.to_json(detail))
     assert again.error == detail.error
     assert np.array_equal(again.confusion, detail.confusion)
 

@@ -10,9 +10,9 @@ import pytest
 from tests.bayes import truth
 
 from hardpan import bayes
-from hardpan.bayes import importance
-from hardpan.bayes.problem import SharedProblem, shared_problem
-from hardpan.records import Estimate
+from hardpan.bayes.gaussians import importance
+from hardpan.bayes.gaussians.problem import SharedProblem, shared_problem
+from hardpan.estimates import Estimate
 
 # Five standard errors: a right estimator fails one of these tests in a million.
 SIGMAS = 5.0

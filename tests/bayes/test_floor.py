@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hardpan import bayes, records
+from hardpan import bayes, files
 from hardpan.bayes.floors import told_apart
 from hardpan.bayes.floors.votes import ASSUMPTION
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 KNOWN = float(norm.cdf(-1))  # two unit Gaussians at distance 2
 
@@ -117,8 +117,8 @@ def test_an_exact_error_is_held_against_the_decisions_of_its_model(examples):
 
 
 def test_the_record_is_read_back(everything):
-    text = records.dumps(records.to_json(everything))
-    assert records.from_json(json.loads(text)) == everything
+    text = files.dumps(files.to_json(everything))
+    assert files.from_json(json.loads(text)) == everything
 
 
 def test_the_same_seed_gives_the_same_floor(examples):

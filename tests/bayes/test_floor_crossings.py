@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan import records
+from hardpan import files
 from hardpan.bayes.floors import Candidate, Check, held_out_error, weigh
 from hardpan.bayes.floors.crossings import in_sentences
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 
 def claim(name, value, low, high, role, assumption="", check=None):
@@ -57,7 +57,7 @@ def test_every_contradiction_is_named_and_the_bracket_is_in_order(planted, error
         assert item.floor in item.sentence.replace("C", "c", 1)
         assert item.ceiling in item.sentence
         assert item.ceiling in found[item.floor].against.split(", ") or not item.contradiction
-    assert records.from_json(records.to_json(found)) == found
+    assert files.from_json(files.to_json(found)) == found
 
 
 @given(claims)

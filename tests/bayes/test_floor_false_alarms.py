@@ -14,7 +14,7 @@ from hardpan import bayes
 from hardpan.bayes.floors.fitted import fit_shared
 from hardpan.bayes.floors.from_features import GAUSSIAN, from_gaussian, gaussian_floor
 from hardpan.bayes.floors.weighing import own_decisions_check
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
 PRIORS = np.array([0.5, 0.3, 0.2])

@@ -3,11 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
-from hardpan import records
+from hardpan import files
 from hardpan.bayes.floors import Candidate, Check, held_out_error, weigh
 from hardpan.bayes.floors.weighing import own_decisions_check
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 
 def number(value, low=None, high=None):
@@ -35,7 +35,7 @@ def test_an_estimate_is_refuted_exactly_above_the_lowest_corrected_limit(value, 
     assert (floor["f"].status == "refuted") == (value > floor.high)
     assert floor.refuted == (("f",) if value > floor.high else ())
     assert 0 <= floor.low <= floor.high
-    assert records.from_json(records.to_json(floor)) == floor
+    assert files.from_json(files.to_json(floor)) == floor
 
 
 def test_the_papers_own_row_is_refuted():

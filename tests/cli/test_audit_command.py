@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from hardpan import cli, records
-from hardpan.audit import Audit, AuditConfig
+from hardpan import cli, files
+from hardpan.auditing import Audit, AuditConfig
 
 BARE = ("--ensemble", "none", "--flow", "none")  # nothing is trained
 
@@ -24,22 +24,22 @@ def test_the_summary_is_about_ten_lines_and_names_the_page(capsys, tmp_path):
     assert "index.html" in out.replace("\n", "").replace(" ", "")
     names = ["config.json", "examples.parquet", "index.html", "report.json", "thumbnails.npy", "work"]
     assert sorted(path.name for path in folder.iterdir()) == names
-    assert records.load(folder / "config.json") == AuditConfig(ensemble="none", flow="none")
-    assert isinstance(records.load(folder / "report.json"), Audit)
+    assert files.load(folder / "config.json") == AuditConfig(ensemble="none", flow="none")
+    assert isinstance(files.load(folder / "report.json"), Audit)
 
 
 def test_json_is_the_report_alone_and_the_seed_is_used(capsys, tmp_path):
     code, out, _ = run(capsys, "digits", "--out", str(tmp_path), "--seed", "3", "--json", *BARE)
     assert code == 0
-    found = records.from_json(json.loads(out))
+    found = files.from_json(json.loads(out))
     assert found.config.seed == 3
-    assert found == records.load(tmp_path / "report.json")
+    assert found == files.load(tmp_path / "report.json")
 
 
 @pytest.mark.parametrize("place", ["file/inside", "file"])
 def test_a_folder_that_cannot_be_is_refused_before_any_work(capsys, tmp_path, monkeypatch, place):
     (tmp_path / "file").write_text("here")
-    monkeypatch.setattr("hardpan.audit.run", lambda *_: pytest.fail("worked for nothing"))
+    monkeypatch.setattr("hardpan.audit", lambda *_: pytest.fail("worked for nothing"))
     code, out, err = run(capsys, "digits", "--out", str(tmp_path / place))
     assert (code, out) == (2, "")
     assert "is not a folder" in err

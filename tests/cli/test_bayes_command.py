@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardpan import bayes, cli, records
+from hardpan import bayes, cli, files
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(6, 6))
     np.save(tmp_path / "means.npy", 2 * rng.normal(size=(4, 6)))
@@ -35,44 +35,44 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def from_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     code, out, _ = run(capsys, *arguments, "--json")
     assert code == 0
-    return records.from_json(json.loads(out))
+    return files.from_json(json.loads(out))
 
 
-def test_one_temperature_is_an_estimate(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_temperature_is_an_estimate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = from_json(capsys, "gaussian", "means.npy", "--cov", "cov.npy", "--priors", "priors.npy")
     expected = bayes.gaussian(np.load("means.npy"), np.load("cov.npy"), np.load("priors.npy"))
     assert found == expected
     assert found.method == "importance"
 
 
-def test_priors_and_covariance_may_be_written_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_priors_and_covariance_may_be_written_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = from_json(capsys, "gaussian", "means.npy", "--cov", "2.5", "--priors", "0.1,0.2,0.3,0.4", "--seed", "3")
     assert found == bayes.gaussian(np.load("means.npy"), 2.5, [0.1, 0.2, 0.3, 0.4], seed=3)
 
 
-def test_several_temperatures_are_a_curve_and_a_page(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_temperatures_are_a_curve_and_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "gaussian", "means.npy", "--temperature", "0.2,1,3", "--out", "dial")
     assert code == 0
     assert "isotonic" in out
-    page = (files / "dial" / "index.html").read_text()
+    page = (folder / "dial" / "index.html").read_text()
     assert "Bayes error against temperature" in page
-    curve = records.load(files / "dial" / "report.json")
+    curve = files.load(folder / "dial" / "report.json")
     assert curve.temperatures == (0.2, 1.0, 3.0)
-    config = records.load(files / "dial" / "config.json")
+    config = files.load(folder / "dial" / "config.json")
     assert (config.method, config.temperatures) == ("auto", (0.2, 1.0, 3.0))
 
 
-def test_a_covariance_for_each_class(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_covariance_for_each_class(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert from_json(capsys, "gaussian", "means.npy", "--covs", "covs.npy").method == "chernoff"
 
 
-def test_temperature_of_a_wanted_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_temperature_of_a_wanted_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = from_json(capsys, "temperature", "means.npy", "--bayes-error", "0.1")
     again = bayes.gaussian(np.load("means.npy"), temperature=found.temperatures[0])
     assert again.value == pytest.approx(0.1, rel=5e-3)
 
 
-def test_detail(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_detail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = from_json(capsys, "detail", "means.npy")
     assert math.isclose(found.class_error.mean(), found.error.value, rel_tol=1e-2)
     code, out, _ = run(capsys, "detail", "means.npy")
@@ -99,10 +99,10 @@ def test_detail(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(
-    files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
-    (files / "text.npy").write_text("no numbers here")
-    np.save(files / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (folder / "text.npy").write_text("no numbers here")
+    np.save(folder / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     code, out, err = run(capsys, *arguments)
     assert code == 2
     assert out == ""

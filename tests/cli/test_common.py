@@ -5,7 +5,7 @@ import pytest
 
 from hardpan.cli import common
 from hardpan.errors import InputError
-from hardpan.records import Interval
+from hardpan.estimates import Interval
 
 
 @pytest.mark.parametrize("text", ["", "1,,2", "a", "1;2"])

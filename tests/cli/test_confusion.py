@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from tests.confusion.planted import EPOCHS, SEEDS, trained_on_digits
 
-from hardpan import cli, confusion, records, store
+from hardpan import cli, confusion, files
+from hardpan import predictions as store
 
 COMMANDS = ("score", "bands", "subset", "transfer", "ablate", "compare")
 
@@ -42,9 +43,9 @@ def test_score_writes_a_page_scores_and_a_table(runs, tmp_path, capsys):
     assert names == {"config.json", "index.html", "report.json", "scores.csv", "scores"}
     saved = confusion.load_scores(out)
     assert np.array_equal(saved.values, confusion.scores(str(runs / "small")).values)
-    report = records.load(out / "report.json")
+    report = files.load(out / "report.json")
     assert report.examples == int((saved.split == "test").sum())
-    assert records.load(out / "config.json").part == "test"
+    assert files.load(out / "config.json").part == "test"
     page = (out / "index.html").read_text()
     assert "data:image/png;base64," in page
     assert 'class="thumb"' in page
@@ -107,7 +108,7 @@ def test_a_subset_from_scores_is_taken_by_the_other_commands(runs, tmp_path, cap
     code, shown, _ = run(capsys, "compare", runs / "small", *chosen)
     assert json.loads(shown)["predictors"]["examples"] == 100
     code, shown, _ = run(capsys, "subset", tmp_path / "scored", "--count", 7, *chosen)
-    harder = records.from_json(json.loads(shown))
+    harder = files.from_json(json.loads(shown))
     assert (harder.examples, len(harder)) == (100, 7)
     assert set(harder.ids) <= set(confusion.load_subset(manifest).ids)
 
@@ -150,7 +151,7 @@ def test_compare_is_one_table(runs, tmp_path, capsys):
     assert code == 0
     for name in ("confusion score", "AUM", "forgetting", "mutual information", "disagreement"):
         assert name in " ".join(shown.split())
-    report = records.load(tmp_path / "o" / "report.json")
+    report = files.load(tmp_path / "o" / "report.json")
     assert len(report.predictors.rows) == 11
     assert [model.name for model in report.models.models] == ["large", "small"]
     assert "What each score is" not in shown

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardpan import datasets
+from hardpan import data as datasets
 from hardpan.cli import main
 
 N = 20

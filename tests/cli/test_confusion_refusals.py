@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hardpan import store
+from hardpan import predictions as store
 from hardpan.cli import main
 from hardpan.errors import InputError
-from hardpan.experiments import CrossvalConfig, PartialConfig, RetuneConfig
+from hardpan.studies import CrossvalConfig, PartialConfig, RetuneConfig
 from hardpan.training import TrainConfig
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import bayes, cli, datasets, records
-from hardpan.experiments.floor_sets import find_source
-from hardpan.store import create
+from hardpan import bayes, cli, files
+from hardpan import data as datasets
+from hardpan.predictions import create
+from hardpan.studies.floor_sets import find_source
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -56,7 +57,7 @@ def test_estimate_prints_a_verdict_and_writes_a_page(tmp_path: Path, capsys) -> 
         "index.html",
         "report.json",
     ]
-    report = records.load(tmp_path / "floor" / "report.json")
+    report = files.load(tmp_path / "floor" / "report.json")
     assert report.config.seed == 0
     assert report.floor.unfounded[0] == "Gaussian model"
     page = (tmp_path / "floor" / "index.html").read_text()
@@ -177,7 +178,7 @@ def test_bench_prints_tables_and_goes_on_where_it_stopped(tmp_path: Path, capsys
     assert after.startswith(before)
     assert len(after.splitlines()) == len(before.splitlines()) + 4
     assert {row["estimator"] for row in json.loads(again)["rows"]} >= {"votes corrected", "soft-labels"}
-    assert records.load(out / "report.json").config.runs == 2
+    assert files.load(out / "report.json").config.runs == 2
 
 
 def test_bench_refuses_in_one_sentence(capsys) -> None:
@@ -253,7 +254,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
 
 
 def test_a_floor_that_still_moves_is_said_to() -> None:
-    from hardpan.experiments.flow_page import floor_along_training, unsettled
+    from hardpan.studies.flow_page import floor_along_training, unsettled
 
     still = [{"epoch": n, "bayes_error": 0.5 / n, "validation_error": 0.2} for n in range(1, 9)]
     rest = [{"epoch": n, "bayes_error": 0.1 + 0.4 * 0.3**n} for n in range(9)]

@@ -12,7 +12,7 @@ import torch
 from tests.flows.small import three_digits
 from typer.testing import CliRunner
 
-from hardpan import flows, records
+from hardpan import files, flows
 from hardpan.cli import app, main
 
 
@@ -33,14 +33,14 @@ def test_a_benchmark_is_made_and_classifiers_are_judged_on_it(flow, tmp_path):
     folder = tmp_path / "synthetic"
     told = run("flow", "synthesize", flow, "--temperature", 0.7, "-n", 400, "--out", folder)
     assert "Bayes error" in told
-    again = records.from_json(
+    again = files.from_json(
         json.loads(run("flow", "synthesize", flow, "--temperature", 0.7, "-n", 400, "--out", folder, "--json"))
     )
     made = flows.read_benchmark(folder)
     assert again.bayes_error == made.bayes_error
     test = made.test
     np.savez(tmp_path / "best.npz", probs=made.posterior[test], ids=made.ids[test])
-    best = records.from_json(json.loads(run("flow", "judge", folder, tmp_path / "best.npz", "--json")))
+    best = files.from_json(json.loads(run("flow", "judge", folder, tmp_path / "best.npz", "--json")))
     assert best.excess.value == pytest.approx(0, abs=1e-6)
     uniform = np.full((len(test), 3), 1 / 3, dtype=np.float32)
     np.save(tmp_path / "uniform.npy", uniform)
@@ -60,9 +60,7 @@ def test_rows_without_ids_are_judged_by_order_only_where_that_is_said(flow, tmp_
     np.savez(tmp_path / "turned.npz", probs=made.posterior[::-1], ids=made.ids[::-1])
     np.save(tmp_path / "more.npy", made.posterior[:-1])
     for given in (["test.npy", "--by-order"], ["all.npy", "--by-order"], ["turned.npz"]):
-        best = records.from_json(
-            json.loads(run("flow", "judge", folder, tmp_path / given[0], *given[1:], "--json"))
-        )
+        best = files.from_json(json.loads(run("flow", "judge", folder, tmp_path / given[0], *given[1:], "--json")))
         assert best.excess.value == pytest.approx(0, abs=1e-6)
     refused = [
         (

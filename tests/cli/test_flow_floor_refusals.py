@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import datasets, flows, records
+from hardpan import data as datasets
+from hardpan import files, flows
 from hardpan.cli import main
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 TINY = ["--preset", "tiny", "--epochs", "1"]
 
@@ -48,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         card = place / broken / "flow.json"
         card.write_text(change(card.read_text()))
     (place / "no-benchmark").mkdir()
-    records.save(Estimate(0.1, 0.0, 0.1, 0.1), place / "no-benchmark" / "manifest.json")
+    files.save(Estimate(0.1, 0.0, 0.1, 0.1), place / "no-benchmark" / "manifest.json")
     (place / "half").mkdir()
     (place / "half" / "manifest.json").write_text("{")
     _predictions(place, made)

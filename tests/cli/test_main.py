@@ -85,7 +85,7 @@ def failing(monkeypatch, error):
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("hardpan.audit.run", fail)
+    monkeypatch.setattr("hardpan.audit", fail)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
 
 
 def test_a_bug_exits_1_with_a_traceback():
-    code = "import hardpan.audit as a, hardpan.cli as c\na.run = None\nc.main(['audit', 'digits'])"
+    code = "import hardpan.auditing as a, hardpan.cli as c\na.run = None\nc.main(['audit', 'digits'])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 1
     assert "Traceback" in found.stderr

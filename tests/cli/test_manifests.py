@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import typer
 
-from hardpan import cli, confusion, datasets, store
+from hardpan import cli, confusion
+from hardpan import data as datasets
+from hardpan import predictions as store
 
 PAGE = Path(__file__).parents[2] / "docs/commands/confusion.md"
 

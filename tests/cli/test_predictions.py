@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 import pytest
-from tests.store.made import labels, logits, names, probabilities
+from tests.predictions.made import labels, logits, names, probabilities
 
-from hardpan import store
+from hardpan import predictions as store
 from hardpan.cli import main
 from hardpan.confusion import chosen_by_hand
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardpan import cli, records
+from hardpan import cli, files
 
 
 def run(capsys, *arguments):
@@ -50,7 +50,7 @@ def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
     review_once(capsys, project, tmp_path, remove=0)
     code, shown, _ = run(capsys, "assemble", project, "--formats", "npz", "--json")
     assert code == 0
-    lineage = records.from_json(json.loads(shown)).lineage
+    lineage = files.from_json(json.loads(shown)).lineage
     assert lineage.per_class == {str(c): 4 for c in range(10)}
     code, shown, _ = run(capsys, "verify", project)
     assert (code, shown.splitlines()[-1]) == (0, "verified")

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 from tests.web.small import draw
 
-from hardpan import cli, datasets, replicate
+from hardpan import cli, replicate
+from hardpan import data as datasets
 
 NAMES = ("circle", "square", "triangle")
 WORDS = ("plain", "striped")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import cli, confusion, records, testbed
+from hardpan import cli, confusion, files, testbed
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
@@ -50,10 +50,10 @@ def test_compare_prints_a_table_and_writes_a_page(counts: Path, tmp_path: Path, 
     assert "Models in the lines: 9 of 12; left out (*): fv_0, fv_1, fv_2." in " ".join(shown.split())
     assert "points" in shown
     assert sorted(item.name for item in out.iterdir()) == ["config.json", "index.html", "report.json"]
-    report = records.load(out / "report.json")
+    report = files.load(out / "report.json")
     assert report.config.exclude == ("fv_0", "fv_[12]")
     assert len(report.rows) == 12
-    assert records.load(out / "config.json").bootstrap == 500
+    assert files.load(out / "config.json").bootstrap == 500
 
 
 @pytest.mark.parametrize("scale", ["linear", "probit", "logit"])

@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from hardpan import store
+from hardpan import predictions as store
 from hardpan.cli.train import app
 
 SMALL = ["--model", "linear", "--seeds", "1", "--epochs", "2", "--device", "cpu"]

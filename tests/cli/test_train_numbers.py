@@ -28,7 +28,7 @@ def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--weight-decay", "0", "--device", "cpu", "--out", str(tmp_path / "run")])
     assert ended.value.code == 0
-    from hardpan import store
+    from hardpan import predictions as store
 
     assert store.open(tmp_path / "run").config["weight_decay"] == 0
 
@@ -41,7 +41,7 @@ def test_a_negative_limit_of_the_gradient_is_refused(tmp_path, capsys):
 
 
 def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):
-    from hardpan import store
+    from hardpan import predictions as store
 
     arguments = ["train", "digits", "--model", "vit", "--option", "depth=1", "--option", "patch=4", "--seeds", "1"]
     arguments += ["--epochs", "1", "--batch", "512", "--workers", "1", "--device", "cpu"]

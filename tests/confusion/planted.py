@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import datasets
-from hardpan.records import Dataset
+from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 
 EPOCHS = 8
 SEEDS = 3

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from tests.confusion.planted import random_probs
 
-from hardpan import confusion, records, stats
+from hardpan import confusion, files, stats
 from hardpan.confusion.banding import default_edges, mean_error, round_edges
 from hardpan.confusion.orders import dominated, pair_sums
 from hardpan.confusion.shown_models import ablation_section
 from hardpan.errors import InputError
+from hardpan.estimates import Interval
 
 
 def test_bands_count_every_example_once_with_exact_intervals():
@@ -336,7 +337,7 @@ def test_a_manifest_is_checked_on_use(tmp_path):
     path.write_text(json.dumps(written))
     with pytest.raises(InputError, match="version 2"):
         confusion.load_subset(path)
-    records.save(records.Interval(0, 1), path)
+    files.save(Interval(0, 1), path)
     with pytest.raises(InputError, match="not a Subset"):
         confusion.load_subset(path)
 

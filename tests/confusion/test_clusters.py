@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from tests.confusion.planted import random_probs
 
-from hardpan import confusion, store
+from hardpan import confusion
+from hardpan import predictions as store
 
 
 @pytest.mark.soak

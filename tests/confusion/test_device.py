@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import datasets
+from hardpan import data as datasets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -6,7 +6,7 @@ import torch
 from reproductions import confusion_device, confusion_figures
 from tests.confusion.planted import trained_on_digits
 
-from hardpan import confusion, records
+from hardpan import confusion, files
 
 
 def collected(width: int):
@@ -85,7 +85,7 @@ def test_figures_tables_and_verdicts(folder, tmp_path):
         assert f"confusion_{figure}" in drawn
     text = confusion_figures.page(found, drawn)
     assert "| the paper, GroupDRO | 25.8 % | +0.8 | 80.6 % | -1.3 | |" in text
-    back = records.load(records.save(found, tmp_path / "f.json"))
+    back = files.load(files.save(found, tmp_path / "f.json"))
     assert back.findings == found.findings
     assert confusion_figures._svg(drawn["confusion_fig7"]).startswith("<svg")
 

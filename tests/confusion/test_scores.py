@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import entr
 from tests.confusion.planted import random_probs
 
-from hardpan import Recorder, confusion, records, store
+from hardpan import Recorder, confusion, files
+from hardpan import predictions as store
 from hardpan.confusion.uncertainty import block_length, block_variance, jackknife_variance
 from hardpan.errors import InputError
 
@@ -230,7 +231,7 @@ def test_scores_survive_the_disk(tmp_path):
     assert np.array_equal(back.values, found.values)
     assert back.sha256 == found.sha256
     assert (tmp_path / "scores.csv").read_text().splitlines()[0] == "id,score,stderr,label"
-    assert isinstance(records.load(tmp_path / "scores" / "scores.json"), confusion.Scores)
+    assert isinstance(files.load(tmp_path / "scores" / "scores.json"), confusion.Scores)
     assert confusion.load_scores(tmp_path / "nothing") is None
 
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from hardpan import audit
-from hardpan.records import Chart, Section, Table
+from hardpan import auditing
 from hardpan.report import page as write_page
+from hardpan.report.sections import Chart, Section, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -36,7 +36,7 @@ LONGEST_LINE = """
 
 @pytest.fixture(scope="module")
 def digits_page(tmp_path_factory):
-    return audit.run("digits", ensemble="none", flow="none").save(tmp_path_factory.mktemp("digits"))
+    return auditing.audit("digits", ensemble="none", flow="none").save(tmp_path_factory.mktemp("digits"))
 
 
 class Visit:

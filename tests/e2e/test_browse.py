@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from hardpan import confusion, datasets
-from hardpan.audit import examples
+from hardpan import confusion
+from hardpan import data as datasets
+from hardpan.auditing import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from tests.report.test_charts import DISPUTED, EVERY, FAR, INTERVALS
 
-from hardpan.records import Section, Table
 from hardpan.report import charts
 from hardpan.report import page as write_page
 from hardpan.report.floor_charts import floor_chart
+from hardpan.report.sections import Section, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 KINDS = list(charts.KINDS)

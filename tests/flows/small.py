@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from hardpan import datasets
+from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.flows import Flow, FlowConfig, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
-from hardpan.records import Dataset
 
 
 def random_flow(

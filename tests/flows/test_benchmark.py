@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from tests.flows.small import random_flow, three_digits
 
-from hardpan import datasets, flows, records
+from hardpan import data as datasets
+from hardpan import files, flows
+from hardpan.data.dataset import Dataset
 from hardpan.errors import HardpanError, InputError
+from hardpan.estimates import Estimate
 from hardpan.flows import benchmark, rounding
-from hardpan.records import Dataset, Estimate
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +138,12 @@ def test_the_floor_of_rounded_files_lies_where_the_cost_says():
     cells = rounding.to_levels(drawn.x, 4).reshape(-1, 4) @ [64, 16, 4, 1]
     found, mass = np.zeros((256, 3)), np.bincount(cells, minlength=256)
     np.add.at(found, cells, drawn.posterior)
-    files = float((mass - found.max(axis=1)).sum() / len(cells))
+    rounded = float((mass - found.max(axis=1)).sum() / len(cells))
     exact = float((1 - drawn.posterior.max(axis=1)).mean())
     cost = rounding.cost(flow, drawn.x[:8000], drawn.posterior[:8000], temperature=0.7)
-    assert files > exact + 0.01  # rounding to so few levels does lose something
-    assert exact + cost.high > files
-    assert cost.value < 2 * (files - exact)  # and the bound is not far off
+    assert rounded > exact + 0.01  # rounding to so few levels does lose something
+    assert exact + cost.high > rounded
+    assert cost.value < 2 * (rounded - exact)  # and the bound is not far off
 
 
 def test_vectors_come_as_npz_only(vectors, tmp_path):
@@ -168,6 +170,6 @@ def test_settings_are_checked_before_any_work(changes, words):
 def test_a_folder_without_a_manifest_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"holds no manifest\.json"):
         flows.read_benchmark(tmp_path)
-    (tmp_path / "manifest.json").write_text(json.dumps(records.to_json(Estimate(0.1, 0, 0.1, 0.1))))
+    (tmp_path / "manifest.json").write_text(json.dumps(files.to_json(Estimate(0.1, 0, 0.1, 0.1))))
     with pytest.raises(InputError, match="not a synthetic benchmark"):
         flows.read_benchmark(tmp_path)

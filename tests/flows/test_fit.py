@@ -10,10 +10,11 @@ import pytest
 import torch
 from tests.flows.small import blobs
 
-from hardpan import bayes, datasets, engine, flows
+from hardpan import bayes, engine, flows
+from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.flows import FlowConfig
-from hardpan.records import Dataset
 
 QUICK = FlowConfig(preset="tiny", epochs=3, steps=1, levels=1, width=8, batch_size=128)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hardpan import flows
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.flows import judging
-from hardpan.records import Estimate
 
 
 def planted(posterior, seed=0, rounding=None):

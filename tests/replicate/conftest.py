@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan.records import Dataset
+from hardpan.data.dataset import Dataset
 from hardpan.replicate import Project, create_project, make_tasks, set_clock
 from hardpan.replicate.simulate import add_arrays
 

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hardpan import datasets, replicate
+from hardpan import data as datasets
+from hardpan import replicate
 from hardpan.cli import main
 from hardpan.errors import InputError
 from hardpan.replicate import simulate

@@ -10,7 +10,8 @@ import pytest
 from tests.databases import copy_project, drop_database, new_database
 from tests.web import small
 
-from hardpan import replicate, store
+from hardpan import predictions as store
+from hardpan import replicate
 from hardpan.cli import main
 from hardpan.errors import InputError
 from hardpan.replicate import simulate

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardpan.errors import InputError
-from hardpan.replicate import coarse, similarity
-from hardpan.replicate import nearest as nearest_module
-from hardpan.replicate.near import near_duplicates
-from hardpan.replicate.nearest import nearest
-from hardpan.replicate.similarity import ssim
+from hardpan.neighbors import coarse, similarity
+from hardpan.neighbors import nearest as nearest_module
+from hardpan.neighbors.near import near_duplicates
+from hardpan.neighbors.nearest import nearest
+from hardpan.neighbors.similarity import ssim
 
 
 def brute(queries, references, k, same=False):

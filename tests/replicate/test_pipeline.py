@@ -11,7 +11,8 @@ import pytest
 from tests.databases import new_database
 from tests.web import small
 
-from hardpan import datasets, records, replicate
+from hardpan import data as datasets
+from hardpan import files, replicate
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
 from hardpan.replicate.bins import frequency_bins
@@ -181,7 +182,7 @@ def check_files(project, drawn):
     idx = datasets.load(folder / "t10k-images-idx3-ubyte")
     np.testing.assert_array_equal(idx.x, data.x)
     images = datasets.load(folder / "images")
-    assert sorted(records.array_hash(x) for x in images.x) == sorted(records.array_hash(x) for x in data.x)
+    assert sorted(files.array_hash(x) for x in images.x) == sorted(files.array_hash(x) for x in data.x)
     with (folder / "index.csv").open() as stream:
         index = list(csv.DictReader(stream))
     assert [row["id"] for row in index] == list(drawn.ids)
@@ -191,7 +192,7 @@ def check_files(project, drawn):
     metadata = json.loads((folder / "croissant.json").read_text())
     assert metadata["conformsTo"].endswith("croissant/1.0")
     listed = {item["@id"]: item.get("sha256") for item in metadata["distribution"]}
-    assert listed["data.npz"] == records.load(folder / "lineage.json").files["data.npz"]
+    assert listed["data.npz"] == files.load(folder / "lineage.json").files["data.npz"]
 
 
 def check_accuracies(project, drawn, folder):

@@ -8,8 +8,8 @@ from PIL import Image
 from sqlalchemy import func, select
 
 from hardpan import replicate
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Dataset
 from hardpan.replicate.database.chosen import add_pairs, begin_sample, chosen_rows
 from hardpan.replicate.database.images import contents, stored_images
 from hardpan.replicate.database.models import Invitation

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.replicate.bins import BINS, frequency_bins, largest_remainder
 from hardpan.replicate.sampling import sample, sample_again
@@ -161,7 +161,7 @@ def test_what_holds_for_every_table(candidates, originals, per_class, seed, stra
     assert len(set(drawn.ids)) == len(drawn.ids)
     assert len(drawn.images) + sum(item.missing for item in drawn.shortfalls) == per_class
     assert drawn.images == sample(rows, strategy, per_class, old, seed=seed).images
-    assert records.from_json(records.to_json(drawn)).images == drawn.images
+    assert files.from_json(files.to_json(drawn)).images == drawn.images
     if strategy == "matched":
         assert sum(drawn.quotas["c"]) == per_class
         for image in drawn.images:

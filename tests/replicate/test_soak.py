@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.databases import copy_project, drop_database
 
-from hardpan import records, replicate
+from hardpan import files, replicate
 from hardpan.replicate import simulate
 
 WORK = """
@@ -117,7 +117,7 @@ def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path, database
     for _ in range(kills):
         killed_after(STEPS, project.root, 1, whole * rng.uniform(0, 0.9))
     assert killed_after(STEPS, project.root, 2)[-1] == "end"
-    lineages = [records.load(root / "set/lineage.json") for root in (project.root, undisturbed.root)]
+    lineages = [files.load(root / "set/lineage.json") for root in (project.root, undisturbed.root)]
     assert lineages[0].files == lineages[1].files
     project = replicate.open_project(project.root)
     found = replicate.verify(project)

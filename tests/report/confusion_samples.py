@@ -1,6 +1,6 @@
 """A small chart of each kind that confusion scores use."""
 
-from hardpan.records import Chart
+from hardpan.report.sections import Chart
 
 _CELLS = ((0.0, 0.5, 90), (0.5, 1.0, 0), (1.0, 1.5, 10))
 CONFUSION = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.report.confusion_samples import CONFUSION
 
 from hardpan.errors import InputError
-from hardpan.records import Chart, Estimate
+from hardpan.estimates import Estimate
 from hardpan.report import charts, placing
 from hardpan.report.axes import log_ticks
 from hardpan.report.dial import dial
@@ -18,6 +18,7 @@ from hardpan.report.drawing import draw, vega_bundle
 from hardpan.report.error_intervals import STRUCK
 from hardpan.report.floor_charts import floor_chart
 from hardpan.report.placing import Box
+from hardpan.report.sections import Chart
 
 INTERVALS = Chart(
     "intervals",

@@ -2,12 +2,12 @@
 
 import pytest
 
-from hardpan.audit.measures import in_words
+from hardpan.auditing.measures import in_words
 from hardpan.bayes.floors import Candidate
 from hardpan.bayes.floors.means import held_out_error
 from hardpan.bayes.floors.weighing import HELD_OUT, weigh
-from hardpan.experiments.floor_page import floor_section, floor_tiles
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
+from hardpan.studies.floor_page import floor_section, floor_tiles
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 import pytest
 
 import hardpan
-from hardpan.records import Chart, Estimate, Provenance, Section, Table, Tile
+from hardpan.estimates import Estimate
 from hardpan.report import page
 from hardpan.report.palette import DARK, LIGHT
+from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='hacked=1'>\"'&</title>]]>\u2028"
 

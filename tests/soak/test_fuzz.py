@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import hardpan
-from hardpan import datasets, records
+from hardpan import data as datasets
+from hardpan import files
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.report.sections import Chart, Section, Table
 
 from .damage import damaged, with_damaged_member, with_damaged_node
 
@@ -42,7 +46,7 @@ def check_message(error: InputError) -> None:
     assert len(str(error)) < 1000, str(error)
 
 
-def check_dataset(data: records.Dataset) -> None:
+def check_dataset(data: Dataset) -> None:
     """What every dataset keeps, whatever it was read from."""
     assert data.x.ndim in (2, 3, 4)
     assert np.isfinite(data.features()).all()
@@ -108,25 +112,19 @@ def test_noise_is_no_dataset(tmp_path, shard):
 
 
 def sample_records() -> list[object]:
-    estimate = records.Estimate(
-        0.25, 0.01, 0.23, math.inf, method="example", n=100, seed=0, notes=("a",), log10=-0.6
-    )
-    chart = records.Chart("bars", "Counts", ({"class": "cat", "count": 3},), "one bar", {"log": True})
-    section = records.Section(
-        "Floor", ("One.",), {"floor": estimate}, (chart,), (records.Table("t", ("a",), ((1,),)),)
-    )
+    estimate = Estimate(0.25, 0.01, 0.23, math.inf, method="example", n=100, seed=0, notes=("a",), log10=-0.6)
+    chart = Chart("bars", "Counts", ({"class": "cat", "count": 3},), "one bar", {"log": True})
+    section = Section("Floor", ("One.",), {"floor": estimate}, (chart,), (Table("t", ("a",), ((1,),)),))
     rng = np.random.default_rng(0)
-    data = records.Dataset("d", rng.normal(size=(300, 4)), np.array([f"i{row}" for row in range(300)]))
-    small = records.Dataset(
-        "s", rng.normal(size=(3, 2)), np.array(["a", "b", "c"]), np.array([0, 1, 0]), ("p", "q")
-    )
+    data = Dataset("d", rng.normal(size=(300, 4)), np.array([f"i{row}" for row in range(300)]))
+    small = Dataset("s", rng.normal(size=(3, 2)), np.array(["a", "b", "c"]), np.array([0, 1, 0]), ("p", "q"))
     return [estimate, section, data, small]
 
 
 @pytest.mark.parametrize("way", [damaged, with_damaged_node], ids=["bytes", "nodes"])
 @pytest.mark.parametrize("shard", SHARDS)
 def test_an_altered_record_is_refused_or_a_record(tmp_path, shard, way):
-    texts = [records.save(item, tmp_path / f"{i}.json").read_text() for i, item in enumerate(sample_records())]
+    texts = [files.save(item, tmp_path / f"{i}.json").read_text() for i, item in enumerate(sample_records())]
     path = tmp_path / "altered.json"
     for round_number in range(ROUNDS):
         rng = np.random.default_rng([300 + shard, round_number])
@@ -136,7 +134,7 @@ def test_an_altered_record_is_refused_or_a_record(tmp_path, shard, way):
         else:
             path.write_text(with_damaged_node(text, rng))
         try:
-            item = records.load(path)
+            item = files.load(path)
         except InputError:
             continue
         assert dataclasses.is_dataclass(item), (shard, round_number)
@@ -145,7 +143,7 @@ def test_an_altered_record_is_refused_or_a_record(tmp_path, shard, way):
 
 def test_an_array_beside_a_record_is_refused_or_as_it_was(tmp_path):
     original = sample_records()[2]
-    path = records.save(original, tmp_path / "data.json")
+    path = files.save(original, tmp_path / "data.json")
     beside = list(tmp_path.glob("*.npz"))
     assert beside
     for round_number in range(ROUNDS):
@@ -154,10 +152,10 @@ def test_an_array_beside_a_record_is_refused_or_as_it_was(tmp_path):
         whole = which.read_bytes()
         which.write_bytes(damaged(whole, rng))
         try:
-            read = records.load(path)
+            read = files.load(path)
         except InputError:
             pass
         else:
             assert np.array_equal(read.x, original.x), round_number
         which.write_bytes(whole)
-    assert np.array_equal(records.load(path).x, original.x)
+    assert np.array_equal(files.load(path).x, original.x)

@@ -9,7 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from hardpan import records
+from hardpan import files
+from hardpan.data.dataset import Dataset
 
 pytestmark = pytest.mark.soak
 
@@ -24,7 +25,7 @@ print("ready", flush=True)
 for version in range(first, first + 1_000_000):
     x = np.full((500, 8), float(version))
     ids = np.array([f"{version}-{row}" for row in range(500)])
-    records.save(records.Dataset(str(version), x, ids), path)
+    files.save(Dataset(str(version), x, ids), path)
 """
 
 
@@ -43,7 +44,7 @@ def end(process):
 
 def version_on_disk(path):
     """Read the record and check that all of it is of one version."""
-    data = records.load(path)
+    data = files.load(path)
     assert (data.x == float(data.name)).all()
     assert data.ids[0] == f"{data.name}-0"
     assert data.ids[-1] == f"{data.name}-499"
@@ -52,14 +53,14 @@ def version_on_disk(path):
 
 def test_a_killed_writer_leaves_a_whole_record(tmp_path):
     path = tmp_path / "data.json"
-    records.save(records.Dataset("0", np.zeros((500, 8)), np.array([f"0-{row}" for row in range(500)])), path)
+    files.save(Dataset("0", np.zeros((500, 8)), np.array([f"0-{row}" for row in range(500)])), path)
     rng = np.random.default_rng(0)
     for number in range(30):
         process = start_writer(path, 1 + 1_000_000 * number)
         time.sleep(float(rng.uniform(0, 0.25)))
         end(process)
         version_on_disk(path)
-    records.save(records.Dataset("7", np.full((500, 8), 7.0), np.array([f"7-{row}" for row in range(500)])), path)
+    files.save(Dataset("7", np.full((500, 8), 7.0), np.array([f"7-{row}" for row in range(500)])), path)
     assert version_on_disk(path) == 7
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from hardpan import store, testbed
+from hardpan import predictions as store
+from hardpan import testbed
 from hardpan.confusion import chosen_by_hand
 from hardpan.errors import InputError
 from hardpan.testbed import items

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, kendalltau, norm, rankdata
 
-from hardpan import records, testbed
+from hardpan import files, testbed
 from hardpan.errors import InputError
 
 
@@ -167,7 +167,7 @@ def test_columns_rows_and_frames_are_taken() -> None:
 
 def test_report_goes_to_json_and_back() -> None:
     report = testbed.compare(table(group=["a", "b"] * 12), bootstrap=100).compact()
-    again = records.from_json(records.to_json(report))
+    again = files.from_json(files.to_json(report))
     assert again.rows == report.rows
     assert again.config == report.config
 

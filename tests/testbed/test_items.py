@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.testbed import items
 from hardpan.testbed.items import likelihood
@@ -219,7 +219,7 @@ def test_examples_that_all_or_none_get_right_have_finite_difficulty() -> None:
 
 def test_fit_survives_json() -> None:
     fit = items.fit_items(simulate(4, 50, 0)[0])
-    again = records.from_json(records.to_json(fit))
+    again = files.from_json(files.to_json(fit))
     np.testing.assert_array_equal(again.skills, fit.skills)
 
 

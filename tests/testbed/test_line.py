@@ -3,7 +3,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import bootstrap as scipy_bootstrap
 
-from hardpan import records, stats, testbed
+from hardpan import files, stats, testbed
 from hardpan.errors import InputError
 from hardpan.testbed.redraw import accuracy_covariance
 
@@ -94,7 +94,7 @@ def test_seeds_and_json() -> None:
     one, same, other = (testbed.fit_line(ORIGINAL, NEW, bootstrap=3000, seed=seed) for seed in (1, 1, 2))
     assert one.slope == same.slope
     assert one.slope.low != other.slope.low
-    again = records.from_json(records.to_json(one.compact()))
+    again = files.from_json(files.to_json(one.compact()))
     assert again.slope == one.slope
     with pytest.raises(InputError, match="no bootstrap draws"):
         again.band(0.8)

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import confusion, store, testbed
+from hardpan import confusion, testbed
+from hardpan import predictions as store
 from hardpan.errors import InputError
 from hardpan.testbed import items
 from hardpan.testbed.read_predictions import read_sets

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import pytest
 
-from hardpan import records, testbed
-from hardpan.records import numbers
+from hardpan import files, numbers, testbed
 from hardpan.report import charts
+from hardpan.report.sections import Chart
 
 
 @functools.cache  # frozen records: tests that ask for the same share it
@@ -27,7 +27,7 @@ def test_every_chart_is_drawn_on_both_axes(scale: str) -> None:
     for axes in ("linear", "probit"):
         assert all(row["low"] <= row["y"] + 1e-12 <= row["high"] + 2e-12 for row in lines[axes])
         other = {**part.charts[0].options, "scale": axes}
-        charts.spec(records.Chart("scatter", "t", part.charts[0].rows, "d", other))
+        charts.spec(Chart("scatter", "t", part.charts[0].rows, "d", other))
 
 
 def test_it_names_what_was_left_out() -> None:
@@ -63,7 +63,7 @@ def test_groups_get_a_table_and_a_section_survives_json() -> None:
     )
     part = testbed.section(testbed.compare(grouped, bootstrap=300))
     assert [row[0] for row in part.tables[2].rows] == ["a", "b", "c"]
-    again = records.from_json(records.to_json(part))
+    again = files.from_json(files.to_json(part))
     assert again.sentences == part.sentences
 
 

@@ -15,9 +15,10 @@ import numpy as np
 import sklearn.datasets  # noqa: F401 - imported before the forks, not once a child
 import torch._dynamo  # noqa: F401 - optimisers import it
 
-import hardpan.store.recorded
+import hardpan.predictions.recorded
 import hardpan.training.running  # noqa: F401
-from hardpan import store, training
+from hardpan import predictions as store
+from hardpan import training
 from hardpan.errors import InputError
 from hardpan.training.run_data import load_split
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hardpan import datasets
+from hardpan import data as datasets
 from hardpan.errors import InputError
 from hardpan.training import TrainConfig, fit_arrays
 

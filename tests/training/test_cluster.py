@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.parallel.conftest import dask_cluster, ray_head
+from tests.execution.conftest import dask_cluster, ray_head
 
-from hardpan import store, training
-from hardpan.store import open_scores
+from hardpan import predictions as store
+from hardpan import training
+from hardpan.predictions import open_scores
 from hardpan.training.saved import describe_model
 
 # Dask and Ray use what Python and their own libraries have put aside; ours may not.

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.training import TrainConfig
 from hardpan.training.recipes import filled
@@ -47,7 +47,7 @@ def test_recorded_epochs_end_with_the_last_and_are_evenly_spaced(epochs, every):
 
 def test_settings_come_back_from_json():
     config = TrainConfig(model="vgg16", model_options={"dropout": 0.5}, objective_options={"step": 0.1})
-    assert records.from_json(records.to_json(config)) == config
+    assert files.from_json(files.to_json(config)) == config
 
 
 def test_only_what_decides_the_numbers_is_held_against_a_resume():

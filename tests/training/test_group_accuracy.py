@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from hardpan import datasets, records, store, training
+from hardpan import data as datasets
+from hardpan import files, training
+from hardpan import predictions as store
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def test_it_is_what_the_predictions_say(tmp_path, groups):
             assert (told.value, told.n) == (pytest.approx(right[mine].mean()), mine.sum())
     again = training.train("digits", **settings(groups, tmp_path / "run"))
     assert [run.group_accuracy for run in again.runs] == [run.group_accuracy for run in made.runs]
-    assert records.from_json(records.to_json(made)).runs == made.runs
+    assert files.from_json(files.to_json(made)).runs == made.runs
 
 
 def test_seeds_in_lockstep_tell_the_same(tmp_path, groups):

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import cli, confusion, datasets, engine, training
+from hardpan import cli, confusion, engine, training
+from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Dataset
-from hardpan.store import open_scores
+from hardpan.predictions import open_scores
 from hardpan.training import lockstep_task, lockstep_training, work
 from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from hardpan import store
+from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.store.scores import open_scores
+from hardpan.predictions.scores import open_scores
 from hardpan.training.recorder import Recorder
 
 N, C = 120, 5

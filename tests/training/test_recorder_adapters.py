@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from hardpan import store
+from hardpan import predictions as store
 from hardpan.training.adapters import lightning_callback, trainer_callback
 from hardpan.training.recorder import Recorder
 

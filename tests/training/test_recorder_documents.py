@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardpan import store
+from hardpan import predictions as store
 
 ROOT = Path(__file__).resolve().parents[2]
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/recording.md").read_text(), re.MULTILINE | re.DOTALL)

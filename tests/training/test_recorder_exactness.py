@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hardpan import store
-from hardpan.store.rows import softmax
+from hardpan import predictions as store
+from hardpan.predictions.rows import softmax
 from hardpan.training.recorder import Recorder
 from hardpan.training.recorder_outputs import halves
 

@@ -5,9 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from hardpan import confusion, datasets, records, store, training
+from hardpan import confusion, files, training
+from hardpan import data as datasets
+from hardpan import predictions as store
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Dataset
 from hardpan.training import TrainConfig, classifiers
 from hardpan.training.recipes import filled
 
@@ -92,8 +94,8 @@ def test_no_clipping_can_be_asked_for_and_old_settings_are_read():
     assert filled(TrainConfig(), "vit-small", (3, 32, 32)).clip == 1.0
     assert filled(TrainConfig(clip=0.0), "vit-small", (3, 32, 32)).clip == 0.0
     assert filled(TrainConfig(), "resnet18", (3, 32, 32)).clip == 0.0
-    old = records.to_json(TrainConfig()) | {"clip": 0.0}
-    assert records.from_json(old).clip == 0.0
+    old = files.to_json(TrainConfig()) | {"clip": 0.0}
+    assert files.from_json(old).clip == 0.0
 
 
 def planted(value):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from tests.engine.launch import torchrun
 
-from hardpan import confusion, store, training
+from hardpan import confusion, training
+from hardpan import predictions as store
 
 
 @pytest.mark.soak  # slow to start; tests/engine trains with two processes at every run

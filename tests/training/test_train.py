@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from hardpan import datasets, engine, records, store, training
+from hardpan import data as datasets
+from hardpan import engine, files, training
+from hardpan import predictions as store
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Dataset
 from hardpan.training import running, seed_training, spreading, work
 from hardpan.training.new_stores import NewStores, in_use
 from hardpan.training.recorder import Recorder
@@ -179,7 +181,7 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
         probs = training.predict(run.weights, digits, device="cpu")
         np.testing.assert_array_equal(probs.astype(np.float16), store.open(run.store).read(0, 5))
     assert (tmp_path / "runs-models" / "linear" / "seed-0" / "model.safetensors").exists()
-    assert records.from_json(json.loads(records.dumps(records.to_json(made)))) == made
+    assert files.from_json(json.loads(files.dumps(files.to_json(made)))) == made
 
 
 def test_averaged_weights_are_what_predicts(digits, tmp_path):
@@ -475,7 +477,7 @@ def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, lockstep, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("hardpan.parallel.on_dask.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.on_dask.ANSWER_SECONDS", 1)
     config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
     away = {"backend": "dask", "address": "tcp://127.0.0.1:1"}
     with pytest.raises(InputError, match="no Dask scheduler answers"):

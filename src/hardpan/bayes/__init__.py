@@ -6,11 +6,11 @@ Covariances that differ: ``gaussian(..., covs=...)`` and ``temperatures_for``.
 Real data: ``floor`` puts every estimate side by side and says which survive (:mod:`hardpan.bayes.floors`).
 """
 
-from hardpan.bayes.classifier import decide, posterior
-from hardpan.bayes.detail import GaussianDetail, gaussian_detail
 from hardpan.bayes.floors import Examples, Floor, floor
-from hardpan.bayes.methods import METHODS, gaussian
-from hardpan.bayes.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
+from hardpan.bayes.gaussians.classifier import decide, posterior
+from hardpan.bayes.gaussians.detail import GaussianDetail, gaussian_detail
+from hardpan.bayes.gaussians.methods import METHODS, gaussian
+from hardpan.bayes.gaussians.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
 
 __all__ = [
     "METHODS",

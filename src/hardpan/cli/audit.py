@@ -15,8 +15,8 @@ from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, prog
 from hardpan.errors import InputError
 
 if TYPE_CHECKING:
-    from hardpan.audit import Audit
-    from hardpan.audit.planning import AuditPlan
+    from hardpan.auditing import Audit
+    from hardpan.auditing.planning import AuditPlan
 
 app = typer.Typer(rich_markup_mode="rich")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -74,7 +74,7 @@ def audit(
 
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
-    from hardpan import audit as audits
+    from hardpan import auditing as audits
     from hardpan.report.files import check_writable
 
     folder = out or Path("audits") / (Path(data).stem or "data")
@@ -99,7 +99,7 @@ def audit(
         device=device,
     )
     with progress_on_stderr() as progress:
-        found = audits.run(data, config, out=folder, progress=progress, on_plan=show_plan)
+        found = audits.audit(data, config, out=folder, progress=progress, on_plan=show_plan)
     emit(found, json, summary(found, folder / "index.html"))
 
 
@@ -131,7 +131,7 @@ def _duration(length: float) -> str:
 
 def summary(found: Audit, path: Path) -> Group:
     """The report in about ten lines: the numbers of the page, and where the page is."""
-    from hardpan.records import numbers
+    from hardpan import numbers
 
     # Rich would break a line between a number and its unit.
     width = min(100, Console().width)

@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from hardpan import records
+from hardpan import files, numbers
 from hardpan.bayes import (
     METHODS,
     Curve,
@@ -26,7 +26,9 @@ from hardpan.bayes import (
 )
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.errors import InputError
-from hardpan.records import Estimate, numbers, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.report.sections import Provenance, Section
 
 DRAWN_POINTS = 41
 DRAWN_RTOL = 0.01  # a line on a page needs no more
@@ -246,21 +248,21 @@ def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, m
     from hardpan.report.files import write_together
 
     n_classes, d = means.shape
-    section = records.Section(
+    section = Section(
         "Bayes error against temperature",
         (f"{n_classes} Gaussian classes in {d:,} dimensions; the temperature multiplies every covariance by τ².",),
         {f"τ = {t:g}": e for t, e in zip(curve.temperatures, curve.estimates, strict=True)},
         (dial(drawn.temperatures, drawn.estimates, "The dial: Bayes error against temperature", "as given"),),
     )
-    provenance = records.Provenance(
+    provenance = Provenance(
         method=(f"Method: {curve.method}. E = ∫ (Σ_k π_k p_k − max_k π_k p_k), the error of the best classifier.",),
         citations=(
             "Theisen et al. 2021, Evaluating State-of-the-Art Classification Models Against Bayes Optimality",
         ),
         command=shlex.join(["hardpan", *sys.argv[1:]]),
         seed=config.seed,
-        versions=records.versions_of("numpy", "scipy"),
-        hashes={"means, sha256": records.array_hash(means)},
+        versions=files.versions_of("numpy", "scipy"),
+        hashes={"means, sha256": files.array_hash(means)},
     )
     first = numbers.estimate(curve.estimates[0])
     html = report.page(
@@ -273,8 +275,8 @@ def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, m
         out,
         {
             "index.html": html,
-            "config.json": records.dumps(records.to_json(config)) + "\n",
-            "report.json": records.dumps(records.to_json(curve)) + "\n",
+            "config.json": files.dumps(files.to_json(config)) + "\n",
+            "report.json": files.dumps(files.to_json(curve)) + "\n",
         },
     )
     return out / "index.html"

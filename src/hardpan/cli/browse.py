@@ -30,7 +30,7 @@ def browse(
 
     Example: [bold]hardpan browse audits/digits[/bold]
     """
-    from hardpan.audit import examples
+    from hardpan.auditing import examples
 
     table = examples.read(folder)
     try:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hardpan import records
+from hardpan import execution, files
 from hardpan.errors import InputError
 
 QUIET_SECONDS = 2.0
@@ -70,7 +70,7 @@ def check_out(out: Path | None) -> None:
 def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> None:
     """Print a result on stdout: its JSON alone, or what a person reads (without it, the record's repr)."""
     if as_json:
-        print(records.dumps(records.to_json(record)))
+        print(files.dumps(files.to_json(record)))
     else:
         Console(highlight=False).print(repr(record) if shown is None else shown)
 
@@ -117,7 +117,7 @@ class _Lines:
 
 
 @contextmanager
-def progress_on_stderr() -> Iterator[records.Progress]:
+def progress_on_stderr() -> Iterator[execution.Progress]:
     """Show progress on stderr: a bar on a terminal; elsewhere lines, from the third second on."""
     if not sys.stderr.isatty():
         lines = _Lines()

@@ -33,20 +33,20 @@ def compare(
 
     Example: [bold]hardpan compare audits/mnist audits/fashion-mnist --out audits/compared[/bold]
     """
-    from hardpan import audit, records
-    from hardpan.audit import compared
-    from hardpan.audit.measures import in_sentence
+    from hardpan import auditing, files
+    from hardpan.auditing import compared
+    from hardpan.auditing.measures import in_sentence
     from hardpan.report.files import check_writable, write_together
 
     if out is not None:
         check_writable(out)
-    audits = [audit.read_audit(folder) for folder in folders]
-    found = audit.compare(audits, most_bits=most_bits)
+    audits = [auditing.read_audit(folder) for folder in folders]
+    found = auditing.compare(audits, most_bits=most_bits)
     if out is not None:
         words = ["hardpan", "compare", *folders]
         words += [] if most_bits is None else ["--most-bits", str(most_bits)]
-        files = {"index.html": compared.to_html(found, audits, shlex.join(words))}
-        write_together(out, files | {"report.json": records.dumps(records.to_json(found)) + "\n"})
+        contents = {"index.html": compared.to_html(found, audits, shlex.join(words))}
+        write_together(out, contents | {"report.json": files.dumps(files.to_json(found)) + "\n"})
     table = Table(title=compared.headline(found), title_justify="left", title_style="bold", box=None)
     measures = compared.section(found)[0].tables[0]
     for number, name in enumerate(measures.columns):

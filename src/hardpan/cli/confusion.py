@@ -31,8 +31,8 @@ from hardpan.cli.groups import HERE, Where, spread
 from hardpan.confusion import pictures, reports
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows, subset_sentence
-from hardpan.records import Section
 from hardpan.report.files import check_local
+from hardpan.report.sections import Section
 
 app = typer.Typer(
     help="Which examples are hard? Confusion scores, error by band, hard subsets, transfer, ablation.",

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import confusion, datasets
+from hardpan import confusion
+from hardpan import data as datasets
 from hardpan.cli.groups import Where
 from hardpan.confusion.galleries import dataset_rows
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.sources import Source, read
-from hardpan.datasets.chosen import asked_for, short_name
+from hardpan.data.chosen import asked_for, short_name
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Progress
-from hardpan.store.making import is_store
+from hardpan.execution import Progress
+from hardpan.predictions.making import is_store
 
 
 def epochs_of(text: str) -> str | int | tuple[int, ...]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hardpan import confusion, records
+from hardpan import confusion, files
 from hardpan.confusion.reports import ConfusionConfig
-from hardpan.records import Section
+from hardpan.report.sections import Section
 
 
 def write_page(
@@ -36,10 +36,10 @@ def write_page(
         headline=part.sentences[0],
         provenance=confusion.provenance(shlex.join(["hardpan", *sys.argv[1:]]), hashes, config.seed, method),
     )
-    files = {
+    contents = {
         "index.html": html,
-        "config.json": records.dumps(records.to_json(config)) + "\n",
-        "report.json": records.dumps(records.to_json(report)) + "\n",
+        "config.json": files.dumps(files.to_json(config)) + "\n",
+        "report.json": files.dumps(files.to_json(report)) + "\n",
     }
-    write_together(out, files)
+    write_together(out, contents)
     return out / "index.html"

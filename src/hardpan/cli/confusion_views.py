@@ -7,11 +7,12 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hardpan import numbers
 from hardpan.cli.tables import FittedTable
 from hardpan.confusion import Subset
 from hardpan.confusion.reports import ComparisonReport
 from hardpan.confusion.shown import subset_sentence
-from hardpan.records import Section, numbers
+from hardpan.report.sections import Section
 
 
 def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -> RenderableType:

@@ -13,18 +13,18 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hardpan import records
+from hardpan import files
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.groups import HERE, Where, spread
 from hardpan.cli.tables import FittedTable
 from hardpan.errors import InputError
-from hardpan.experiments import crossval as crossval_study
-from hardpan.experiments import partial as partial_study
-from hardpan.experiments import retune as retune_study
-from hardpan.experiments import retune_page
-from hardpan.experiments.runs import Place
-from hardpan.records import Provenance, Section
+from hardpan.report.sections import Provenance, Section
+from hardpan.studies import crossval as crossval_study
+from hardpan.studies import partial as partial_study
+from hardpan.studies import retune as retune_study
+from hardpan.studies import retune_page
+from hardpan.studies.runs import Place
 from hardpan.training.config import TrainConfig
 
 app = typer.Typer(help="Follow-up studies that train models: re-tuning, training on part, cross-validation.")
@@ -204,13 +204,13 @@ def _finish(
                 citations=(PAPER,),
                 command=shlex.join(["hardpan", *sys.argv[1:]]),
                 seed=config.seed,
-                versions=records.versions_of("numpy", "torch"),
+                versions=files.versions_of("numpy", "torch"),
             ),
         )
-        files = {"index.html": html}
-        files["config.json"] = records.dumps(records.to_json(config)) + "\n"
-        files["report.json"] = records.dumps(records.to_json(study)) + "\n"
-        write_together(out, files)
+        contents = {"index.html": html}
+        contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
+        contents["report.json"] = files.dumps(files.to_json(study)) + "\n"
+        write_together(out, contents)
         page = out / "index.html"
     emit(study, as_json, _shown(part, page))
 

@@ -14,12 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from hardpan import numbers
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr, whole_numbers
 from hardpan.errors import InputError
-from hardpan.records import numbers
 
 if TYPE_CHECKING:
-    from hardpan.experiments.floor_estimate import FloorReport
+    from hardpan.studies.floor_estimate import FloorReport
 
 app = typer.Typer(
     help="How low can the error of real data go? Every estimate at once, and which survive.\n\n"
@@ -62,8 +62,8 @@ def estimate_command(
 
     Example: [bold]hardpan floor estimate digits --out floor[/bold]
     """
-    from hardpan.experiments.floor_estimate import FloorConfig, estimate_floor
     from hardpan.report.files import check_writable
+    from hardpan.studies.floor_estimate import FloorConfig, estimate_floor
 
     if out is not None:
         check_writable(out)
@@ -113,10 +113,10 @@ def bench_command(
 
     Example: [bold]hardpan floor bench --sizes 500,2000 --runs 3 --out floor-bench[/bold]
     """
-    from hardpan import records
-    from hardpan.experiments import floor_bench
-    from hardpan.experiments.floor_table import bench_markdown
+    from hardpan import files
     from hardpan.report.files import check_writable
+    from hardpan.studies import floor_bench
+    from hardpan.studies.floor_table import bench_markdown
 
     if out is not None:
         check_writable(out)
@@ -140,7 +140,7 @@ def bench_command(
     if markdown is not None:
         try:
             markdown.parent.mkdir(parents=True, exist_ok=True)
-            records.write_text(markdown, text)
+            files.write_text(markdown, text)
         except OSError as error:
             raise InputError(f"--markdown {markdown}: cannot be written ({error.strerror})") from error
     emit(found, json, Text(text))
@@ -156,7 +156,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _shown(report: FloorReport, page: Path | None) -> RenderableType:
     from hardpan.bayes.floors.crossings import in_sentences
-    from hardpan.experiments.flow_page import unsettled
+    from hardpan.studies.flow_page import unsettled
 
     table = Table(box=None, pad_edge=False, title_justify="left")
     for name in ("estimate", "what it is", "value", "verdict"):

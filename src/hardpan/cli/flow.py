@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from hardpan import numbers
 from hardpan.cli import flow_benchmark, flow_samples
 from hardpan.cli.common import JsonFlag, Seed, emit, floats, progress_on_stderr
 from hardpan.errors import InputError
-from hardpan.records import numbers
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 
@@ -62,8 +62,9 @@ def fit_command(
 
     Example: [bold]hardpan flow fit digits --preset tiny --out flows/digits[/bold]
     """
-    from hardpan import datasets, flows
-    from hardpan.datasets.chosen import short_name
+    from hardpan import data as datasets
+    from hardpan import flows
+    from hardpan.data.chosen import short_name
     from hardpan.report.files import check_writable
 
     out = out or Path(f"flow-{short_name(data)}")

@@ -11,10 +11,11 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from hardpan import records, store
+from hardpan import files, numbers
+from hardpan import predictions as store
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr, whole_numbers
 from hardpan.errors import InputError
-from hardpan.records import Provenance, numbers
+from hardpan.report.sections import Provenance
 
 FlowPath = Annotated[
     str, typer.Argument(metavar="FLOW", help="A folder of hardpan flow fit, or a flow that comes along by name.")
@@ -59,7 +60,7 @@ def synthesize(
     Example: [bold]hardpan flow synthesize fashion-mnist --bayes-error 0.10 -n 70000 --out synthetic[/bold]
     """
     from hardpan import flows
-    from hardpan.datasets.chosen import short_name
+    from hardpan.data.chosen import short_name
     from hardpan.report.files import check_writable
 
     out = out or Path(f"synthetic-{short_name(flow)}")
@@ -125,11 +126,11 @@ def judge(
             headline=shown.sentences[0],
             provenance=Provenance(
                 command=command,
-                versions=records.versions_of("numpy"),
+                versions=files.versions_of("numpy"),
                 hashes={"Flow, sha256": made.flow_sha256, **made.files},
             ),
         )
-        write_together(out, {"index.html": text, "report.json": records.dumps(records.to_json(found)) + "\n"})
+        write_together(out, {"index.html": text, "report.json": files.dumps(files.to_json(found)) + "\n"})
     table = Table(title=shown.sentences[0], title_justify="left", title_style="bold", box=None, show_header=False)
     table.add_column(style="dim")
     table.add_column()
@@ -166,9 +167,9 @@ def curve(
     Example: [bold]hardpan flow curve fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
     """
     from hardpan import flows
-    from hardpan.experiments import learning_curve
     from hardpan.report import page
     from hardpan.report.files import check_writable, write_together
+    from hardpan.studies import learning_curve
 
     if out is not None:
         check_writable(out)
@@ -192,12 +193,12 @@ def curve(
         made = Provenance(
             command=f"{_curve_command(flow, config)} --out {shlex.quote(str(out))}",
             seed=seed,
-            versions=records.versions_of("numpy", "torch"),
+            versions=files.versions_of("numpy", "torch"),
             hashes={"Flow, sha256": flows.weights_hash(flow)},
         )
         text = page([shown], title=f"Learning curves on {flow}", headline=shown.sentences[0], provenance=made)
-        files = {"index.html": text, "config.json": records.dumps(records.to_json(config)) + "\n"}
-        write_together(out, files | {"report.json": records.dumps(records.to_json(found)) + "\n"})
+        contents = {"index.html": text, "config.json": files.dumps(files.to_json(config)) + "\n"}
+        write_together(out, contents | {"report.json": files.dumps(files.to_json(found)) + "\n"})
     table = Table(title=shown.sentences[0], title_justify="left", title_style="bold", box=None)
     for column in ("architecture", "examples", "error", "above the floor"):
         table.add_column(column)

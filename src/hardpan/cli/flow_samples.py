@@ -11,11 +11,11 @@ import numpy as np
 import typer
 from rich.table import Table as RichTable
 
-from hardpan import records
+from hardpan import files, numbers
 from hardpan.cli.common import JsonFlag, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.flow_benchmark import FlowPath
 from hardpan.errors import HardpanError, InputError
-from hardpan.records import Provenance, numbers
+from hardpan.report.sections import Provenance
 
 CURVE = tuple(float(f"{t:.4g}") for t in np.geomspace(0.2, 4, 25))
 
@@ -38,9 +38,9 @@ def samples(
     Example: [bold]hardpan flow samples fashion-mnist --temperature 0.2,1,1.4,3 --out samples[/bold]
     """
     from hardpan import flows
-    from hardpan.experiments.flow_page import Drawn, samples_section
     from hardpan.report import page
     from hardpan.report.files import check_writable, write_together
+    from hardpan.studies.flow_page import Drawn, samples_section
 
     check_writable(out)
     asked = floats("--temperature", temperature)
@@ -70,12 +70,12 @@ def samples(
     made = Provenance(
         command=shlex.join(["hardpan", "flow", "samples", flow, *options, "--out", str(out)]),
         seed=seed,
-        versions=records.versions_of("numpy", "torch"),
+        versions=files.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": flows.weights_hash(flow)},
     )
     below = dataclasses.replace(shown, sentences=shown.sentences[1:])
     text = page([below], title=f"Samples of {flow}", headline=shown.sentences[0], provenance=made)
-    write_together(out, {"index.html": text, "report.json": records.dumps(records.to_json(shown)) + "\n"})
+    write_together(out, {"index.html": text, "report.json": files.dumps(files.to_json(shown)) + "\n"})
     table = RichTable(title=f"Samples of {flow}", title_justify="left", title_style="bold", box=None)
     table.add_column("temperature")
     table.add_column("Bayes error")

@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from hardpan import ledger
+from hardpan import ledger, numbers
 from hardpan.cli.common import JsonFlag, emit
 from hardpan.errors import InputError
-from hardpan.records import Section, numbers
+from hardpan.report.sections import Section
 
 app = typer.Typer(help="Sealed test sets that answer submissions by the Ladder.", no_args_is_help=True)
 

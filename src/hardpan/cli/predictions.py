@@ -14,9 +14,9 @@ from rich.text import Text
 
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.errors import InputError
-from hardpan.records.numbers import counted
-from hardpan.store import files
-from hardpan.store.reports import Brought, StoreInfo, Verification
+from hardpan.numbers import counted
+from hardpan.predictions import files
+from hardpan.predictions.reports import Brought, StoreInfo, Verification
 
 app = typer.Typer(help="Predictions recorded while training: import, verify, merge, export.", no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def import_(
 
     Example: [bold]hardpan predictions import probs.npy --labels labels.npy --out STORE[/bold]
     """
-    from hardpan.store.copying import import_file
+    from hardpan.predictions.copying import import_file
 
     with progress_on_stderr() as progress:
         found = import_file(
@@ -94,7 +94,7 @@ def verify(
 
     Example: [bold]hardpan predictions verify STORE[/bold]
     """
-    from hardpan.store.verification import check_store
+    from hardpan.predictions.verification import check_store
 
     with progress_on_stderr() as progress:
         found = check_store(store, drop=drop, progress=progress)
@@ -109,7 +109,7 @@ def info(predictions: Predictions, as_json: JsonFlag = False) -> None:
 
     Example: [bold]hardpan predictions info STORE[/bold]
     """
-    from hardpan.store.verification import summary
+    from hardpan.predictions.verification import summary
 
     found = summary(predictions)
     emit(found, as_json, _information(found))
@@ -135,7 +135,7 @@ def merge(
 
     Example: [bold]hardpan predictions merge seeds-0-2 seeds-3-5 --out all-seeds[/bold]
     """
-    from hardpan.store.merging import merge as merged
+    from hardpan.predictions.merging import merge as merged
 
     with progress_on_stderr() as progress:
         found = merged(sources, out, renumber=renumber, common=common, dtype=dtype, block=block, progress=progress)
@@ -158,10 +158,10 @@ def export(
 
     Example: [bold]hardpan predictions export STORE predictions.parquet --epochs 19[/bold]
     """
-    from hardpan import store
+    from hardpan import predictions as store
+    from hardpan.predictions.exporting import export as exported
+    from hardpan.predictions.selected import select
     from hardpan.report.files import check_local
-    from hardpan.store.exporting import export as exported
-    from hardpan.store.selected import select
 
     check_local(path, "FILE")
     with progress_on_stderr() as progress:

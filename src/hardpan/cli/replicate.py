@@ -17,7 +17,7 @@ from hardpan.cli.replicate_people import register as register_people
 from hardpan.cli.replicate_set import register as register_set
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened, plainly
 from hardpan.cli.replicate_votes import register as register_votes
-from hardpan.records import Section, Table
+from hardpan.report.sections import Section, Table
 
 app = typer.Typer(
     help="Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",

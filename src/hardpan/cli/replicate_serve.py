@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hardpan import records
+from hardpan import files
 from hardpan.cli.replicate_shared import plainly
 from hardpan.errors import InputError, MissingExtra
 
@@ -57,7 +57,7 @@ def serve(
         with plainly(folder):
             opened = links.doors(project, base, people=workers_expected, new_owner=new_owner_link)
         # Written through at once: whoever started the server waits for its links.
-        typer.echo(records.dumps(records.to_json(opened)) if as_json else "\n".join(links.told(opened)))
+        typer.echo(files.dumps(files.to_json(opened)) if as_json else "\n".join(links.told(opened)))
         try:
             serving.run(application, listener)
         finally:

@@ -11,11 +11,10 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from hardpan import replicate
+from hardpan import numbers, replicate
 from hardpan.cli.common import JsonFlag, Seed, check_out, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened, write_page
 from hardpan.errors import InputError
-from hardpan.records import numbers
 
 PerClass = Annotated[int, typer.Option("--per-class", min=1, help="Images of each class.")]
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hardpan import records, replicate
+from hardpan import files, replicate
 from hardpan.errors import InputError
-from hardpan.records import Section
+from hardpan.report.sections import Section
 
 ProjectFolder = Annotated[Path, typer.Argument(metavar="PROJECT", help="Folder of the project.")]
 DatabaseUrl = Annotated[
@@ -56,9 +56,9 @@ def write_page(out: Path, section: Section, found: Any, title: str, headline: st
     from hardpan.report import page
     from hardpan.report.files import write_together
 
-    files = {
+    contents = {
         "index.html": page([section], title=title, headline=headline),
-        "report.json": records.dumps(records.to_json(found)) + "\n",
+        "report.json": files.dumps(files.to_json(found)) + "\n",
     }
-    write_together(out, files)
+    write_together(out, contents)
     return out / "index.html"

@@ -10,10 +10,11 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from hardpan import replicate
+from hardpan import numbers, replicate
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.cli.replicate_shared import DatabaseUrl, ProjectFolder, opened
-from hardpan.records import Estimate, Section, numbers
+from hardpan.estimates import Estimate
+from hardpan.report.sections import Section
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hardpan.records import numbers
+from hardpan import numbers
 
 GAP = 2
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hardpan import records, testbed
+from hardpan import files, testbed
 from hardpan.cli import testbed_items
 from hardpan.cli import testbed_views as views
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
@@ -369,8 +369,8 @@ def _write_page(out: Path, report: testbed.Comparison, original: str, new: str, 
         out,
         {
             "index.html": html,
-            "config.json": records.dumps(records.to_json(report.config)) + "\n",
-            "report.json": records.dumps(records.to_json(report.compact())) + "\n",
+            "config.json": files.dumps(files.to_json(report.config)) + "\n",
+            "report.json": files.dumps(files.to_json(report.compact())) + "\n",
         },
     )
     return out / "index.html"

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
-from hardpan import datasets, records
+from hardpan import data as datasets
+from hardpan import files, numbers
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
 from hardpan.cli.tables import FittedTable
 from hardpan.errors import InputError
-from hardpan.records import Estimate, Section, Table, numbers
+from hardpan.estimates import Estimate
 from hardpan.report.files import check_writable, write_together
+from hardpan.report.sections import Section, Table
 from hardpan.testbed import columns as tables
 from hardpan.testbed import discriminate as discrimination
 from hardpan.testbed import followups, gallery, items, shared_errors
@@ -299,7 +301,7 @@ def _write_gallery(path: Path, images: str | None, rows: NDArray[np.int64], exam
         raise InputError("some model is right on every example; there is no image for --gallery")
     scale = max(1, 64 // max(pixels.shape[1:3]))
     try:
-        records.write_bytes(path, gallery.png(gallery.contact_sheet(pixels[rows[:100]], scale=scale)))
+        files.write_bytes(path, gallery.png(gallery.contact_sheet(pixels[rows[:100]], scale=scale)))
     except OSError as error:
         raise InputError(f"--gallery {path}: cannot be written ({error.strerror}); give another place") from error
 
@@ -364,19 +366,19 @@ def _write_items(
     for name, *values in zip(data.ids, *(column.tolist() for column in columns), strict=True):
         writer.writerow((name, *(f"{value:.6g}" for value in values)))
     title = f"{summary.models} models, {summary.examples} examples"
-    config = {"model": summary.model, "method": summary.method, "hardpan": records.to_json(part)["hardpan"]}
-    files = {
+    config = {"model": summary.model, "method": summary.method, "hardpan": files.to_json(part)["hardpan"]}
+    contents = {
         "items.csv": lines.getvalue(),
         "index.html": report.page([part], title=title, headline=part.sentences[0]),
-        "config.json": records.dumps(config) + "\n",
-        "report.json": records.dumps(records.to_json(summary)) + "\n",
+        "config.json": files.dumps(config) + "\n",
+        "report.json": files.dumps(files.to_json(summary)) + "\n",
     }
-    write_together(out, files)
+    write_together(out, contents)
 
 
 def _emit_table(table: Table, found: Sequence[Any], as_json: bool) -> None:
     if as_json:
-        print(records.dumps([records.to_json(item) for item in found]))
+        print(files.dumps([files.to_json(item) for item in found]))
     else:
         emit(table, False, _rich(table))
 

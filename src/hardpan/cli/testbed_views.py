@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hardpan import testbed
-from hardpan.records import numbers
+from hardpan import numbers, testbed
 from hardpan.testbed.shown import headline, line_sentence
 
 

@@ -14,10 +14,11 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
+from hardpan import numbers
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.cli.groups import Address, Backend, Workers, spread
 from hardpan.errors import InputError
-from hardpan.records import Progress, numbers
+from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig
 from hardpan.training.results import Trained
 

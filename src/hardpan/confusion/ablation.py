@@ -17,7 +17,9 @@ from hardpan.confusion.orders import kendall, pearson
 from hardpan.confusion.scoring import mean_in_order
 from hardpan.confusion.sources import Part, evenly_spaced, read
 from hardpan.errors import InputError
-from hardpan.records import Estimate, Progress, record
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.files import record
 
 Floats = NDArray[np.float64]
 CELLS = 80

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.confusion.entropy import Floats, entropies
 from hardpan.confusion.sources import Epochs, Part, read
 from hardpan.errors import InputError
-from hardpan.records import Progress, record
+from hardpan.execution import Progress
+from hardpan.files import record
 
 _COPIES = 12  # of half precision: a few arrays of single precision as large as what was read
 _SMALLEST = 2.0**-24  # half precision holds nothing smaller, so a logarithm of less would only be of rounding

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import stats
 from hardpan.confusion.orders import DRAWS, correlation_of_means, on_fishers_scale, pearson
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.agreement import right_or_wrong
 
 if TYPE_CHECKING:

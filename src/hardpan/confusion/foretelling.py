@@ -15,7 +15,8 @@ from hardpan.confusion.answers import DIFFICULTIES, NEED_LABELS
 from hardpan.confusion.banding import answers
 from hardpan.confusion.orders import correlation_of_means, on_fishers_scale
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 if TYPE_CHECKING:
     from hardpan.confusion.answers import Signals

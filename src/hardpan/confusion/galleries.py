@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.scoring import Scores
-from hardpan.datasets.galleries import gallery_chart, thumbnails
+from hardpan.data.dataset import Dataset
+from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.errors import InputError
-from hardpan.records import Chart, Dataset
+from hardpan.report.sections import Chart
 
 MOST_CLASSES = 12
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-from hardpan.parallel.compiling import compiled
+from hardpan.execution.compiling import compiled
 
 LANES = 16
 _LOG2_E2 = np.float32(2.8853900817779268)  # 2 / ln 2

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardpan.confusion.answers import UNLABELLED, Signals
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.files import record
 
 
 @record

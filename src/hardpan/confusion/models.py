@@ -13,7 +13,8 @@ from hardpan import stats
 from hardpan.confusion.banding import answers, mean_error, score_values
 from hardpan.confusion.orders import correlation_of_means, resamples_for
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 Floats = NDArray[np.float64]
 

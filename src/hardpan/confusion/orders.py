@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 Floats = NDArray[np.float64]
 DRAWS = 2000

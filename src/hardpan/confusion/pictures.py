@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import numbers
 from hardpan.confusion.ablation import Ablation, Variant
 from hardpan.confusion.banding import Bands, round_edges
 from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.transfers import Transfer
-from hardpan.records import Chart, numbers
+from hardpan.report.sections import Chart
 
 CELLS = 80
 UNIT = "confusion score (bits)"

@@ -17,7 +17,8 @@ from hardpan.confusion.scoring import Scores
 from hardpan.confusion.shown import no_seed_right, part_rows
 from hardpan.confusion.transfers import TargetErrors, Transfer
 from hardpan.confusion.uncertainty import Stability, stability
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.intervals import check_confidence
 
 HARDEST = 20

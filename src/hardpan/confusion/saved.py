@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hardpan import records
+from hardpan import files
 from hardpan.confusion.scoring import Scores
 from hardpan.errors import InputError
 
@@ -24,8 +24,8 @@ def save_scores(scores: Scores, folder: str | os.PathLike[str]) -> Path:
     place = Path(folder)
     with written_to(place):
         place.mkdir(parents=True, exist_ok=True)
-        records.write_text(place / TABLE, _table(scores))
-        return records.save(scores, place / FOLDER / FILE)
+        files.write_text(place / TABLE, _table(scores))
+        return files.save(scores, place / FOLDER / FILE)
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
         inside = (place / FILE, place / FOLDER / FILE)
         place = next((item for item in inside if item.is_file()), place)
     if place.suffix == ".json" and place.is_file():
-        found: Any = records.load(place)
+        found: Any = files.load(place)
         if not isinstance(found, Scores):
             raise InputError(f"{place}: is a {type(found).__name__}, not Scores; give what `confusion score` wrote")
         return found
@@ -60,7 +60,7 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
 
 
 def _accumulated(path: str) -> Scores | None:
-    from hardpan.store.scores import open_scores
+    from hardpan.predictions.scores import open_scores
 
     try:
         kept = open_scores(path)

@@ -16,7 +16,8 @@ from hardpan.confusion.entropy import Floats, entropies
 from hardpan.confusion.sources import Epochs, Part, read
 from hardpan.confusion.uncertainty import block_variance, jackknife_variance
 from hardpan.errors import InputError
-from hardpan.records import Progress, array_hash, record
+from hardpan.execution import Progress
+from hardpan.files import array_hash, record
 
 
 @record
@@ -151,7 +152,7 @@ def scores(
 
     Args:
         probs: array (seeds, epochs, examples, classes), (epochs, examples, classes) or (examples, classes) of
-            probabilities; or a :class:`hardpan.store.Predictions`; or the path of one.
+            probabilities; or a :class:`hardpan.predictions.Predictions`; or the path of one.
         base: of the logarithm; 2 gives bits, as the paper's figures have it.
         epochs: "all", a whole number k for every k-th beginning with the first, or a list of epoch numbers.
         seeds: numbers of the seeds to use; all where None.
@@ -161,7 +162,7 @@ def scores(
         block: examples at a time.
         compiled: True for the numba kernel, False for NumPy, None for numba where it is installed.
         backend: "threads", "processes", "dask" or "ray", with ``workers`` and ``address`` as
-            :func:`hardpan.parallel.map_pieces` takes them.
+            :func:`hardpan.execution.map_pieces` takes them.
         progress: told the fraction done.
 
     Returns:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import numbers
 from hardpan.confusion import pictures
 from hardpan.confusion.answers import Signals
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands, bands
@@ -16,8 +17,10 @@ from hardpan.confusion.mislabelled import Suspect, suspects
 from hardpan.confusion.scoring import Scores
 from hardpan.confusion.subsets import Subset
 from hardpan.confusion.uncertainty import Stability, stability
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Chart, Dataset, Provenance, Section, Table, numbers, versions_of
+from hardpan.files import versions_of
+from hardpan.report.sections import Chart, Provenance, Section, Table
 
 MOST_SUSPECTS = 24
 MOST_ROWS = 40

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hardpan import numbers
 from hardpan.confusion import pictures
 from hardpan.confusion.ablation import Ablation, Variant
 from hardpan.confusion.foretelling import Predictors
 from hardpan.confusion.models import ConfusedModels
 from hardpan.confusion.transfers import TargetErrors, Transfer
-from hardpan.records import Section, Table, numbers
+from hardpan.report.sections import Section, Table
 
 
 def transfer_section(

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import parallel
-from hardpan.datasets import row_ids
+from hardpan import execution
+from hardpan.data import row_ids
 from hardpan.errors import InputError
-from hardpan.records import Progress
+from hardpan.execution import Progress
 
 Epochs = str | int | Sequence[int]
 _Result = TypeVar("_Result")
@@ -93,7 +93,7 @@ class Part:
 @functools.lru_cache(maxsize=4)
 def _opened(where: str, call: str) -> Any:
     """A store, opened once a call in each worker: one that lives on would not see what was recorded since."""
-    from hardpan import store
+    from hardpan import predictions as store
 
     return store.open(where)
 
@@ -157,7 +157,7 @@ class Source:
             raise InputError(f"block must be a whole number of at least 1; got {block!r}")
         if backend == "threads" and self.array is None:
             workers = min(cores, max(1, ALL_BYTES // (width * int(rows))))
-        return parallel.map_pieces(
+        return execution.map_pieces(
             function,
             list(self.parts(int(rows))),
             backend=backend,
@@ -186,7 +186,7 @@ def read(
 
     Args:
         probs: array (seeds, epochs, examples, classes), (epochs, examples, classes) or (examples, classes); or a
-            :class:`hardpan.store.Predictions`; or the path of one.
+            :class:`hardpan.predictions.Predictions`; or the path of one.
         epochs: "all", a whole number k for every k-th beginning with the first, or a list of epoch numbers.
         seeds: numbers of the seeds to use; all where None.
         ids: (N,) ids, for arrays; "row-0000000" and so on where None.
@@ -195,7 +195,7 @@ def read(
     if isinstance(probs, Source):
         source = probs
     elif isinstance(probs, (str, os.PathLike)):
-        from hardpan import store
+        from hardpan import predictions as store
 
         source = _from_predictions(store.open(os.fspath(probs)))
     elif hasattr(probs, "read") and hasattr(probs, "epochs"):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import records
+from hardpan import files
 from hardpan.confusion.sources import check_labels
 from hardpan.errors import InputError
-from hardpan.records import array_hash, record
+from hardpan.files import array_hash, record
 
 if TYPE_CHECKING:
     from hardpan.confusion.scoring import Scores
@@ -77,7 +77,7 @@ class Subset:
         from hardpan.confusion.saved import written_to
 
         with written_to(Path(path)):
-            return records.save(self, path)
+            return files.save(self, path)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Subset:
@@ -236,7 +236,7 @@ def load_subset(path: str | os.PathLike[str]) -> Subset:
     """Read a manifest and check that it is whole."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(f"path must name a manifest that `confusion subset` wrote; got {path!r}")
-    found: Any = records.load(path)
+    found: Any = files.load(path)
     if not isinstance(found, Subset):
         raise InputError(f"{path}: is a {type(found).__name__}, not a Subset; give what `confusion subset` wrote")
     found.check_whole(path)

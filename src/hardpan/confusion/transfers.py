@@ -14,7 +14,8 @@ from hardpan.confusion.banding import Bands, bands, round_edges, score_values
 from hardpan.confusion.orders import below_diagonal, kendall, pearson
 from hardpan.confusion.scoring import Scores
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 CELLS = 40
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from hardpan.confusion.orders import kendall
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 if TYPE_CHECKING:
     from hardpan.confusion.scoring import Scores

@@ -20,7 +20,7 @@ from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from hardpan.errors import InputError
-from hardpan.records import write_bytes, write_text
+from hardpan.files import write_bytes, write_text
 
 LATEST, BEFORE = "checkpoint.json", "checkpoint-before.json"
 

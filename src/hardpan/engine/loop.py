@@ -15,7 +15,7 @@ from torch import Tensor
 from hardpan.engine.checkpoints import load_checkpoint, save_checkpoint
 from hardpan.engine.distributed import barrier, is_main, mean_values
 from hardpan.errors import InputError
-from hardpan.records import Progress
+from hardpan.execution import Progress
 
 BEST = "best/"
 SECONDS_BETWEEN_REPORTS = 1.0

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import records, stats
+from hardpan import files, numbers, stats
 from hardpan.errors import HardpanError, InputError
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.files import record
 from hardpan.flows import formats, rounding
 from hardpan.flows.files import fingerprint, weights_hash
 from hardpan.flows.flow import Flow
-from hardpan.records import Estimate, Progress, numbers, record
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
@@ -75,7 +77,7 @@ class Benchmark:
         observed: error of the Bayes-optimal classifier on these very examples.
         rounding: how much the floor rises at most by rounding to 8 bits; None for float32 files.
         class_names: the K names.
-        data: the file or folder of the examples, for ``hardpan.datasets.load``.
+        data: the file or folder of the examples, for ``hardpan.data.load``.
         ids: (N,) ids of the examples as they are read from there.
         labels: (N,) the classes that were drawn.
         split: (N,) "train" or "test".
@@ -163,14 +165,14 @@ def synthesize(
         cost = None if config.format == "npz" else _rounding_cost(flow, parts, found_at[0], config, tell)
         tell("writing the files", 0.9)
         split = np.repeat(["train", "test"], _sizes(config))
-        data, files, ids = formats.write(
+        data, hashes, ids = formats.write(
             config.format, folder, _pieces(parts), labels, split, flow.class_names, flow.grey_levels
         )
         found = Benchmark(
             config, _named(flow, source), settings["flow"], found_at[0], exact, observed, cost, flow.class_names,
-            data, ids, labels, split, posterior, files, found_at[1:],
+            data, ids, labels, split, posterior, hashes, found_at[1:],
         )  # fmt: skip
-        records.save(found, folder / MANIFEST)
+        files.save(found, folder / MANIFEST)
         shutil.rmtree(parts)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -185,7 +187,7 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
         raise InputError(
             f"{folder}: holds no {MANIFEST}; make one with: hardpan flow synthesize FLOW --out {folder}"
         )
-    found = records.load(place)
+    found = files.load(place)
     if not isinstance(found, Benchmark):
         raise InputError(f"{place}: is a {type(found).__name__}, not a synthetic benchmark")
     return found
@@ -252,7 +254,7 @@ def _parts(folder: Path, settings: Mapping[str, Any]) -> Path:
                 return parts
             shutil.rmtree(parts)
         parts.mkdir(parents=True, exist_ok=True)
-        records.write_text(parts / "settings.json", wanted)
+        files.write_text(parts / "settings.json", wanted)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
     return parts

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.files import record
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Seconds on one core: small images (digits), or vectors.

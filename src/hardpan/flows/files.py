@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.network import build, rebuild_scaling
@@ -42,8 +42,8 @@ def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float3
     card = {"weights": WEIGHTS, "sha256": hashlib.sha256(content).hexdigest(), "precision": precision}
     try:
         place.mkdir(parents=True, exist_ok=True)
-        records.write_bytes(place / WEIGHTS, content)
-        records.write_text(place / CARD, records.dumps(records.to_json(flow.record) | {"file": card}) + "\n")
+        files.write_bytes(place / WEIGHTS, content)
+        files.write_text(place / CARD, files.dumps(files.to_json(flow.record) | {"file": card}) + "\n")
     except OSError as error:
         raise InputError(f"{place}: cannot be written ({error.strerror or error}); give another folder") from error
     return place
@@ -68,7 +68,7 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
         raise InputError(f"{place / CARD}: is damaged ({type(error).__name__}); fit the flow again") from error
     if not isinstance(file, dict) or hashlib.sha256(content).hexdigest() != file.get("sha256"):
         raise InputError(f"{place / WEIGHTS}: does not match {CARD}; copy both files together")
-    record = records.from_json(card, place)
+    record = files.from_json(card, place)
     if not isinstance(record, FlowRecord):
         raise InputError(f"{place / CARD}: holds a {type(record).__name__}, not a flow; give a folder of a fit")
     return _assemble(record, content, place)

@@ -15,14 +15,17 @@ import torch
 from numpy.typing import NDArray
 
 import hardpan
-from hardpan import datasets, engine
+from hardpan import data as datasets
+from hardpan import engine
+from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
+from hardpan.execution import Progress
+from hardpan.files import array_hash
 from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
 from hardpan.flows.files import save
 from hardpan.flows.flow import Flow, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
 from hardpan.flows.task import FlowTask, Rows
-from hardpan.records import Dataset, Progress, Split, array_hash
 
 CHECKPOINTS = "checkpoints"
 
@@ -41,7 +44,7 @@ def fit(
     looked at once, at the end, and choose nothing.
 
     Args:
-        dataset: labelled images (Glow) or feature vectors (splines); split by :func:`hardpan.datasets.split`.
+        dataset: labelled images (Glow) or feature vectors (splines); split by :func:`hardpan.data.split`.
         config: settings; default ``FlowConfig()``.
         out: folder for the flow and, while it is fitted, its checkpoints: the same call goes on after a kill.
         progress: called with a line and the fraction done.

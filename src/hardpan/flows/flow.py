@@ -16,11 +16,12 @@ from torch import Tensor
 
 from hardpan import bayes, stats
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork
 from hardpan.flows.planes import run_quick
-from hardpan.records import Estimate, record
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
 

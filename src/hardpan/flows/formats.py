@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from hardpan import datasets
+from hardpan import data as datasets
 from hardpan.errors import InputError
 from hardpan.flows.rounding import to_levels
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import stats
+from hardpan import numbers, stats
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.flows.benchmark import Benchmark
-from hardpan.records import Chart, Estimate, Section, Table, numbers, record
+from hardpan.report.sections import Chart, Section, Table
 
 BINS = 15
 SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains

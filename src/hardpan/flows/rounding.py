@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from hardpan import stats
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
 from hardpan.flows.flow import Flow
-from hardpan.records import Estimate
 
 DRAWS = 4
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import hardpan
 from hardpan.errors import InputError
+from hardpan.files import record, write_bytes
 from hardpan.ledger import chain, ladder, sealing
 from hardpan.ledger.vault import (
     IDS,
@@ -27,7 +28,6 @@ from hardpan.ledger.vault import (
     submission_hash,
     unlock,
 )
-from hardpan.records import record, write_bytes
 
 
 @record

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
+from hardpan.files import write_bytes
 from hardpan.ledger import sealing
-from hardpan.records import write_bytes
 
 HEADER, LOG, HEAD, SEALED, SUBMISSIONS = "ledger.json", "log.jsonl", "head.json", "labels.sealed", "submissions"
 Entry = dict[str, Any]

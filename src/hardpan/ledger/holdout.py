@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import write_bytes
 from hardpan.ledger import chain
 from hardpan.ledger.vault import Secret, read_submission, unlock
-from hardpan.records import Estimate, write_bytes
 from hardpan.stats import share
 
 

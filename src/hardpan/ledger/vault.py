@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.files import write_bytes
 from hardpan.ledger import chain, sealing
 from hardpan.ledger.inputs import UNREADABLE, as_classes, order_by_ids, read_answers
-from hardpan.records import write_bytes
 
 IDS = "ids.json"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
+from hardpan.files import record
 from hardpan.ledger import chain, ladder
 from hardpan.ledger.holdout import holdout_errors
 from hardpan.ledger.vault import IDS, Secret, read_revealed, read_submission, submission_hash, unlock
-from hardpan.records import record
 
 
 @record

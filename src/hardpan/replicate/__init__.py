@@ -74,6 +74,8 @@ from hardpan.replicate.project import (
 from hardpan.replicate.steps import Step, read_steps
 
 if TYPE_CHECKING:
+    from hardpan.neighbors.near import Neighbours, near_duplicates
+    from hardpan.neighbors.similarity import ssim, ssim_pairs
     from hardpan.replicate.assembly import Assembled, Lineage, assemble
     from hardpan.replicate.candidates import Annotated, annotated
     from hardpan.replicate.creation import create_project, read_classes
@@ -153,7 +155,6 @@ if TYPE_CHECKING:
         experiment_section,
         hardest_images,
     )
-    from hardpan.replicate.near import Neighbours, near_duplicates
     from hardpan.replicate.pool import Added, add_candidates
     from hardpan.replicate.progress import ProjectStatus, project_status
     from hardpan.replicate.quality import (
@@ -167,7 +168,6 @@ if TYPE_CHECKING:
     )
     from hardpan.replicate.raters import DawidSkene, beta_interval, dawid_skene, krippendorff_alpha
     from hardpan.replicate.sampling import Drawn, Sample, Shortfall, sample, sample_again
-    from hardpan.replicate.similarity import ssim, ssim_pairs
     from hardpan.replicate.subclasses import KeywordShare, Subclasses, find_subclasses, keyword_quotas
     from hardpan.replicate.tasks import make_tasks, plan_tasks, top_up
     from hardpan.replicate.verification import Verified, verify

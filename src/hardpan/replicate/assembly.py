@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hardpan
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
-from hardpan.records import Progress, record
+from hardpan.execution import Progress
+from hardpan.files import record
 from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
 from hardpan.replicate.pictures import resized
 from hardpan.replicate.project import Project
@@ -95,7 +96,7 @@ def assemble(
         raise InputError(f"formats must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}")
     target = project.root / "set"
     if is_frozen(project):
-        lineage = records.load(target / "lineage.json")
+        lineage = files.load(target / "lineage.json")
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
             _record(project, lineage, formats, author, license_, unreviewed_ok)
         return Assembled(str(target), lineage, ())
@@ -113,11 +114,11 @@ def assemble(
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
     facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings, waiting)
-    records.write_text(fresh / "DATASHEET.md", datasheet(facts))
+    files.write_text(fresh / "DATASHEET.md", datasheet(facts))
     told("describing and hashing them", 0.8)
-    files = _hashes(fresh)
-    sizes = {name: (fresh / name).stat().st_size for name in files}
-    records.write_text(fresh / "croissant.json", records.dumps(croissant(facts, files, sizes)) + "\n")
+    hashes = _hashes(fresh)
+    sizes = {name: (fresh / name).stat().st_size for name in hashes}
+    files.write_text(fresh / "croissant.json", files.dumps(croissant(facts, hashes, sizes)) + "\n")
     steps = sorted((project.root / "steps").glob("*.json"))
     lineage = Lineage(
         project.config.name,
@@ -128,7 +129,7 @@ def assemble(
         hash_file(steps[-1]),
         hardpan.__version__,
     )
-    records.save(lineage, fresh / "lineage.json")
+    files.save(lineage, fresh / "lineage.json")
     shutil.rmtree(target, ignore_errors=True)
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
     _record(project, lineage, formats, author, license_, unreviewed_ok)
@@ -229,8 +230,8 @@ def _index(path: Path, project: Project, drawn: Sample, x: NDArray[np.uint8]) ->
         row: Any = known[image.id]
         votes = "" if image.votes < 0 else image.votes
         values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
-        writer.writerow((*values, row.source, row.date or "", records.array_hash(np.ascontiguousarray(pixels))))
-    records.write_text(path, text.getvalue())
+        writer.writerow((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
+    files.write_text(path, text.getvalue())
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -242,7 +243,7 @@ def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
     writer = csv.writer(text)
     writer.writerow(("id", "other", "place", "l2", "ssim"))
     writer.writerows((i.image_id, i.other_id, i.place, round(i.l2, 3), round(i.ssim, 4)) for i in waiting)
-    records.write_text(path, text.getvalue())
+    files.write_text(path, text.getvalue())
 
 
 def _record(

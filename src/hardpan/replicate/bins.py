@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 EDGES = (0.2, 0.4, 0.6, 0.8)
 BINS = ("0–0.2", "0.2–0.4", "0.4–0.6", "0.6–0.8", "0.8–1")

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import datasets, records
-from hardpan.datasets.ids import content_ids, content_of
+from hardpan import data as datasets
+from hardpan import files
+from hardpan.data.dataset import Dataset
+from hardpan.data.ids import content_ids, content_of
 from hardpan.errors import InputError
-from hardpan.records import Dataset
 from hardpan.replicate.project import Project, ProjectConfig, TargetClass, new_secrets, open_project, write_secrets
 from hardpan.replicate.steps import hash_rows, record_step
 
@@ -85,7 +86,7 @@ def create_project(
         seed=config.seed,
         outputs={"originals": len(dataset)},
     )
-    records.save(config, root / "project.json")  # last: what has no settings is no project
+    files.save(config, root / "project.json")  # last: what has no settings is no project
     return project, token
 
 
@@ -157,7 +158,7 @@ def _store_originals(project: Project, dataset: Dataset, pixels: NDArray[np.uint
 
 def _same_project(root: Path, config: ProjectConfig, database_url: str) -> Project:
     project = open_project(root, database_url=database_url)
-    if records.to_json(project.config) != records.to_json(config):
+    if files.to_json(project.config) != files.to_json(config):
         raise InputError(f"{root} is a project with other settings; give a new folder, or the same settings")
     return project
 
@@ -202,4 +203,4 @@ def _check(config: ProjectConfig) -> None:
 def _hash(dataset: Dataset, pixels: NDArray[np.uint8]) -> str:
     labels = dataset.labels if dataset.labels is not None else np.zeros(0)
     split = [] if dataset.split is None else dataset.split.tolist()
-    return hash_rows([records.array_hash(pixels), labels.tolist(), dataset.ids.tolist(), split])
+    return hash_rows([files.array_hash(pixels), labels.tolist(), dataset.ids.tolist(), split])

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import hardpan
-from hardpan.records import Estimate, numbers
+from hardpan import numbers
+from hardpan.estimates import Estimate
 from hardpan.replicate.bins import BINS
 from hardpan.replicate.project import Project
 from hardpan.replicate.sampling import Sample

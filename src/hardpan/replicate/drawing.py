@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated
 from hardpan.replicate.project import Project
@@ -68,7 +68,7 @@ def draw_sample(
     if without_flagged:
         drawn = replace(drawn, notes=tuple(_with_remedy(note, project) for note in drawn.notes))
     begin_sample(project, drawn.images)
-    records.save(drawn, project.root / "sample.json")
+    files.save(drawn, project.root / "sample.json")
     record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(drawn))
     return drawn
 
@@ -135,7 +135,7 @@ def current_sample(project: Project) -> Sample:
     path = project.root / "sample.json"
     if not path.exists():
         raise InputError(f"there is no sample yet; draw one with: hardpan replicate sample {project.root}")
-    found = records.load(path)
+    found = files.load(path)
     if not isinstance(found, Sample):
         raise InputError(f"{path} holds {type(found).__name__}, not a sample")
     return found
@@ -151,7 +151,7 @@ def draw_again(project: Project, removed: dict[str, str]) -> Sample:
     after = replay_again(project, before, sorted(removed), round_number)
     fresh = set(after.ids) - set(before.ids)
     change_sample(project, removed, [image for image in after.images if image.id in fresh], round_number)
-    records.save(after, project.root / "sample.json")
+    files.save(after, project.root / "sample.json")
     record_step(
         project,
         "resample",

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, Progress, record
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.files import record
+from hardpan.neighbors.near import near_duplicates
 from hardpan.replicate.drawing import check_open, current_sample, draw_again, removed_so_far
-from hardpan.replicate.near import near_duplicates
 from hardpan.replicate.pictures import resized
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
@@ -186,8 +188,8 @@ def _measured(
     places: Sequence[str],
     round_number: int,
 ) -> list[dict[str, Any]]:
-    from hardpan.replicate.descriptors import describe
-    from hardpan.replicate.similarity import ssim_pairs
+    from hardpan.neighbors.descriptors import describe
+    from hardpan.neighbors.similarity import ssim_pairs
 
     rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     l2 = np.empty(len(rows))

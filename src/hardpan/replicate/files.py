@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 
 
@@ -24,7 +24,7 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
         if target.is_dir():
             raise InputError(f"{target}: is a folder; give the name of a file in it")
         target.parent.mkdir(parents=True, exist_ok=True)
-        records.write_bytes(target, content.encode("utf-8") if isinstance(content, str) else content)
+        files.write_bytes(target, content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
         raise InputError(
             f"{target}: cannot be written ({error.strerror or error}); make room or give another place"

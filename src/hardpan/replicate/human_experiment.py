@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardpan import numbers
 from hardpan.errors import InputError
-from hardpan.records import Section, Table, numbers, record
+from hardpan.files import record
 from hardpan.replicate.drawing import current_sample, is_frozen
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.report.sections import Section, Table
 
 if TYPE_CHECKING:
     from hardpan.testbed.humans import Humans

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import records
-from hardpan.datasets.folder import FORMATS, MOST_PIXELS
+from hardpan import files
+from hardpan.data.folder import FORMATS, MOST_PIXELS
 from hardpan.errors import InputError
 from hardpan.replicate.project import Project
 
@@ -52,7 +52,7 @@ def picture_id(pixels: NDArray[np.uint8]) -> str:
         >>> picture_id(np.zeros((2, 2), np.uint8))
         '0f4c62411b6196a6'
     """
-    return records.array_hash(np.ascontiguousarray(pixels))[:16]
+    return files.array_hash(np.ascontiguousarray(pixels))[:16]
 
 
 def store_picture(project: Project, pixels: NDArray[np.uint8]) -> str:

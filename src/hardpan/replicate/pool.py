@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.records import Progress, record
+from hardpan.execution import Progress
+from hardpan.files import record
 from hardpan.replicate.pictures import MOST_BYTES, decode, picture_id, store_picture
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_file, hash_rows, record_step

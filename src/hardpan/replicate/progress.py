@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.files import record
 from hardpan.replicate.drawing import current_sample, is_frozen
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_rows, read_steps

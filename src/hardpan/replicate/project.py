@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
 
-@records.record
+@files.record
 @dataclass(frozen=True, slots=True)
 class TargetClass:
     """A class as annotators see it: name, definition, a page to read, and classes that are near to it."""
@@ -53,7 +53,7 @@ class TargetClass:
     nearby: tuple[str, ...] = ()
 
 
-@records.record
+@files.record
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
     """Settings of a project, fixed by ``init``.
@@ -190,7 +190,7 @@ def open_project(path: str | os.PathLike[str], *, database_url: str = "") -> Pro
     root = Path(path)
     if not (root / "project.json").is_file():
         raise InputError(f"{root} is no project; make one with: hardpan replicate init {root} --original DATA")
-    config = records.load(root / "project.json")
+    config = files.load(root / "project.json")
     if not isinstance(config, ProjectConfig):
         raise InputError(f"{root / 'project.json'} holds {type(config).__name__}, not the settings of a project")
     try:

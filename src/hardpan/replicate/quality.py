@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.replicate.bins import average_frequency
 from hardpan.replicate.candidates import Annotated
 from hardpan.replicate.project import Project

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.intervals import check_confidence, whole_numbers
 
 

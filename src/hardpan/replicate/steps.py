@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import hardpan
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.replicate.project import Project
 
 
-@records.record
+@files.record
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a project.
@@ -50,7 +50,7 @@ def read_steps(project: Project) -> list[Step]:
     found = []
     previous = ""
     for number, path in enumerate(_files(project.root), start=1):
-        step = records.load(path)
+        step = files.load(path)
         if not isinstance(step, Step) or step.number != number or step.previous != previous:
             raise InputError(f"{path}: the log of steps was changed or lacks a step before this one")
         previous = hash_file(path)
@@ -83,7 +83,7 @@ def _append(
     outputs: Mapping[str, Any] | None,
 ) -> Step:
     known = read_steps(project)
-    files = _files(project.root)
+    paths = _files(project.root)
     stamp = datetime.fromtimestamp(project.clock(), UTC).isoformat(timespec="seconds")
     step = Step(
         len(known) + 1,
@@ -93,12 +93,12 @@ def _append(
         json.loads(json.dumps(dict(parameters or {}))),
         seed,
         dict(outputs or {}),
-        previous=hash_file(files[-1]) if files else "",
+        previous=hash_file(paths[-1]) if paths else "",
     )
     last = next((item for item in reversed(known) if item.name == name), None)
     if last is not None and _said(last) == _said(step):
         return last
-    records.save(step, project.root / "steps" / f"{step.number:04d}-{name}.json")
+    files.save(step, project.root / "steps" / f"{step.number:04d}-{name}.json")
     return step
 
 
@@ -139,5 +139,5 @@ def _files(root: Path) -> list[Path]:
 
 
 def _said(step: Step) -> Any:
-    item = records.to_json(step)
+    item = files.to_json(step)
     return [item[key] for key in ("name", "inputs", "parameters", "seed", "outputs", "version")]

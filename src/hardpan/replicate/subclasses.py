@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.records import Progress, record
+from hardpan.execution import Progress
+from hardpan.files import record
 from hardpan.replicate.bins import largest_remainder
 from hardpan.replicate.drawing import check_open
 from hardpan.replicate.pictures import picture_id

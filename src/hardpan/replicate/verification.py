@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hardpan import records
+from hardpan import files
 from hardpan.errors import InputError
-from hardpan.records import Progress, record
+from hardpan.execution import Progress
+from hardpan.files import record
 from hardpan.replicate.assembly import Lineage, arrays
 from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
 from hardpan.replicate.pictures import picture_id
@@ -69,7 +70,7 @@ def _originals(project: Project) -> list[str]:
     split = [row.split for row in rows]
     digest = hash_rows(
         [
-            records.array_hash(pixels),
+            files.array_hash(pixels),
             [row.class_index for row in rows],
             [row.id for row in rows],
             split if any(split) else [],
@@ -146,7 +147,7 @@ def _files(project: Project) -> list[str]:
     if not is_frozen(project):
         return []
     folder = project.root / "set"
-    lineage: Any = records.load(folder / "lineage.json")
+    lineage: Any = files.load(folder / "lineage.json")
     if not isinstance(lineage, Lineage):
         return ["lineage.json holds something else"]
     problems = []

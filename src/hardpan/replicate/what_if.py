@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Chart, Section, Table, record
+from hardpan.files import record
 from hardpan.replicate.bins import ROUNDING
 from hardpan.replicate.candidates import Annotated, annotated
 from hardpan.replicate.drawing import is_frozen
 from hardpan.replicate.project import Project
 from hardpan.replicate.quality import frequency_table, quality_of
+from hardpan.report.sections import Chart, Section, Table
 
 
 @record

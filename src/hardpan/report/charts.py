@@ -1,4 +1,4 @@
-"""Drawings: each turns a :class:`hardpan.records.Chart` into a Vega-Lite specification.
+"""Drawings: each turns a :class:`hardpan.report.sections.Chart` into a Vega-Lite specification.
 
 To add a drawing, write a function from a chart to an Altair chart and add its line to ``KINDS``. Colours are those
 of the light theme; the page replaces them by variables that follow the reader's setting.
@@ -23,13 +23,14 @@ from typing import Any
 
 import altair as alt
 
+from hardpan import numbers
 from hardpan.errors import InputError
-from hardpan.records import Chart, numbers
 from hardpan.report import confusion_charts, testbed_charts
 from hardpan.report.axes import axis_title, error_axis, log_edge, whole, whole_ticks, x_ticks
 from hardpan.report.error_intervals import intervals
 from hardpan.report.lines import lines
 from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
 from hardpan.report.slider import slider
 from hardpan.report.values import data_of
 

@@ -23,11 +23,12 @@ from typing import Any
 
 import altair as alt
 
-from hardpan.records import Chart, numbers
+from hardpan import numbers
 from hardpan.report.axes import whole_ticks
 from hardpan.report.lines import told_apart
 from hardpan.report.palette import LIGHT
 from hardpan.report.placing import Placed, beside_points
+from hardpan.report.sections import Chart
 from hardpan.report.values import data_of, estimate_of
 
 GALLERY = "gallery"

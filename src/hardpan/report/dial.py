@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hardpan.records import Chart, Estimate, numbers
+from hardpan import numbers
+from hardpan.estimates import Estimate
+from hardpan.report.sections import Chart
 
 
 def dial(temperatures: Sequence[float], estimates: Sequence[Estimate], title: str, at_one: str = "") -> Chart:

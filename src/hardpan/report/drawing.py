@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from hardpan import records
-from hardpan.records import Chart
+from hardpan import files
 from hardpan.report import charts
 from hardpan.report.error_intervals import STRUCK
 from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
 COLOURS = {getattr(LIGHT, f.name): f"var(--{f.name})" for f in reversed(dataclasses.fields(LIGHT))}
@@ -89,7 +89,7 @@ def draw(chart: Chart, key: str) -> Drawing:
 
 def plain(chart: Chart) -> Chart:
     """Give a chart whose values are JSON's: NumPy's numbers become Python's, what is not finite becomes None."""
-    written: Chart = records.from_json(json.loads(records.dumps(records.to_json(chart))))
+    written: Chart = files.from_json(json.loads(files.dumps(files.to_json(chart))))
     return written
 
 

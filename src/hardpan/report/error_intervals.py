@@ -13,9 +13,10 @@ from typing import Any
 
 import altair as alt
 
-from hardpan.records import Chart, numbers
+from hardpan import numbers
 from hardpan.report.axes import error_axis, in_powers, log_edge
 from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
 from hardpan.report.values import data_of, estimate_of
 
 STRUCK = "struck"  # name of the layer whose text is struck through; the page and the static picture look for it

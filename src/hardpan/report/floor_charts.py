@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hardpan.records import Chart, numbers
+from hardpan import numbers
+from hardpan.report.sections import Chart
 
 MOST_CLASSIFIERS = 6
 WIDE = 30  # a logarithmic axis is the first choice where the numbers span more than this

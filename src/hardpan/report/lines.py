@@ -12,10 +12,11 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from hardpan.records import Chart, numbers
+from hardpan import numbers
 from hardpan.report.axes import error_labels, error_title, log_ticks, whole, whole_ticks
 from hardpan.report.palette import LIGHT
 from hardpan.report.placing import LETTER, LINE, Box, free_of_lines
+from hardpan.report.sections import Chart
 from hardpan.report.values import data_of
 
 # In this order; from the seventh line on, dashes alone tell lines apart.

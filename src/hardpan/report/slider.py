@@ -10,9 +10,9 @@ from typing import Any
 
 import altair as alt
 
-from hardpan.records import Chart
 from hardpan.report.lines import SERIES
 from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
 from hardpan.report.values import data_of
 
 

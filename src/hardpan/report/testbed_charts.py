@@ -18,9 +18,10 @@ from typing import Any
 import altair as alt
 from scipy.special import ndtri
 
-from hardpan.records import Chart, numbers
+from hardpan import numbers
 from hardpan.report.axes import whole_ticks
 from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
 from hardpan.report.values import data_of, estimate_of
 
 TICKS = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 
 def data_of(rows: Sequence[dict[str, Any]]) -> alt.Data:

@@ -17,10 +17,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import hardpan
-from hardpan.records import Estimate, Provenance, Section, Tile, numbers, versions_of
+from hardpan import numbers
+from hardpan.estimates import Estimate
+from hardpan.files import versions_of
 from hardpan.report import charts, confusion_charts
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
+from hardpan.report.sections import Provenance, Section, Tile
 
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence, normal, whole_numbers
 from hardpan.stats.resampling import Floats, check_resamples, percentile_interval, standard_error
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 
 def clopper_pearson(

@@ -18,7 +18,7 @@ from scipy import special
 from threadpoolctl import threadpool_limits
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 from hardpan.stats.intervals import check_confidence
 
 # Small enough for a block's arrays to stay in the processor's cache, which halves the time.

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.datasets.chosen import asked_for, chosen_rows
+from hardpan.data.chosen import asked_for, chosen_rows
 from hardpan.errors import InputError
 from hardpan.testbed.predictions import SetPredictions
 from hardpan.testbed.tables import Outcomes

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.intervals import check_confidence
 from hardpan.stats.ranking import kendall_tau
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap

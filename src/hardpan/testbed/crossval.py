@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats import share
 from hardpan.testbed.columns import columns_of, numbers, read_columns
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 from hardpan.stats.lines import fit_lines
 from hardpan.stats.resampling import Floats, bootstrap
 from hardpan.testbed.tables import Counts

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.resampling import Floats, percentile_interval, standard_error
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.tables import Booleans, Counts, Outcomes, counts_table

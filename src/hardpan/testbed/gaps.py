@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.records import Estimate, Interval, numbers, record
+from hardpan import numbers
+from hardpan.estimates import Estimate, Interval
+from hardpan.files import record
 from hardpan.stats.intervals import check_confidence, clopper_pearson
 from hardpan.testbed.comparison import CompareConfig, compare
 from hardpan.testbed.line import LineFit

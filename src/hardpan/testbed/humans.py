@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats import share
 from hardpan.stats.agreement import right_or_wrong
 from hardpan.testbed.columns import Columns, columns_of, numbers, read_columns

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
 from hardpan.testbed.reading import as_table
 from hardpan.testbed.tables import Booleans, Outcomes

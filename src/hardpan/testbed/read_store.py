@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import store
+from hardpan import predictions as store
 from hardpan.errors import InputError
 from hardpan.testbed.predictions import SetPredictions, set_predictions
 

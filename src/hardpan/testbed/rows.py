@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats.intervals import clopper_pearson, normal
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats

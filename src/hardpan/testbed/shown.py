@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.records import Chart, Estimate, Provenance, Section, Table, file_hash, numbers, versions_of
+from hardpan import numbers
+from hardpan.estimates import Estimate
+from hardpan.files import file_hash, versions_of
+from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.testbed.chosen import place_and_manifest
 from hardpan.testbed.comparison import Comparison
 from hardpan.testbed.line import LineFit

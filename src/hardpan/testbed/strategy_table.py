@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.testbed.comparison import mean_over_models
 from hardpan.testbed.reading import as_table
 from hardpan.testbed.tables import Counts, Outcomes

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.files import record
 from hardpan.stats.agreement import right_or_wrong
 from hardpan.stats.intervals import whole_numbers
 

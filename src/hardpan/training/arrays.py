@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.records import Progress
+from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig, changed
 from hardpan.training.evaluation import Evaluator
 from hardpan.training.examples import check_size, checked_targets, normalization, on_device, shaped

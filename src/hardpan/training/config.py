@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.files import record
 from hardpan.training.names import canonical_name, nearest_name
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")

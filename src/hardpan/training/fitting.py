@@ -17,7 +17,7 @@ from torch import nn
 
 from hardpan import engine
 from hardpan.errors import InputError
-from hardpan.records import Progress
+from hardpan.execution import Progress
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
 from hardpan.training.evaluation import Evaluator, accuracy_of, loss_of

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Split
 
 _OF_GROUP = "_accuracy_group_"
 

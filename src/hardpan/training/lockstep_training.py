@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import engine
-from hardpan.records import Progress, write_bytes
+from hardpan.execution import Progress
+from hardpan.files import write_bytes
 from hardpan.training.fitting import memory_explained, prepared
 from hardpan.training.lockstep_task import LockstepTask, WatchedTogether
 from hardpan.training.pieces import Ended, LockstepPiece

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.records import Dataset
+from hardpan.data.dataset import Dataset
 from hardpan.training.config import TrainConfig
 from hardpan.training.run_data import run_settings
 

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.store.assembly import MEMORY, Assembler
-from hardpan.store.columns import run_number
-from hardpan.store.lockstep import Lockstep
-from hardpan.store.making import begin, plain_config
-from hardpan.store.places import Place
-from hardpan.store.recorded import RecordedPredictions
-from hardpan.store.scores import Accumulated
+from hardpan.predictions.assembly import MEMORY, Assembler
+from hardpan.predictions.columns import run_number
+from hardpan.predictions.lockstep import Lockstep
+from hardpan.predictions.making import begin, plain_config
+from hardpan.predictions.places import Place
+from hardpan.predictions.recorded import RecordedPredictions
+from hardpan.predictions.scores import Accumulated
 from hardpan.training.recorder_outputs import (
     Converter,
     Here,

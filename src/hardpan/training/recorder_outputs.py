@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.store.rows import Outputs, detect, softmax
-from hardpan.store.scores import entropy_bits
+from hardpan.predictions.rows import Outputs, detect, softmax
+from hardpan.predictions.scores import entropy_bits
 
 if TYPE_CHECKING:
     from torch import Tensor

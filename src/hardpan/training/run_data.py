@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import datasets
-from hardpan.datasets.chosen import asked_for
-from hardpan.records import Dataset, Split, array_hash
+from hardpan import data as datasets
+from hardpan.data.chosen import asked_for
+from hardpan.data.dataset import Dataset, Split
+from hardpan.files import array_hash
 from hardpan.training.config import TrainConfig
 
 _HASHED_BYTES = 2**30  # examples of more than this are named by a sample of their rows

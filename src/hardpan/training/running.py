@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import engine, parallel, stats
+from hardpan import engine, execution, stats
+from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
-from hardpan.records import Dataset, Estimate, Progress, Split
-from hardpan.store.making import is_store
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.predictions.making import is_store
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed
 from hardpan.training.examples import check_size, input_shape_of, shaped
@@ -77,8 +79,8 @@ def train(
     """
     config = changed(config, changes)
     place = _place(out)
-    if backend and backend not in parallel.BACKENDS:
-        raise InputError(f"backend must be one of {', '.join(parallel.BACKENDS)}; got {backend!r}")
+    if backend and backend not in execution.BACKENDS:
+        raise InputError(f"backend must be one of {', '.join(execution.BACKENDS)}; got {backend!r}")
     if not isinstance(dataset, (str, os.PathLike, Dataset)):
         raise InputError(
             f"dataset must be a name or path, such as 'digits', or a Dataset; got {type(dataset).__name__}"

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 import hardpan
-from hardpan import datasets, engine
+from hardpan import data as datasets
+from hardpan import engine
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.records import Dataset, file_hash, write_text
+from hardpan.files import file_hash, write_text
 from hardpan.training import classifiers
 from hardpan.training.classifiers.weights import load_weights, save_weights
 from hardpan.training.evaluation import Evaluator

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import engine
-from hardpan.records import Progress
+from hardpan.execution import Progress
 from hardpan.training.fitting import Watched, fit_model, prepared
 from hardpan.training.pieces import Ended, Piece
 from hardpan.training.work import Work, at_work, progress_file

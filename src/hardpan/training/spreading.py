@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from hardpan import engine, parallel
+from hardpan import engine, execution
 from hardpan.errors import InputError
-from hardpan.records import Progress
+from hardpan.execution import Progress
 from hardpan.training.fitting import part_of
 from hardpan.training.pieces import LockstepPiece, Piece
 from hardpan.training.saved import DESCRIPTION
@@ -28,7 +28,7 @@ class Spread:
     """Where pieces run.
 
     Attributes:
-        backend: one of ``parallel.BACKENDS``; empty: what suits the machine.
+        backend: one of ``execution.BACKENDS``; empty: what suits the machine.
         workers: how many at once; None: what suits the back end.
         address: of a Dask or Ray cluster; empty: none.
         on_gpu: whether they compute on a GPU, which they would have to share.
@@ -66,7 +66,7 @@ def run_pieces(
         ready()
         return [function(piece, part_of(progress, index, len(pieces))) for index, piece in enumerate(pieces)]
     with _watching(pieces, progress):
-        return parallel.map_pieces(
+        return execution.map_pieces(
             function, pieces, backend=backend, workers=spread.workers, address=spread.address, ready=ready
         )
 

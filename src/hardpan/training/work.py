@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from hardpan import engine
-from hardpan.records import Dataset, Progress, Split
+from hardpan.data.dataset import Dataset, Split
+from hardpan.execution import Progress
 from hardpan.training.examples import normalization, on_device, shaped
 from hardpan.training.new_stores import in_use
 from hardpan.training.pieces import LockstepPiece, Piece

@@ -18,8 +18,8 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from hardpan import numbers
 from hardpan.errors import HardpanError
-from hardpan.records import numbers
 
 FOLDER = Path(__file__).parent
 _LOG = logging.getLogger("hardpan.web")

@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from hardpan import datasets, records
-from hardpan.audit import examples
-from hardpan.audit.examples import Examples
+from hardpan import data as datasets
+from hardpan import files
+from hardpan.auditing import examples
+from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
 from hardpan.web.explorer import SPRITE_COLUMNS, create_app
 
@@ -56,7 +57,7 @@ def test_a_sprite_holds_the_pictures_asked_for(client):
 
 
 def chosen(answer):
-    return records.from_json(json.loads(answer.content)).ids.tolist()
+    return files.from_json(json.loads(answer.content)).ids.tolist()
 
 
 def test_a_subset_names_the_ids(client):

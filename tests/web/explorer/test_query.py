@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan.audit.examples import Examples
+from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
 from hardpan.web.explorer.query import Explorer, Filter, read_filters
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardpan.bayes.floors.gap import Difference
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 Role = Literal["estimate", "lower", "upper", "classifier"]
 Status = Literal["stands", "refuted", "unfounded", "disputed"]

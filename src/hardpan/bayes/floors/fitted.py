@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from hardpan.errors import InputError
-from hardpan.records import record
+from hardpan.files import record
 
 MINIMAL_SHRINKAGE = 1e-6
 _ROWS_AT_ONCE = 2048

@@ -21,9 +21,9 @@ from hardpan.bayes.floors.means import held_out_error
 from hardpan.bayes.floors.refits import FitError, fit_error
 from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check
 from hardpan.bayes.floors.wording import percent
-from hardpan.bayes.methods import gaussian
+from hardpan.bayes.gaussians.methods import gaussian
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 MOST_CLASSES = 2000
 MOST_COVARIANCE_ROWS = 8192

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.bayes.floors.inputs import Floats, as_classes, as_features, as_labels
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 MOST_EACH = 5000
 _RANDOM_FEATURES = 1000

@@ -19,7 +19,8 @@ from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in, promise_p_v
 from hardpan.bayes.floors.weighing import HELD_OUT, own_decisions_check, weigh
 from hardpan.bayes.floors.wording import percent
 from hardpan.errors import InputError
-from hardpan.records import Estimate, Progress
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
 from hardpan.stats.intervals import check_confidence
 
 NO_LOWER_BOUND = "No lower bound of the floor is free of assumptions; every lower end here names its own."

@@ -8,7 +8,7 @@ import math
 from scipy import special
 
 from hardpan.bayes.floors.inputs import Floats
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 from hardpan.stats import normal, share
 
 FEW = 50  # examples that carry a sum: below, Student's t is too short

@@ -13,7 +13,8 @@ from scipy.special import bdtrc
 from hardpan.bayes.floors.means import held_out_error
 from hardpan.bayes.floors.search import k_nearest
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 ASYMPTOTIC = "so many training examples that a test example and its nearest neighbour share one posterior"
 _FOR_HALF = 9

@@ -15,7 +15,8 @@ from hardpan.bayes.floors.fitted import SharedGaussian, fit_shared
 from hardpan.bayes.floors.inputs import Floats, Labels, as_classes, as_features, as_labels
 from hardpan.bayes.floors.means import held_out_error
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 ASSUMPTION = "each class is the Gaussian that was fitted to it"
 MOST_WORK = 2e11  # pairs of classes × features³: about half a minute

@@ -10,7 +10,7 @@ from hardpan.bayes.floors.calibration import fit_calibration
 from hardpan.bayes.floors.inputs import Floats, Labels, as_labels, as_probabilities
 from hardpan.bayes.floors.means import mean_estimate
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 
 FOLDS = 5
 RESAMPLES = 20

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpan.parallel.compiling import compiled
+from hardpan.execution.compiling import compiled
 
 
 @compiled(nogil=True)

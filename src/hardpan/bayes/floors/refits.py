@@ -22,9 +22,9 @@ from scipy import linalg
 from scipy.special import betainc, ndtri, stdtrit
 
 from hardpan.bayes.floors.fitted import SharedGaussian, ledoit_wolf_weight
-from hardpan.bayes.importance import log_error_at
-from hardpan.bayes.problem import shared_problem
-from hardpan.records import Estimate
+from hardpan.bayes.gaussians.importance import log_error_at
+from hardpan.bayes.gaussians.problem import shared_problem
+from hardpan.estimates import Estimate
 
 Floats = NDArray[np.float64]
 

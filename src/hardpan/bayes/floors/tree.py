@@ -12,7 +12,8 @@ from hardpan.bayes.floors.inputs import Labels, as_classes, as_features, as_labe
 from hardpan.bayes.floors.means import share_estimate
 from hardpan.bayes.floors.neighbours import cover_hart
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 MOST_POINTS = 10_000  # the distances of so many points take 0.4 GB
 PARTS = 8

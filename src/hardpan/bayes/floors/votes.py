@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.bayes.floors.inputs import Floats
 from hardpan.bayes.floors.means import mean_estimate
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 
 ASSUMPTION = "labels are drawn as the votes are: each vote an independent draw from the example's posterior"
 

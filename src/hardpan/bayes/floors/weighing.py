@@ -17,7 +17,7 @@ from hardpan.bayes.floors.gap import Difference
 from hardpan.bayes.floors.refits import binomial_tails, normal_mixture
 from hardpan.bayes.floors.wording import joined, lower_first, percent
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 from hardpan.stats import clopper_pearson
 
 GUESSING = "guessing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hardpan.records import numbers
+from hardpan import numbers
 
 _OUR_WORDS = (
     *("Nearest-neighbour", "Nearest", "Bound", "Lower", "Upper", "One", "Exact", "Soft", "Corrected"),

@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats import normal, normal_quantile
 from hardpan.testbed.items.likelihood import (
     MISSING,

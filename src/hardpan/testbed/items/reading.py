@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.datasets.chosen import asked_for, chosen_rows
+from hardpan.data.chosen import asked_for, chosen_rows
 from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, numbers, read_columns
 from hardpan.testbed.items.fit import check_matrix

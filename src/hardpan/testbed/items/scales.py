@@ -11,7 +11,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import chdtrc, fdtri
 
 from hardpan.errors import InputError
-from hardpan.records import Estimate, record
+from hardpan.estimates import Estimate
+from hardpan.files import record
 from hardpan.stats import rank_intervals
 from hardpan.testbed.items.fit import ItemFit, check_matrix, fit_items
 from hardpan.testbed.items.likelihood import MISSING

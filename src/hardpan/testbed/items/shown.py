@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardpan.records import Chart, Estimate, Section, Table, numbers, record
+from hardpan import numbers
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.report.sections import Chart, Section, Table
 from hardpan.testbed.items.fit import ItemFit, ItemModel, fit_items
 from hardpan.testbed.items.reading import Matrix
 from hardpan.testbed.items.scales import Cohort, ShorterTest, cohorts, fewest_items, information_curve, kr20

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from hardpan.errors import InputError, MissingExtra
-from hardpan.records import write_bytes
+from hardpan.files import write_bytes
 
 
 def save_weights(model: nn.Module, path: str | Path) -> None:

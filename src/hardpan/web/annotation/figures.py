@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hardpan import replicate
 from hardpan.errors import InputError
-from hardpan.records import Estimate
+from hardpan.estimates import Estimate
 from hardpan.replicate import ClassCoverage, Project
 from hardpan.replicate.quality import Frequency, Quality, WorkerQuality, annotation_quality
 from hardpan.testbed.humans import Humans

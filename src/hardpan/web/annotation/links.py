@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hardpan import replicate
-from hardpan.records import record
+from hardpan.files import record
 from hardpan.replicate import Invited, Project
 from hardpan.web.annotation.site import ROLE_NAMES
 

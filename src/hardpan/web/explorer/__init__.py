@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hardpan.audit.examples import Examples
+from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
 from hardpan.report.palette import DARK, LIGHT
 from hardpan.web.explorer.query import Explorer, read_filters

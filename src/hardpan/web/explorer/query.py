@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hardpan.audit.examples import Examples
+from hardpan.auditing.examples import Examples
 from hardpan.errors import InputError
 
 MOST_CHOICES = 1000  # a text column with more distinct values is searched, not chosen from

@@ -1,0 +1,145 @@
+"""The table of all examples: what every part of an audit found of each one, joined by id, in one Parquet file.
+
+Columns that every table has: ``id``, ``part`` ("train", "validation" or "test") and ``label``. The others are there
+when a part of the audit found them:
+
+- ``confusion``, ``confusion_stderr``: confusion score in bits, and its standard error;
+- ``predicted``, ``p_label``: what the ensemble says, and the probability that it gives the label;
+- ``floor_posterior``: probability that the flow gives the label; ``floor_difficulty``: 1 − its largest posterior;
+- ``selection_frequency``: share of annotators that selected the image for its class;
+- ``duplicate``, ``duplicate_distance``, ``duplicate_part``: of a test example, the nearest training example;
+- ``correct: MODEL``: whether a model is right; ``share_correct``: the share of models that are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hardpan.data.dataset import Dataset
+from hardpan.data.galleries import LARGEST_SIDE, as_bytes
+from hardpan.errors import InputError
+from hardpan.report.files import write_together
+
+TABLE = "examples.parquet"
+THUMBNAILS = "thumbnails.npy"
+MOST_THUMBNAIL_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """The joined table, and a small picture of every row where the examples are images.
+
+    Attributes:
+        table: one row an example.
+        thumbnails: (N, h, w) or (N, h, w, 3) bytes, or None.
+    """
+
+    table: pa.Table
+    thumbnails: NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+    """Join what is known of every example into one table.
+
+    Args:
+        dataset: N labelled examples.
+        parts: row numbers by the name of a part of the split.
+        columns: further columns of length N; NaN in a column of numbers means that nothing is known.
+
+    Example:
+        >>> from hardpan import datasets
+        >>> digits = datasets.load("digits")
+        >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
+        >>> join(digits, rows, {"confusion": np.zeros(1797)}).column_names
+        ['id', 'part', 'label', 'confusion']
+    """
+    n = len(dataset)
+    part = np.full(n, "", dtype=object)
+    for name, rows in parts.items():
+        part[rows] = name
+    found: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "part": _category(part)}
+    if dataset.labels is not None:
+        names = np.array(dataset.class_names, dtype=object)
+        found["label"] = _category(names[dataset.labels])
+    for name, values in columns.items():
+        if len(values) != n:
+            raise InputError(f"column {name!r} must have one value an example, {n:,}; got {len(values):,}")
+        found[name] = _column(np.asarray(values))
+    return pa.table(found)
+
+
+def files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
+    """The files of a joined table for :func:`hardpan.report.files.write_together`: thumbnails, then the table."""
+    pictures = thumbnails(dataset)
+    return {
+        THUMBNAILS: None if pictures is None else lambda path: np.save(path, pictures),
+        TABLE: lambda path: pq.write_table(table, path, compression="zstd"),
+    }
+
+
+def write(folder: Path, table: pa.Table, dataset: Dataset) -> None:
+    """Write the table and, for images, their thumbnails into a folder."""
+    write_together(folder, files(table, dataset))
+
+
+def read(folder: str | os.PathLike[str]) -> Examples:
+    """Read the table of an audit's folder; the thumbnails stay on the disk until they are looked at."""
+    place = Path(folder)
+    path = place / TABLE
+    if not path.is_file():
+        raise InputError(f"{place}: holds no {TABLE}; make it with: hardpan audit DATA --out {place}")
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"{path}: is not a Parquet file that can be read ({error}); run the audit again"
+        ) from error
+    if "id" not in table.column_names:
+        raise InputError(f"{path}: has no column id; run the audit again")
+    pictures = None
+    if (place / THUMBNAILS).is_file():
+        try:
+            pictures = np.load(place / THUMBNAILS, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            raise InputError(f"{place / THUMBNAILS}: cannot be read ({error}); run the audit again") from error
+        if pictures.dtype != np.uint8 or pictures.ndim not in (3, 4) or len(pictures) != table.num_rows:
+            raise InputError(f"{place / THUMBNAILS}: does not belong to {TABLE}; run the audit again")
+    return Examples(table, pictures)
+
+
+def thumbnails(dataset: Dataset) -> NDArray[np.uint8] | None:
+    """Images as bytes of at most 64 pixels a side; None for feature vectors, or where they would fill the disk."""
+    x = dataset.x
+    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
+        return None
+    step = max(1, -(-max(x.shape[1:3]) // LARGEST_SIDE))
+    small = x[:, ::step, ::step]
+    if small.size > MOST_THUMBNAIL_BYTES:
+        return None
+    if small.ndim == 4 and small.shape[3] == 1:
+        small = small[..., 0]
+    return as_bytes(small, float(small.min(initial=0)), float(small.max(initial=0)))
+
+
+def _category(values: NDArray[Any]) -> pa.Array:
+    return pa.array(values).dictionary_encode()
+
+
+def _column(values: NDArray[Any]) -> pa.Array:
+    if values.dtype.kind == "f":
+        return pa.array(values.astype(np.float32), from_pandas=True)
+    if values.dtype.kind in "US":
+        return pa.array(values.astype(object)).dictionary_encode()
+    return pa.array(values.tolist() if values.dtype == object else values)

@@ -1,0 +1,1 @@
+"""Bayes errors of Gaussian classes."""

@@ -1,0 +1,111 @@
+"""The true posterior of Gaussian classes, and the decision that no classifier can beat."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+from scipy.special import softmax
+
+from hardpan.bayes.gaussians.problem import (
+    Float,
+    check_means,
+    check_priors,
+    check_temperature,
+    cholesky,
+    positive,
+    real_array,
+)
+from hardpan.errors import InputError
+
+
+def posterior(
+    x: ArrayLike,
+    means: ArrayLike,
+    cov: ArrayLike | None = None,
+    priors: ArrayLike | None = None,
+    *,
+    covs: ArrayLike | None = None,
+    temperature: float = 1.0,
+) -> Float:
+    """P(class | x) for classes N(means[k], τ²Σ) or N(means[k], τ²Σ_k), shape (n, K).
+
+    P(k | x) = π_k p_k(x) / Σ_i π_i p_i(x).
+
+    Args:
+        x: (n, d) or (d,), which counts as one row.
+        means: (K, d); with cov, priors, covs and temperature as in :func:`hardpan.bayes.gaussian`.
+
+    Example:
+        >>> posterior([[1.0], [0.0]], means=[[0.0], [2.0]]).round(3).tolist()
+        [[0.5, 0.5], [0.881, 0.119]]
+    """
+    return np.asarray(softmax(_log_joints(x, means, cov, priors, covs, temperature), axis=1))
+
+
+def decide(
+    x: ArrayLike,
+    means: ArrayLike,
+    cov: ArrayLike | None = None,
+    priors: ArrayLike | None = None,
+    *,
+    covs: ArrayLike | None = None,
+    temperature: float = 1.0,
+) -> NDArray[np.int64]:
+    """The Bayes-optimal class of each row of x: the largest posterior, the first of equals; shape (n,).
+
+    Example:
+        >>> decide([[1.5], [-3.0]], means=[[0.0], [2.0]]).tolist()
+        [1, 0]
+    """
+    return np.asarray(np.argmax(_log_joints(x, means, cov, priors, covs, temperature), axis=1))
+
+
+def _log_joints(
+    x: ArrayLike,
+    means: ArrayLike,
+    cov: ArrayLike | None,
+    priors: ArrayLike | None,
+    covs: ArrayLike | None,
+    temperature: float,
+) -> Float:
+    centres = real_array("means", check_means(means))
+    rows = np.atleast_2d(real_array("x", x))
+    n_classes, d = centres.shape
+    if rows.ndim != 2 or rows.shape[1] != d:
+        raise InputError(f"x must have shape (n, {d}) to match means; got shape {rows.shape}")
+    if cov is not None and covs is not None:
+        raise InputError("cov and covs exclude each other; got both: give covs for one covariance a class")
+    tau = check_temperature(temperature)
+    with np.errstate(divide="ignore"):
+        log_priors = np.log(check_priors(priors, n_classes))
+    name, given, shapes = "cov", cov, [(), (d,), (d, d)]
+    if covs is not None:
+        name, given, shapes = "covs", covs, [(n_classes,), (n_classes, d), (n_classes, d, d)]
+    array = np.ones(()) if given is None else real_array(name, given)
+    if array.shape not in shapes:
+        raise InputError(
+            f"{name} must have one of the shapes {shapes} for means {centres.shape}; got {array.shape}"
+        )
+    result = np.empty((len(rows), n_classes))
+    if covs is None:
+        # One whitening serves all classes, and differences from their centre keep the digits that decide.
+        centre = centres.mean(axis=0)
+        white, _ = _whiten(name, array, rows - centre, tau)
+        targets, _ = _whiten(name, array, centres - centre, tau)
+        result = white @ targets.T - 0.5 * np.einsum("kd,kd->k", targets, targets)
+        return np.asarray(result + log_priors)
+    for k in range(n_classes):
+        white, log_scale = _whiten(f"{name}[{k}]", array[k], rows - centres[k], tau)
+        result[:, k] = log_priors[k] - log_scale - 0.5 * np.einsum("nd,nd->n", white, white)
+    return result
+
+
+def _whiten(name: str, cov: Float, rows: Float, tau: float) -> tuple[Float, float]:
+    """Rows times (τ²Σ)^{-1/2}, and ½ log det Σ (τ adds the same to every class)."""
+    if cov.ndim == 2:
+        factor = cholesky(name, cov)
+        white = linalg.solve_triangular(factor, rows.T, lower=True, check_finite=False).T / tau
+        return np.asarray(white), float(np.log(np.diag(factor)).sum())
+    variances = np.broadcast_to(positive(name, cov), rows.shape[1])
+    return rows / (tau * np.sqrt(variances)), 0.5 * float(np.log(variances).sum())

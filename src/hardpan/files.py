@@ -1,0 +1,317 @@
+"""Files that are written whole or not at all, and results as JSON.
+
+A result is a frozen dataclass registered with :func:`record`. Its JSON has ``kind`` (the class name), ``schema``
+and the hardpan version; NaN and infinities become null; arrays of more than 1,000 numbers go into an npz file
+beside the JSON, named by the sha256 of their content (:func:`save`, :func:`load`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+import importlib.metadata
+import io
+import json
+import math
+import os
+import platform
+import re
+import tempfile
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import hardpan
+from hardpan.errors import InputError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step: a reader sees the old text or the new, never half of it."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file in one step, as :func:`write_text`."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def file_hash(path: Path) -> str:
+    """Sha256 of what a file holds, in hexadecimal, read in pieces: a file may be larger than the memory.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_text(Path(folder) / "a", "a")
+        ...     file_hash(Path(folder) / "a")[:8]
+        'ca978112'
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+KINDS: dict[str, type[Any]] = {}
+R = TypeVar("R")
+
+
+def record(cls: type[R]) -> type[R]:
+    """Register a frozen dataclass so that it can be written as JSON and read back by its name."""
+    taken = {"kind", "schema", "hardpan"} & {f.name for f in dataclasses.fields(cast(Any, cls))}
+    if taken:
+        raise TypeError(
+            f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"
+        )
+    before = KINDS.get(cls.__name__)
+    # A module may be read twice (a notebook, a test runner); two modules may not share a kind.
+    if before is not None and before.__module__ != cls.__module__:
+        raise TypeError(
+            f"{cls.__name__} of {cls.__module__} is a record of {before.__module__} already; call it otherwise"
+        )
+    KINDS[cls.__name__] = cls
+    return cls
+
+
+def known(kind: str) -> bool:
+    """Whether a kind is registered; parts that were not imported yet are asked, then the module that has its class.
+
+    Example:
+        >>> known("Estimate"), known("Nonsense"), known("../../etc")
+        (True, False, False)
+    """
+    for part in ("estimates", *hardpan.__all__):
+        with contextlib.suppress(ImportError):  # not a part, or one whose extra is not installed
+            importlib.import_module(f"hardpan.{part}")
+        if kind in KINDS:
+            return True
+    home = _home_of(kind) if kind.isidentifier() else ""
+    if home:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(home)
+    return kind in KINDS
+
+
+def _home_of(kind: str) -> str:
+    """The module of this package that defines a record, found by its text: rooms import some of theirs late."""
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        if f"\nclass {kind}:\n" in path.read_text(encoding="utf-8"):
+            return ".".join(("hardpan", *path.relative_to(root).with_suffix("").parts))
+    return ""
+
+
+SCHEMA = 1
+INLINE_NUMBERS = 1000
+# What NumPy and zipfile raise, between them, for an npz file that was cut or altered.
+_DAMAGED = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def to_json(item: Any) -> dict[str, Any]:
+    """Give a record as plain JSON values, arrays inline.
+
+    Example:
+        >>> from hardpan.estimates import Interval
+        >>> to_json(Interval(0.1, float("inf")))["high"] is None
+        True
+    """
+    return cast(dict[str, Any], _plain(item, None))
+
+
+def from_json(data: Mapping[str, Any], folder: Path | None = None) -> Any:
+    """Read back what :func:`to_json` or :func:`save` wrote; ``folder`` is where the arrays lie."""
+    _check_header(data)
+    return _build(data, folder)
+
+
+def save(item: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a record as JSON, large arrays beside it; the JSON comes last and in one step."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, dumps(_plain(item, path.parent)) + "\n")
+    return path
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a record that :func:`save` wrote, and check its arrays against their hashes."""
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a file that hardpan wrote") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: is not JSON ({error}); give a file that hardpan wrote") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: is not a record; expected a JSON object with 'kind' and 'schema'")
+    return from_json(data, path.parent)
+
+
+def dumps(data: Any) -> str:
+    """JSON text with stable layout; refuses NaN, which is not JSON."""
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(item: Any, folder: Path | None) -> Any:
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        kind = type(item).__name__
+        if KINDS.get(kind) is not type(item):
+            raise TypeError(f"{kind} is not a registered record; decorate it with @record")
+        header = {"kind": kind, "schema": SCHEMA, "hardpan": hardpan.__version__}
+        return header | {f.name: _plain(getattr(item, f.name), folder) for f in dataclasses.fields(item)}
+    if isinstance(item, np.ndarray):
+        if folder is not None and item.size > INLINE_NUMBERS:
+            return _array_beside(item, folder)
+        return {
+            "kind": "array",
+            "dtype": item.dtype.str,
+            "shape": list(item.shape),
+            "data": _plain(item.ravel().tolist(), None),
+        }
+    if isinstance(item, Mapping):
+        if "kind" in item and ("schema" in item or item["kind"] == "array"):
+            raise TypeError(
+                "a mapping with 'kind' and 'schema' would be read back as a record; name the keys otherwise"
+            )
+        return {str(key): _plain(value, folder) for key, value in item.items()}
+    if isinstance(item, (list, tuple)):
+        return [_plain(value, folder) for value in item]
+    if isinstance(item, np.generic):
+        return _plain(item.item(), folder)
+    if isinstance(item, float):
+        return item if math.isfinite(item) else None
+    if item is None or isinstance(item, (bool, int, str)):
+        return item
+    if isinstance(item, Path):
+        return item.as_posix()
+    raise TypeError(f"a record cannot hold {type(item).__name__}")
+
+
+def _array_beside(item: NDArray[Any], folder: Path) -> dict[str, Any]:
+    digest = array_hash(item)
+    path = folder / f"{digest}.npz"
+    if not path.exists():
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, data=item)
+        write_bytes(path, buffer.getvalue())
+    return {"kind": "array", "sha256": digest}
+
+
+def array_hash(item: NDArray[Any]) -> str:
+    """Sha256 over dtype, shape and bytes, in hexadecimal."""
+    digest = hashlib.sha256(f"{item.dtype.str}{item.shape}".encode())
+    digest.update(np.ascontiguousarray(item).view(np.uint8).data if item.size else b"")
+    return digest.hexdigest()
+
+
+def _check_header(data: Mapping[str, Any]) -> None:
+    kind, schema = data.get("kind"), data.get("schema")
+    if not isinstance(kind, str) or not known(kind):
+        raise InputError(f"kind must be one of {', '.join(sorted(KINDS))}; got {kind!r}")
+    if schema != SCHEMA:
+        raise InputError(f"schema must be {SCHEMA}; got {schema!r}: this file needs another version of hardpan")
+
+
+def _build(value: Any, folder: Path | None) -> Any:
+    if isinstance(value, Mapping) and value.get("kind") == "array":
+        return _build_array(value, folder)
+    if isinstance(value, Mapping) and "kind" in value and "schema" in value:
+        _check_header(value)
+        cls = KINDS[value["kind"]]
+        names = {f.name for f in dataclasses.fields(cls)}
+        unknown = set(value) - names - {"kind", "schema", "hardpan"}
+        if unknown:
+            raise InputError(
+                f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"
+            )
+        given = {name: _build(value[name], folder) for name in names if name in value}
+        return _construct(cls, given)
+    if isinstance(value, Mapping):
+        return {key: _build(item, folder) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_build(item, folder) for item in value)
+    return value
+
+
+def _construct(cls: Callable[..., Any], given: dict[str, Any]) -> Any:
+    # JSON has no NaN: a null in a required float field was a number that could not be written.
+    for f in dataclasses.fields(cast(Any, cls)):
+        if f.type in ("float", float) and f.name in given and given[f.name] is None:
+            given[f.name] = math.nan
+    try:
+        return cls(**given)
+    except TypeError as error:
+        raise InputError(f"record is incomplete: {error}") from error
+
+
+def _build_array(value: Mapping[str, Any], folder: Path | None) -> NDArray[Any]:
+    if "sha256" not in value:
+        return _build_inline(value)
+    if not re.fullmatch(r"[0-9a-f]{64}", str(value["sha256"])):
+        raise InputError(f"array name must be a sha256 in hexadecimal; got {value['sha256']!r}")
+    if folder is None:
+        raise InputError(f"array {value['sha256'][:16]} is in a file beside the JSON; use hardpan.files.load")
+    path = folder / f"{value['sha256']}.npz"
+    try:
+        # NumPy leaves a file open that it opened and could not read; this one is ours to close.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            item = cast(NDArray[Any], stored["data"])
+    except _DAMAGED as error:
+        raise InputError(f"{path}: array cannot be read ({error}); copy it along with the JSON") from error
+    if array_hash(item) != value["sha256"]:
+        raise InputError(f"{path}: content does not match its name; the file was changed")
+    return item
+
+
+def _build_inline(value: Mapping[str, Any]) -> NDArray[Any]:
+    try:
+        dtype = np.dtype(value["dtype"])
+        if dtype.hasobject:
+            raise TypeError("it claims to hold Python objects")
+        data = [math.nan if item is None else item for item in value["data"]]
+        return np.array(data, dtype=dtype).reshape(value["shape"])
+    except (KeyError, TypeError, ValueError, OverflowError, SyntaxError, MemoryError) as error:
+        raise InputError(f"an array in the record is damaged ({error}); give a file that hardpan wrote") from error
+
+
+def versions_of(*packages: str) -> dict[str, str]:
+    """Versions of hardpan, Python and the packages that computed something, for :class:`Provenance`.
+
+    Example:
+        >>> list(versions_of("numpy"))
+        ['hardpan', 'Python', 'numpy']
+    """
+    own = {"hardpan": hardpan.__version__, "Python": platform.python_version()}
+    return own | {name: importlib.metadata.version(name) for name in packages}

@@ -1,0 +1,1 @@
+"""Exact nearest neighbours, structural similarity, near-duplicates."""

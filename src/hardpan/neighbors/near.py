@@ -1,0 +1,198 @@
+"""Nearest images in l2, in structural similarity, and in descriptors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.stats import share
+
+_SMALLEST = 7
+METRICS = ("l2", "ssim", "features")
+FILTER = 50
+CLOSE = 0.6
+_COARSE = 4  # times as many candidates by SSIM on a few windows: it follows SSIM best
+_RECALL_QUERIES = 20
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbours:
+    """What :func:`near_duplicates` returns; it unpacks as ``distances, indices``.
+
+    Attributes:
+        distances: (Q, k), nearest first; 1 − SSIM for the metric "ssim".
+        indices: (Q, k) numbers of references.
+        metric: "l2", "ssim" or "features".
+        recall: for "ssim", the share of the true k nearest that the filter let through; None where all pairs count.
+        close_recall: the same for those of them with an SSIM of at least 0.6, which may be near-duplicates;
+            None also where the queries looked at have none.
+    """
+
+    distances: NDArray[np.float64]
+    indices: NDArray[np.int64]
+    metric: str
+    recall: Estimate | None = None
+    close_recall: Estimate | None = None
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return iter((self.distances, self.indices))
+
+
+def near_duplicates(
+    queries: Any,
+    references: Any = None,
+    k: int = 10,
+    metric: str = "l2",
+    *,
+    candidates: int = FILTER,
+    recall_queries: int = _RECALL_QUERIES,
+    seed: int = 0,
+) -> Neighbours:
+    """The k nearest references of every query.
+
+    - l2: Euclidean distance of the pixels (or features), exact, in integers for 8-bit images.
+    - features: Euclidean distance of :func:`describe`'d images; arrays (N, d) are taken as features already; exact.
+    - ssim: 1 − SSIM, of the ``candidates`` nearest by l2, as many by features, and four times as many by SSIM on
+      a few windows (:func:`hardpan.neighbors.coarse.most_similar`); its recall is measured against all pairs for
+      ``recall_queries`` queries drawn at random.
+
+    Args:
+        queries: images (Q, H, W) or (Q, H, W, C), or vectors (Q, d).
+        references: the same kind of arrays; None compares the queries with one another, each without itself.
+        k: how many.
+        metric: one of the three.
+        candidates: for "ssim", how many a filter lets through.
+        recall_queries: for "ssim", queries whose pairs are all computed; 0 leaves the recall out.
+        seed: of the queries drawn for the recall.
+
+    Returns:
+        Distances and numbers, each (Q, k); ties go to the lower number.
+
+    Source: Recht et al., appendix B.2.2.
+
+    Example:
+        >>> images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
+        >>> distances, indices = near_duplicates(images[:3], images, k=1)
+        >>> distances.ravel().tolist(), indices.ravel().tolist()
+        ([0.0, 0.0, 0.0], [0, 1, 2])
+    """
+    same = references is None
+    x = _checked("queries", queries)
+    y = x if same else _checked("references", references)
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}; got {metric!r}")
+    if x.shape[1:] != y.shape[1:]:
+        raise InputError(f"queries and references must be of one shape; got {x.shape[1:]} and {y.shape[1:]}")
+    most = len(y) - int(same)
+    if isinstance(k, bool) or k != int(k) or not 1 <= k <= most:
+        raise InputError(f"k must be from 1 to {most}, the number of references; got {k!r}")
+    x, y = _common(x, y)
+    if metric == "l2":
+        return Neighbours(*_l2(x, y, int(k), same), metric)
+    if metric == "features":
+        return Neighbours(*_l2(*_described(x, y, same), int(k), same), metric)
+    return _by_ssim(x, y, int(k), same, max(candidates, k), recall_queries, seed)
+
+
+def _by_ssim(
+    x: NDArray[Any], y: NDArray[Any], k: int, same: bool, candidates: int, recall_queries: int, seed: int
+) -> Neighbours:
+    from hardpan.neighbors.coarse import most_similar
+
+    if x.ndim < 3 or min(x.shape[1:3]) < _SMALLEST:
+        raise InputError(
+            f"metric 'ssim' needs images (N, H, W) or (N, H, W, C) of at least 7×7; got shape {x.shape}"
+        )
+    count = min(candidates, len(y) - int(same))
+    close = _l2(x, y, count, same)[1]
+    alike = _l2(*_described(x, y, same), count, same)[1]
+    structure = most_similar(x, y, min(_COARSE * count, len(y) - int(same)), span=_span(x, y), same=same)
+    both = np.sort(np.concatenate([close, alike, structure], axis=1), axis=1)
+    repeated = np.zeros(both.shape, dtype=bool)
+    repeated[:, 1:] = both[:, 1:] == both[:, :-1]
+    rows = np.repeat(np.arange(len(x)), both.shape[1])
+    distances = np.where(repeated.ravel(), np.inf, 1.0 - _ssim(x, y, rows, both.ravel())).reshape(both.shape)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    found = np.take_along_axis(distances, order, axis=1), np.take_along_axis(both, order, axis=1)
+    if not recall_queries:
+        return Neighbours(found[0], found[1], "ssim")
+    return Neighbours(found[0], found[1], "ssim", *_recall(x, y, same, found[0], recall_queries, seed))
+
+
+def _recall(
+    x: NDArray[Any], y: NDArray[Any], same: bool, found: NDArray[np.float64], queries: int, seed: int
+) -> tuple[Estimate, Estimate | None]:
+    """How many of the true k nearest the filter let through, for some queries; equal distances count as found.
+
+    And how many of those among them that are close, with an SSIM of at least ``CLOSE``.
+    """
+    k = found.shape[1]
+    rows = np.sort(np.random.default_rng(seed).choice(len(x), min(queries, len(x)), replace=False))
+    hits = close = close_hits = 0
+    for row in rows:
+        distances = 1.0 - _ssim(x, y, np.full(len(y), row), np.arange(len(y)))
+        if same:
+            distances[row] = np.inf
+        limit = np.partition(distances, k - 1)[k - 1]
+        hits += int((found[row] <= limit + 1e-9).sum())
+        near = min(limit, 1.0 - CLOSE) + 1e-9
+        close += min(k, int((distances <= near).sum()))
+        close_hits += int((found[row] <= near).sum())
+    over = f"over all pairs of {len(rows)} queries, Clopper–Pearson"
+    recall = share(hits, k * len(rows), method=f"true {k} nearest by SSIM {over}", seed=seed)
+    if not close:
+        return recall, None
+    method = f"those of them with SSIM of at least {CLOSE:g}, {over}"
+    return recall, share(close_hits, close, method=method, seed=seed)
+
+
+def _ssim(x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+    from hardpan.neighbors.similarity import ssim_pairs
+
+    return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=_span(x, y))
+
+
+def _span(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """The range of values: 255 for bytes, else that of the data."""
+    return 255.0 if x.dtype == np.uint8 else float(max(x.max(), y.max()) - min(x.min(), y.min())) or 1.0
+
+
+def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    from hardpan.neighbors.descriptors import describe
+
+    if x.ndim == 2:
+        return x, y
+    described = describe(x).astype(np.float64)
+    return described, described if same else describe(y).astype(np.float64)
+
+
+def _l2(x: NDArray[Any], y: NDArray[Any], k: int, same: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    from hardpan.neighbors.nearest import nearest
+
+    return nearest(x.reshape(len(x), -1), y.reshape(len(y), -1), k, same=same)
+
+
+def _checked(name: str, array: Any) -> NDArray[Any]:
+    x = np.asarray(array)
+    if x.dtype.kind not in "uif" or x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise InputError(
+            f"{name} must be numbers of shape (N, d), (N, H, W) or (N, H, W, C); got {x.dtype} of shape {x.shape}"
+        )
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise InputError(f"{name} must be finite; drop rows with NaN or infinity")
+    return x
+
+
+def _common(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both arrays in one type that the exact kernels know, bytes or float64, in C order."""
+    kind: Any = np.uint8 if x.dtype == y.dtype == np.uint8 else np.float64
+    one = np.ascontiguousarray(x, dtype=kind)
+    return one, one if y is x else np.ascontiguousarray(y, dtype=kind)

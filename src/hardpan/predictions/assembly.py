@@ -1,0 +1,254 @@
+"""Rows that come in any order, put together into whole shards; full shards are written in the background."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from hardpan.errors import InputError
+from hardpan.predictions.recorded import RecordedPredictions
+from hardpan.predictions.rows import Outputs, check_rows
+
+MEMORY = 2**30
+_NAMED = 3
+_BEHIND = 2**26  # bytes of shards that may wait for the disk
+_WRITERS = 16  # shards at once: shuffled rows fill all of an epoch's in the same moment, and it waits for them
+
+
+class Buffers:
+    """Arrays of one shape a block, in memory up to a limit and beyond it in a file that nobody else sees.
+
+    Arrays that are given back are taken again: memory that is new to a process costs as much as filling it.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self._memory, self._held = memory, 0
+        self._free: dict[tuple[tuple[int, ...], Any], list[NDArray[Any]]] = {}
+
+    def take(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """An array to be filled; its content is not defined."""
+        free = self._free.get((shape, np.dtype(dtype)))
+        if free:
+            return free.pop()
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if self._held + size > self._memory:
+            self.forget()
+        if self._held + size <= self._memory:
+            self._held += size
+            return np.empty(shape, dtype=dtype)
+        with tempfile.TemporaryFile(prefix="hardpan-") as file:
+            try:
+                # Reserved at once: a mapped file that meets a full disk later ends the whole process.
+                _reserve(file.fileno(), max(size, 1))
+            except OSError as error:
+                raise InputError(
+                    f"{tempfile.gettempdir()}: no room for {size:,} bytes of rows that wait for their shard "
+                    f"({error.strerror}); record in the order of the ids, raise memory, or set TMPDIR"
+                ) from error
+            return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
+
+    def give_back(self, array: NDArray[Any]) -> None:
+        """Say that an array is no longer used."""
+        if not isinstance(array, np.memmap):
+            self._free.setdefault((array.shape, array.dtype), []).append(array)
+
+    def forget(self) -> None:
+        """Let arrays that were given back go."""
+        self._held -= sum(array.nbytes for arrays in self._free.values() for array in arrays)
+        self._free.clear()
+
+
+def _reserve(file: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:  # macOS has no such call
+        os.ftruncate(file, size)
+
+
+class _Epoch:
+    """The rows of one seed and epoch that have come so far."""
+
+    def __init__(self, examples: int) -> None:
+        self.seen = np.zeros(examples, dtype=bool)
+        self.count = 0
+        self.buffers: dict[int, NDArray[Any]] = {}
+        self.left: dict[int, int] = {}
+
+
+class Assembler:
+    """Takes rows of any seeds and epochs in any order, and commits every shard that has become full.
+
+    When :meth:`add` returns from the last row of an epoch, that epoch is committed: who saves a checkpoint then can
+    be killed at any time. Rows in the order of the ids need the memory of a shard or two; shuffled rows that of an
+    epoch, beyond ``memory`` bytes on the temporary disk. What is committed already is not written again.
+
+    Attributes:
+        given: what the rows were made of, for the words in which some are refused.
+    """
+
+    def __init__(self, predictions: RecordedPredictions, *, memory: int = MEMORY) -> None:
+        self._into = predictions
+        self.given: Outputs = "probabilities"
+        self._buffers = Buffers(memory)
+        self._epochs: dict[tuple[int, int], _Epoch] = {}
+        self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
+        self._writing: deque[tuple[Future[None], NDArray[Any] | None]] = deque()
+        shard = predictions.block * predictions.n_classes * predictions.dtype.itemsize
+        self._most_writing = max(1, _BEHIND // shard)
+        self._failed: BaseException | None = None
+
+    def add(self, seed: int | None, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
+        """Take rows (n, C) in the type of the store, for the examples ``index`` (n,)."""
+        assert seed is not None
+        self._settle(wait=False)
+        if self._into.committed(seed, epoch) and (seed, epoch) not in self._epochs:
+            return
+        part = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
+        self._check_index(seed, epoch, part, index)
+        what = f"{self._into.where}: seed {seed} epoch {epoch}"
+        check_rows(what, rows, lambda row: str(self._into.ids[index[row]]), self.given)
+        if (seed, epoch) not in self._epochs:
+            self._epochs[seed, epoch] = part
+            # Now, and not with the last rows: shuffled ones fill every shard of an epoch at once.
+            self._writing.append((self._writer.submit(self._into.make_room, seed, epoch), None))
+        part.seen[index] = True
+        part.count += len(index)
+        self._fill(seed, epoch, part, rows, index)
+        if part.count == len(self._into):
+            del self._epochs[seed, epoch]
+            self.flush()
+
+    def done(self, seed: int, epoch: int) -> bool:
+        """Whether this seed and epoch are committed."""
+        return self._into.committed(seed, epoch)
+
+    def left(self, seed: int, epoch: int) -> int:
+        """How many rows of an epoch were not given yet."""
+        part = self._epochs.get((seed, epoch))
+        return len(self._into) if part is None else len(self._into) - part.count
+
+    def check_whole(self, seed: int | None = None, but: int | None = None) -> None:
+        """Refuse epochs that were begun and lack rows: of one seed or of all, and other than ``but``."""
+        for begun, epoch in sorted(self._epochs):
+            if seed in (None, begun) and epoch != but:
+                self._refuse_part(begun, epoch)
+
+    def flush(self) -> None:
+        """Wait until every full shard is committed."""
+        self._settle(wait=True)
+
+    def close(self) -> None:
+        """Wait for the writer and let it go; rows of shards that are not full are dropped."""
+        try:
+            self._settle(wait=True)
+        finally:
+            self._writer.shutdown()
+            self._epochs.clear()
+            self._buffers.forget()
+
+    def _refuse_part(self, seed: int, epoch: int) -> None:
+        absent = np.flatnonzero(~self._epochs[seed, epoch].seen)
+        first = ", ".join(str(self._into.ids[row]) for row in absent[:_NAMED])
+        raise InputError(
+            f"{self._into.where}: seed {seed} epoch {epoch} lacks {len(absent):,} of {len(self._into):,} examples "
+            f"(first {first}); give every example once an epoch (a DataLoader with drop_last=False)"
+        )
+
+    def _check_index(self, seed: int, epoch: int, part: _Epoch, index: NDArray[np.int64]) -> None:
+        if len(index) and (index.min() < 0 or index.max() >= len(part.seen)):
+            wrong = int(index.min() if index.min() < 0 else index.max())
+            raise InputError(f"{self._into.where}: index must be within 0..{len(part.seen) - 1}; got {wrong}")
+        before = part.seen[index]
+        if before.any():
+            raise InputError(self._twice(seed, epoch, int(index[np.argmax(before)])))
+        if (np.diff(index) <= 0).any():
+            values, counts = np.unique(index, return_counts=True)
+            if (counts > 1).any():
+                raise InputError(self._twice(seed, epoch, int(values[np.argmax(counts > 1)])))
+
+    def _twice(self, seed: int, epoch: int, row: int) -> str:
+        name = str(self._into.ids[row])
+        return f"{self._into.where}: {name} was given twice for seed {seed} epoch {epoch}; give every example once"
+
+    def _fill(self, seed: int, epoch: int, part: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
+        held = self._into.committed_blocks(seed, epoch)
+        in_order = bool((np.diff(index) == 1).all())
+        of_row = index // self._into.block
+        if not in_order and (np.diff(of_row) < 0).any():  # rows of the same block are brought together
+            order = np.argsort(of_row, kind="stable")
+            rows, index, of_row = rows[order], index[order], of_row[order]
+        ends = [*np.flatnonzero(np.diff(of_row)) + 1, len(index)]
+        for begin, end in pairwise([0, *ends] if len(index) else []):
+            block = int(of_row[begin])
+            if block not in held:
+                self._fill_block(seed, epoch, part, block, rows[begin:end], index[begin:end], in_order)
+
+    def _fill_block(
+        self,
+        seed: int,
+        epoch: int,
+        part: _Epoch,
+        block: int,
+        rows: NDArray[Any],
+        index: NDArray[np.int64],
+        in_order: bool,
+    ) -> None:
+        start = block * self._into.block
+        size = min(self._into.block, len(self._into) - start)
+        if in_order and len(rows) == size:
+            self._submit(seed, epoch, block, rows.copy())
+            return
+        buffer = part.buffers.get(block)
+        if buffer is None:
+            buffer = self._buffers.take((size, self._into.n_classes), self._into.dtype)
+            part.buffers[block], part.left[block] = buffer, size
+        at = index - start
+        buffer[slice(at[0], at[-1] + 1) if in_order else at] = rows
+        part.left[block] -= len(rows)
+        if part.left[block] == 0:
+            del part.buffers[block], part.left[block]
+            self._submit(seed, epoch, block, buffer, counted=True)
+
+    def _submit(self, seed: int, epoch: int, block: int, rows: NDArray[Any], counted: bool = False) -> None:
+        written = self._writer.submit(self._into.write_block, seed, epoch, block, rows)
+        self._writing.append((written, rows if counted else None))
+        while len(self._writing) > self._most_writing:
+            self._finish_oldest()
+
+    def _settle(self, wait: bool) -> None:
+        """Take note of what the writer has done; what failed there is raised here, and every time after."""
+        while self._writing and (wait or self._writing[0][0].done()):
+            self._finish_oldest()
+        if self._failed is not None:
+            raise self._failed
+
+    def _finish_oldest(self) -> None:
+        future, buffer = self._writing.popleft()
+        try:
+            future.result()
+        except BaseException as error:
+            self._failed = self._failed or error
+        finally:
+            if buffer is not None:
+                self._buffers.give_back(buffer)
+
+
+@contextmanager
+def assembling(predictions: RecordedPredictions) -> Iterator[Assembler]:
+    """Give an assembler; when the block ends, everything is committed, and an epoch that lacks rows is refused."""
+    assembler = Assembler(predictions)
+    try:
+        yield assembler
+        assembler.flush()
+        assembler.check_whole()
+    finally:
+        assembler.close()

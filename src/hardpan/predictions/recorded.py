@@ -1,0 +1,294 @@
+"""Predictions in a store on disk: owned shards, each committed by a marker that is written last."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import ArrayLike, NDArray
+from zarr.errors import ContainsArrayError
+
+from hardpan.errors import InputError
+from hardpan.predictions import layout
+from hardpan.predictions.columns import run_number
+from hardpan.predictions.headers import WRITE_ALL, stored_column
+from hardpan.predictions.layout import Header
+from hardpan.predictions.places import Place
+from hardpan.predictions.predictions import Predictions
+from hardpan.predictions.rows import check_rows, one_line
+from hardpan.predictions.shards import compressors, encoded
+
+_WRITERS = 4
+
+
+class RecordedPredictions(Predictions):
+    """A store on disk or at an fsspec address; :func:`hardpan.predictions.create` and ``open`` give one.
+
+    What is committed is listed at opening; :meth:`refresh` sees what others have committed since.
+    """
+
+    def __init__(self, place: Place, header: Header) -> None:
+        self._place, self._header = place, header
+        self._arrays: dict[tuple[int, int], Any] = {}
+        self._lock = threading.Lock()
+        self._markers: dict[tuple[int, int], set[int]] = {}
+        self.refresh()
+
+    @property
+    def where(self) -> str:
+        """Where it lies."""
+        return self._place.where
+
+    @property
+    def address(self) -> str:
+        """Where it lies, in words that another process with another working folder understands."""
+        return self._place.address
+
+    @property
+    def place(self) -> Place:
+        """The objects of the store, for those who check them."""
+        return self._place
+
+    @property
+    def header(self) -> Header:
+        """What the store says of itself."""
+        return self._header
+
+    @cached_property
+    def ids(self) -> NDArray[np.str_]:
+        """Ids of the examples, shape (N,)."""
+        ids = stored_column(self._place, self._header, "ids")
+        assert ids is not None
+        return ids
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class numbers, shape (N,), or None."""
+        return stored_column(self._place, self._header, "labels")
+
+    @cached_property
+    def split(self) -> NDArray[np.str_] | None:
+        """ "train", "validation" or "test" of each example, shape (N,), or None."""
+        return stored_column(self._place, self._header, "split")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The C names, or nothing."""
+        return self._header.class_names
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return self._header.classes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers that are stored."""
+        return np.dtype(self._header.dtype)
+
+    @property
+    def block(self) -> int:
+        """Rows in a shard."""
+        return self._header.block
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration that made the predictions."""
+        return self._header.config
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of what made the store."""
+        return self._header.versions
+
+    def __len__(self) -> int:
+        return self._header.examples
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, a store is opened there again."""
+        from hardpan.predictions.making import open_store
+
+        return open_store, (self.address,)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds with at least one whole epoch, in order."""
+        return tuple(sorted({seed for seed, _ in self._whole()}))
+
+    def epochs_of(self, seed: int) -> tuple[int, ...]:
+        """The epochs that are there whole for one seed, in order."""
+        return tuple(sorted(epoch for other, epoch in self._whole() if other == seed))
+
+    def committed(self, seed: int, epoch: int) -> bool:
+        """Whether the predictions of this seed and epoch are there for every example."""
+        return len(self._markers.get((seed, epoch), ())) == self._header.blocks
+
+    def committed_blocks(self, seed: int, epoch: int) -> frozenset[int]:
+        """The blocks of this seed and epoch that are committed."""
+        return frozenset(self._markers.get((seed, epoch), ()))
+
+    def partial(self) -> dict[tuple[int, int], int]:
+        """Seeds and epochs of which some blocks are committed, but not all: how many are."""
+        return {pair: len(held) for pair, held in sorted(self._markers.items()) if len(held) < self._header.blocks}
+
+    def refresh(self) -> None:
+        """List what is committed anew: other processes may have written since."""
+        markers: dict[tuple[int, int], set[int]] = {}
+        for key in self._place.keys(layout.ROOT + "/", without="c"):
+            found = layout.parse_marker(key)
+            if found is not None and found[2] < self._header.blocks:
+                markers.setdefault(found[:2], set()).add(found[2])
+        self._markers = markers
+
+    def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
+        """Record rows start.. of one seed and epoch, and commit the shards that they fill.
+
+        Args:
+            seed: number of the training run, 0 or more.
+            epoch: number of the epoch, 0 or more.
+            probs: probabilities, shape (n, C); rounded to the type of the store.
+            start: the first row: a multiple of ``block``, and the rows end at another or at the last example.
+
+        What is committed already is not written again: the same numbers pass, others are refused.
+        """
+        rows = self._checked(seed, epoch, probs, start)
+        what = f"{self.where}: seed {seed} epoch {epoch}"
+        remedy = "give probabilities: of logits their softmax"
+        check_rows(what, rows, lambda row: str(self.ids[start + row]), remedy=remedy)
+        firsts = range(0, len(rows), self.block)
+
+        def write(first: int) -> None:
+            self.write_block(seed, epoch, (start + first) // self.block, rows[first : first + self.block])
+
+        if len(firsts) == 1:
+            write(0)
+            return
+        # A few at once: one is hashed while another waits for the disk.
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            for _ in writers.map(write, firsts):
+                pass
+
+    def write_block(self, seed: int, epoch: int, block: int, rows: NDArray[Any]) -> None:
+        """Write and commit the checked rows of one block, in the type of the store."""
+        if block in self._markers.get((seed, epoch), ()):
+            begin = block * self.block
+            if not np.array_equal(self._array(seed, epoch)[begin : begin + len(rows)], rows):
+                raise InputError(
+                    f"{self.where}: seed {seed} epoch {epoch} is recorded already, with other numbers; "
+                    "record under another seed, or into another store"
+                )
+            return
+        self.make_room(seed, epoch)
+        packed, checksum = encoded(rows, self.block)
+        digest = hashlib.sha256(packed)
+        digest.update(checksum)
+        self._place.put(layout.shard_key(seed, epoch, block), packed, checksum)
+        marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
+        marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
+        self._place.put_json(layout.marker_key(seed, epoch, block), marker)
+        with self._lock:
+            self._markers.setdefault((seed, epoch), set()).add(block)
+
+    def make_room(self, seed: int, epoch: int) -> None:
+        """Make the array of a seed and epoch, where it is not there: with it they have room, and no rows yet."""
+        with self._place.writing(layout.array_path(seed, epoch)):
+            self._array(seed, epoch, make=True)
+
+    def uncommit(self, seed: int, epoch: int, block: int) -> None:
+        """Take back the commitment of one block: it is as if it had never been written."""
+        self._place.remove(layout.marker_key(seed, epoch, block))
+        with self._lock:
+            self._markers.get((seed, epoch), set()).discard(block)
+
+    def stored_bytes(self) -> int:
+        """Size on disk of the shards and of what describes them."""
+        return self._place.bytes_under(layout.ROOT + "/")
+
+    def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        """Read rows whether or not the whole epoch is committed."""
+        return self._read(seed, epoch, start, stop)
+
+    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        try:
+            rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
+        except Exception as error:  # Zarr raises whatever its parts raise on descriptions that make no sense
+            raise InputError(
+                f"{self.where}: seed {seed} epoch {epoch} is damaged ({one_line(error)}); "
+                f"run: hardpan predictions verify {self.where}"
+            ) from error
+        # Zarr reads zeros where a shard is not there, and no row of probabilities is all zeros.
+        for first in range(start - start % self.block, stop, self.block):
+            if len(rows) and not rows[max(first - start, 0)].any():
+                gone = f"block {first // self.block} is not there"
+                raise InputError(
+                    f"{self.where}: seed {seed} epoch {epoch} is damaged ({gone}); "
+                    f"run: hardpan predictions verify {self.where}"
+                )
+        return rows
+
+    def _whole(self) -> list[tuple[int, int]]:
+        return [pair for pair, held in self._markers.items() if len(held) == self._header.blocks]
+
+    def _checked(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
+        for name, number in (("seed", seed), ("epoch", epoch)):
+            run_number(name, number)
+        rows = np.asarray(probs)
+        if rows.ndim != 2 or rows.shape[1] != self.n_classes or rows.dtype.kind != "f":
+            raise InputError(
+                f"probs must be real numbers of shape (n, {self.n_classes}); got {rows.dtype} of shape {rows.shape}"
+            )
+        end = start + len(rows)
+        if start % self.block or start < 0 or end > len(self) or (end % self.block and end != len(self)):
+            raise InputError(
+                f"rows {start}..{end} do not fill whole shards of {self.block} rows out of {len(self)}; "
+                "give whole blocks, or use hardpan.Recorder, which takes rows in any order"
+            )
+        return rows.astype(self.dtype, copy=False)
+
+    def _array(self, seed: int, epoch: int, make: bool = False) -> Any:
+        with self._lock:
+            array = self._arrays.get((seed, epoch))
+            if array is None:
+                array = self._make_array(seed, epoch) if make else self._open_array(layout.array_path(seed, epoch))
+                if len(self._arrays) > 64:
+                    self._arrays.clear()
+                self._arrays[seed, epoch] = array
+        return array
+
+    def _open_array(self, path: str) -> Any:
+        return zarr.open_array(self._place.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
+
+    def _make_array(self, seed: int, epoch: int) -> Any:
+        """The array of a seed and epoch, made where it is not there; whoever makes it writes the same bytes."""
+        path = layout.array_path(seed, epoch)
+        try:
+            return self._open_array(path)
+        except (FileNotFoundError, ValueError):
+            pass
+        zarr.open_group(self._place.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
+        try:
+            return self._create_array(path, seed, epoch)
+        except ContainsArrayError:  # another process was quicker
+            return self._open_array(path)
+
+    def _create_array(self, path: str, seed: int, epoch: int) -> Any:
+        return zarr.create_array(
+            self._place.store,
+            name=path,
+            shape=(len(self), self.n_classes),
+            chunks=(self.block, self.n_classes),
+            dtype=self.dtype,
+            compressors=compressors(),
+            filters=[],
+            fill_value=0,
+            dimension_names=("example", "class"),
+            attributes={"seed": seed, "epoch": epoch},
+            config=WRITE_ALL,
+            overwrite=False,
+        )

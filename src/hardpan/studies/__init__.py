@@ -1,0 +1,27 @@
+"""Studies that need several parts of hardpan: floor bench, learning curves, re-tuning, training on part."""
+
+from hardpan.studies.crossval import CrossvalConfig, CrossvalStudy, cross_validate
+from hardpan.studies.floor_bench import FloorBench, FloorBenchConfig, run_bench
+from hardpan.studies.floor_estimate import FloorConfig, FloorReport, estimate_floor
+from hardpan.studies.partial import PartialConfig, PartialStudy, train_on_part
+from hardpan.studies.retune import RetuneConfig, RetuneStudy, search_settings
+from hardpan.studies.runs import Place
+
+__all__ = [
+    "CrossvalConfig",
+    "CrossvalStudy",
+    "FloorBench",
+    "FloorBenchConfig",
+    "FloorConfig",
+    "FloorReport",
+    "PartialConfig",
+    "PartialStudy",
+    "Place",
+    "RetuneConfig",
+    "RetuneStudy",
+    "cross_validate",
+    "estimate_floor",
+    "run_bench",
+    "search_settings",
+    "train_on_part",
+]

@@ -1,0 +1,183 @@
+"""The estimators that ``hardpan floor bench`` tries, and how to add one.
+
+An estimator is a function ``(x_train, y_train, x_test, y_test)`` that gives an
+:class:`~hardpan.estimates.Estimate`, or several by name. It may also take, by keyword, any of ``x_validation``,
+``y_validation``, ``n_classes``, ``votes`` (counts for the test examples), ``posterior`` (exact, of the test
+examples), ``seed`` and ``confidence``. Give it to the bench as ``module:function``; a function attribute ``roles``
+(a mapping of name to "estimate", "lower" or "upper") says what its numbers claim to be, "estimate" without it. In
+this package, add it with :func:`floor_estimator`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.bayes.floors import calibrated_plug_in, henze_penrose, neighbours, overlap, plug_in, vote_floor
+from hardpan.bayes.floors.fitted import fit_shared
+from hardpan.bayes.floors.from_features import gaussian_floor
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+
+Array = NDArray[Any]
+Function = Callable[..., Estimate | Mapping[str, Estimate]]
+
+
+@dataclass(frozen=True, slots=True)
+class FloorEstimator:
+    """An estimator: its name, the function, and what each of its numbers claims to be."""
+
+    name: str
+    function: Function
+    roles: Mapping[str, str]
+
+    def __call__(self, **given: Any) -> dict[str, Estimate]:
+        """Call the function with what it takes of ``given``; a single estimate has the name ""."""
+        taken = inspect.signature(self.function).parameters
+        everything = any(item.kind is item.VAR_KEYWORD for item in taken.values())
+        kept = {key: value for key, value in given.items() if everything or key in taken}
+        found = self.function(**kept)
+        several = dict(found) if isinstance(found, Mapping) else {"": found}
+        for item in several.values():
+            if not isinstance(item, Estimate):
+                raise TypeError(f"{self.name} gave a {type(item).__name__}, not an Estimate")
+        return several
+
+
+ESTIMATORS: dict[str, FloorEstimator] = {}
+"""Estimators by name."""
+
+
+def floor_estimator(name: str, **roles: str) -> Callable[[Function], Function]:
+    """Register an estimator; ``roles`` says what its numbers are, a single estimate of the floor by default."""
+
+    def add(function: Function) -> Function:
+        ESTIMATORS[name] = FloorEstimator(name, function, roles or {"": "estimate"})
+        return function
+
+    return add
+
+
+def find_estimator(name: str) -> FloorEstimator:
+    """The estimator of that name, or the function ``module:function`` on the import path.
+
+    Example:
+        >>> find_estimator("tree").roles
+        {'lower': 'lower', 'upper': 'upper'}
+    """
+    if name in ESTIMATORS:
+        return ESTIMATORS[name]
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)} or module:function; got {name!r}")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"estimator {name}: cannot be imported ({error}); is it on the import path?") from error
+    if not callable(function):
+        raise InputError(f"estimator {name}: is a {type(function).__name__}; give a function")
+    return FloorEstimator(name, function, getattr(function, "roles", {"": "estimate"}))
+
+
+@floor_estimator("neighbours", lower="lower", upper="upper")
+def _neighbours(
+    x_train: Array,
+    y_train: Array,
+    x_test: Array,
+    y_test: Array,
+    *,
+    x_validation: Array,
+    y_validation: Array,
+    n_classes: int,
+    confidence: float,
+) -> dict[str, Estimate]:
+    """Cover and Hart's bound from one neighbour, and the error of k neighbours."""
+    found = neighbours.bracket(
+        x_train,
+        y_train,
+        x_test,
+        y_test,
+        n_classes=n_classes,
+        confidence=confidence,
+        k=None,
+        validation=(x_validation, y_validation),
+    )
+    return {"lower": found.lower, "upper": found.upper}
+
+
+@floor_estimator("tree", lower="lower", upper="upper")
+def _tree(x_train: Array, y_train: Array, *, n_classes: int, confidence: float, seed: int) -> dict[str, Estimate]:
+    """The Henze–Penrose bounds."""
+    found = henze_penrose(x_train, y_train, n_classes=n_classes, confidence=confidence, seed=seed)
+    return {"lower": found.lower, "upper": found.upper}
+
+
+@floor_estimator("gaussian")
+def _gaussian(x_train: Array, y_train: Array, *, confidence: float, seed: int) -> Estimate:
+    """The Bayes error of Gaussians with one covariance, corrected for the error of the fit."""
+    return gaussian_floor(fit_shared(x_train, y_train), confidence=confidence, seed=seed)[0]
+
+
+@floor_estimator("bhattacharyya", lower="lower", upper="upper")
+def _bhattacharyya(x_train: Array, y_train: Array, *, confidence: float) -> dict[str, Estimate]:
+    """Bhattacharyya's bounds from one Gaussian a class."""
+    found = overlap.bhattacharyya(x_train, y_train, confidence=confidence)
+    return {"lower": found.lower, "upper": found.upper}
+
+
+@floor_estimator("network", raw="estimate", temperature="upper", isotonic="upper")
+def _network(
+    x_train: Array,
+    y_train: Array,
+    x_test: Array,
+    y_test: Array,
+    *,
+    x_validation: Array,
+    y_validation: Array,
+    n_classes: int,
+    confidence: float,
+    seed: int,
+) -> dict[str, Estimate]:
+    """Plug-ins of a small network, as it is and calibrated on the validation part."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    mean, scale = x_train.mean(axis=0), x_train.std(axis=0)
+    scale[scale == 0] = 1.0
+    model = MLPClassifier((64,), max_iter=60, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit((x_train - mean) / scale, y_train)
+
+    def probabilities(x: Array) -> Array:
+        found = np.zeros((len(x), n_classes))
+        found[:, model.classes_] = model.predict_proba((x - mean) / scale)
+        return found
+
+    test, held = probabilities(x_test), (probabilities(x_validation), y_validation)
+    options: dict[str, Any] = {"validation": held, "confidence": confidence, "seed": seed}
+    return {
+        "raw": plug_in(test, confidence=confidence),
+        "temperature": calibrated_plug_in(test, y_test, calibration="temperature", **options),
+        "isotonic": calibrated_plug_in(test, y_test, calibration="isotonic", **options),
+    }
+
+
+@floor_estimator("votes", corrected="estimate", uncorrected="lower")
+def _votes(*, votes: Array, confidence: float) -> dict[str, Estimate]:
+    """Three votes an example, corrected and as they are."""
+    found = vote_floor(votes, confidence=confidence)
+    return {"corrected": found.corrected, "uncorrected": found.direct}
+
+
+@floor_estimator("soft-labels")
+def _soft_labels(*, posterior: Array, confidence: float) -> Estimate:
+    """Exact soft labels of the test examples: what perfect annotators would give."""
+    return plug_in(posterior, confidence=confidence)

@@ -1,0 +1,141 @@
+"""Sets whose floor is known exactly, to try estimators of the floor on.
+
+A source is a function ``source(n, floor, seed)`` that gives n examples, their labels, and the exact posterior of
+each; add its line to ``SOURCES``. ``flow:NAME`` is a flow at the temperature where its Bayes error is as wanted.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import bayes
+from hardpan.errors import InputError
+
+Floats = NDArray[np.float64]
+_SOURCE_SEED = 20210607  # the problems are the same for everyone; only the draws from them have seeds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownSet:
+    """Draws from a problem whose floor is known: features (n, d), labels (n,), posteriors (n, K)."""
+
+    x: NDArray[Any]
+    y: NDArray[np.int64]
+    posterior: Floats
+
+
+Source = Callable[[int, float, int], KnownSet]
+
+
+def two_gaussians(n: int, floor: float, seed: int) -> KnownSet:
+    """Two Gaussian classes in two dimensions: the floor is a closed form, and every estimator has an easy time."""
+    return _draw(_means(2, 2), n, floor, seed)
+
+
+def ten_gaussians(n: int, floor: float, seed: int) -> KnownSet:
+    """Ten Gaussian classes with random means in twenty dimensions."""
+    return _draw(_means(10, 20), n, floor, seed)
+
+
+def warped(n: int, floor: float, seed: int) -> KnownSet:
+    """The ten classes after a smooth invertible map: the same floor and posteriors, and nothing Gaussian is left.
+
+    Example:
+        >>> found = warped(500, 0.1, 0)
+        >>> found.x.shape, bool(np.allclose(found.posterior.sum(axis=1), 1))
+        ((500, 20), True)
+    """
+    drawn = _draw(_means(10, 20), n, floor, seed)
+    rng = np.random.default_rng(_SOURCE_SEED)
+    x = drawn.x / drawn.x.std()
+    for _ in range(2):
+        # A coupling layer: one half is scaled and moved by functions of the other, so the map can be undone.
+        order = rng.permutation(x.shape[1])
+        kept, moved = x[:, order[:10]], x[:, order[10:]]
+        scale, shift = (np.tanh(kept @ rng.normal(size=(10, 10)) / 2) for _ in range(2))
+        x = np.concatenate([kept, moved * np.exp(scale) + shift], axis=1)
+    return KnownSet(x, drawn.y, drawn.posterior)
+
+
+SOURCES: dict[str, Source] = {
+    "two-gaussians": two_gaussians,
+    "ten-gaussians": ten_gaussians,
+    "warped": warped,
+}
+"""Sources by name; ``flow:NAME`` is one, too."""
+
+
+def find_source(name: str) -> Source:
+    """The source of that name, or a flow's: ``flow:fashion-mnist``, ``flow:folder``."""
+    if name.startswith("flow:"):
+        return functools.partial(_from_flow, name.removeprefix("flow:"))
+    if name not in SOURCES:
+        raise InputError(f"source must be one of {', '.join(SOURCES)} or flow:NAME; got {name!r}")
+    return SOURCES[name]
+
+
+def source_key(name: str) -> str:
+    """What tells a source's draws from those of another: its name and, of a flow, the hash of its weights.
+
+    Example:
+        >>> source_key("warped")
+        'warped'
+    """
+    if not name.startswith("flow:"):
+        return name
+    from hardpan import flows
+
+    return f"{name} {flows.weights_hash(name.removeprefix('flow:'))[:16]}"
+
+
+def _means(classes: int, dimensions: int) -> Floats:
+    return np.random.default_rng(_SOURCE_SEED).normal(size=(classes, dimensions))
+
+
+@functools.lru_cache(maxsize=256)
+def _temperature(classes: int, dimensions: int, floor: float) -> float:
+    return bayes.temperature_for(_means(classes, dimensions), error=floor)
+
+
+def _draw(means: Floats, n: int, floor: float, seed: int) -> KnownSet:
+    temperature = _temperature(*means.shape, floor)
+    rng = np.random.default_rng([seed, n])
+    y = rng.integers(0, len(means), n)
+    x = means[y] + temperature * rng.normal(size=(n, means.shape[1]))
+    return KnownSet(x, y, bayes.posterior(x, means, temperature=temperature))
+
+
+@functools.lru_cache(maxsize=2)
+def _flow(path: str) -> Any:
+    from hardpan import flows
+
+    return flows.load(path)
+
+
+@functools.lru_cache(maxsize=64)
+def _flow_temperature(path: str, floor: float) -> float:
+    return float(_flow(path).temperature_for(floor))
+
+
+_kept: dict[tuple[str, float, int], KnownSet] = {}
+"""The last draw from a flow: a shorter draw of the same seed is the beginning of a longer one."""
+
+
+def _from_flow(path: str, n: int, floor: float, seed: int) -> KnownSet:
+    held = _kept.get((path, floor, seed))
+    if held is None or len(held.y) < n:
+        from hardpan.studies.learning_curve import tamed  # torch: only where a flow is asked for
+
+        flow = _flow(path)
+        drawn = flow.sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
+        flat = tamed(drawn.x, flow.grey_levels).reshape(n, -1)
+        held = KnownSet(flat, np.asarray(drawn.y, dtype=np.int64), np.asarray(drawn.posterior, dtype=np.float64))
+        _kept.clear()
+        _kept[path, floor, seed] = held
+    return KnownSet(held.x[:n], held.y[:n], held.posterior[:n])

@@ -1,0 +1,265 @@
+import json
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.predictions.made import labels, logits, names, probabilities
+
+from hardpan import predictions as store
+from hardpan.errors import InputError
+from hardpan.training.recorder import Recorder
+
+N, C = 100, 7
+
+
+def made(path, **options):
+    settings = {"ids": names(N), "n_classes": C, "labels": labels(N, C), "block": 30} | options
+    return store.create(path, **settings)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("remote", [False, True])
+def test_what_was_written_is_read_back_bit_for_bit(tmp_path, dtype, remote):
+    path = f"memory://{tmp_path.name}-{dtype}" if remote else tmp_path / "run"
+    written = made(path, dtype=dtype, split=["train"] * 80 + ["test"] * 20, config={"lr": 0.1})
+    given = probabilities(2, 3, N, C, dtype=dtype)
+    for seed in (0, 1):
+        for epoch in range(3):
+            written.write(seed, epoch, given[seed, epoch])
+    found = store.open(path)
+    assert found.seeds == (0, 1)
+    assert found.epochs == (0, 1, 2)
+    assert found.dtype == dtype
+    assert np.array_equal(found.to_array(), given)
+    assert np.array_equal(found.read(1, 2, 25, 61), given[1, 2, 25:61])
+    assert found.ids.tolist() == names(N).tolist()
+    assert found.labels.tolist() == labels(N, C).tolist()
+    assert found.split.tolist() == ["train"] * 80 + ["test"] * 20
+    assert found.config == {"lr": 0.1}
+    assert found.versions["zarr"] == zarr.__version__
+
+
+def test_any_zarr_reader_reads_it(tmp_path):
+    written = made(tmp_path / "run")
+    given = probabilities(N, C)
+    written.write(3, 12, given)
+    assert np.array_equal(zarr.open_group(tmp_path / "run")["probabilities/3/12"][:], given)
+
+
+def test_a_shard_without_its_marker_does_not_exist(tmp_path):
+    written = made(tmp_path / "run")
+    given = probabilities(N, C)
+    written.write(0, 0, given)
+    written.write(0, 1, given)
+    marker = tmp_path / "run/probabilities/0/1/commit/2.json"
+    assert json.loads(marker.read_text())["rows"] == 30
+    marker.unlink()
+    found = store.open(tmp_path / "run")
+    assert found.committed(0, 0)
+    assert not found.committed(0, 1)
+    assert found.epochs == (0,)
+    assert found.partial() == {(0, 1): 3}
+    with pytest.raises(InputError, match="seed 0 epoch 1 is not there; epochs of that seed: 0"):
+        found.read(0, 1)
+    found.write(0, 1, given)
+    assert np.array_equal(store.open(tmp_path / "run").read(0, 1), given)
+
+
+def test_a_store_half_made_is_no_store_and_can_be_made_again(tmp_path):
+    made(tmp_path / "run")
+    (tmp_path / "run/zarr.json").unlink()
+    with pytest.raises(InputError, match="holds no predictions"):
+        store.open(tmp_path / "run")
+    made(tmp_path / "run", ids=[f"other-{row}" for row in range(N)]).write(0, 0, probabilities(N, C))
+    assert store.open(tmp_path / "run").ids[0] == "other-0"
+
+
+def test_a_second_store_at_the_same_place_is_refused(tmp_path):
+    made(tmp_path / "run")
+    with pytest.raises(InputError, match="holds a store already"):
+        made(tmp_path / "run")
+
+
+def test_the_same_numbers_again_pass_and_others_are_refused(tmp_path):
+    written = made(tmp_path / "run")
+    given = probabilities(N, C)
+    written.write(0, 0, given)
+    written.write(0, 0, given)
+    with pytest.raises(InputError, match="seed 0 epoch 0 is recorded already, with other numbers"):
+        written.write(0, 0, given[::-1])
+    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given)
+
+
+def record_one_seed(path, seed, ready):
+    ready.wait()
+    with Recorder(path, ids=names(N), n_classes=C, labels=labels(N, C), block=30) as recorder:
+        assert recorder.predictions.ids.tolist() == names(N).tolist()
+        for epoch in range(4):
+            recorder.record(probabilities(N, C, seed=10 * seed + epoch), seed=seed, epoch=epoch)
+
+
+def test_many_processes_make_a_store_and_write_their_seeds_at_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(3)
+    writers = [context.Process(target=record_one_seed, args=(tmp_path / "run", seed, ready)) for seed in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    found = store.open(tmp_path / "run")
+    assert found.seeds == (0, 1, 2)
+    assert found.epochs == (0, 1, 2, 3)
+    for seed in found.seeds:
+        for epoch in found.epochs:
+            assert np.array_equal(found.read(seed, epoch), probabilities(N, C, seed=10 * seed + epoch))
+
+
+def test_epochs_are_those_of_every_seed(tmp_path):
+    written = made(tmp_path / "run")
+    for seed, epochs in ((0, (1, 2, 3)), (4, (2, 3, 9))):
+        for epoch in epochs:
+            written.write(seed, epoch, probabilities(N, C))
+    assert written.seeds == (0, 4)
+    assert written.epochs == (2, 3)
+    assert written.epochs_of(4) == (2, 3, 9)
+    assert written.committed(4, 9)
+    assert not written.committed(0, 9)
+
+
+def test_refresh_sees_what_others_committed(tmp_path):
+    first = made(tmp_path / "run")
+    store.open(tmp_path / "run").write(0, 0, probabilities(N, C))
+    assert not first.committed(0, 0)
+    first.refresh()
+    assert first.committed(0, 0)
+
+
+def test_rows_in_zero_and_one_are_written_though_all_are_alike(tmp_path):
+    written = store.create(tmp_path / "run", ids=names(4), n_classes=2, block=2)
+    given = np.array([[1.0, 0.0]] * 4)
+    written.write(0, 0, given)
+    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given)
+
+
+def test_a_store_can_be_sent_to_another_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written = made("run")
+    written.write(0, 0, probabilities(N, C))
+    sent = pickle.dumps(written)
+    monkeypatch.chdir("/")
+    sent = pickle.loads(sent)
+    assert np.array_equal(sent.read(0, 0), probabilities(N, C))
+
+
+def test_remote_stores_are_merged_verified_and_exported(tmp_path):
+    where = f"memory://{tmp_path.name}"
+    for seed in (0, 1):
+        with Recorder(f"{where}/{seed}", ids=names(N), n_classes=C, labels=labels(N, C)) as recorder:
+            recorder.record(logits(N, C, seed=seed), seed=seed, epoch=0)
+    store.merge([f"{where}/0", f"{where}/1"], f"{where}/all")
+    assert store.check_store(f"{where}/all").ok
+    assert store.summary(f"{where}/all").bytes_stored > 0
+    store.export(store.open(f"{where}/all"), tmp_path / "all.npz")
+    assert np.array_equal(store.open(tmp_path / "all.npz").to_array(), store.open(f"{where}/all").to_array())
+
+
+def test_ids_that_were_changed_are_noticed(tmp_path):
+    made(tmp_path / "run")
+    zarr.open_group(tmp_path / "run")["ids"][3] = "somebody else"
+    with pytest.raises(InputError, match="ids are not those that the store was made with"):
+        _ = store.open(tmp_path / "run").ids
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ids": ["a"] * N}, "ids must differ"),
+        ({"ids": []}, "ids must not be empty"),
+        ({"labels": [C] * N}, r"labels must be within 0\.\.6; got 7"),
+        ({"labels": [0]}, "labels must have shape"),
+        ({"n_classes": 1}, "n_classes must be at least 2"),
+        ({"dtype": "float64"}, "dtype must be one of float16, float32"),
+        ({"class_names": ["cat"]}, "class_names must be 7 different names"),
+        ({"split": ["fold-1"] * N}, "split must be one of train, validation, test"),
+        ({"config": {"model": object()}}, "config must hold JSON values"),
+        ({"block": 0}, "block must be at least 1"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        made(tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "start", "message"),
+    [
+        (probabilities(N, C + 1), 0, r"shape \(n, 7\)"),
+        (probabilities(10, C), 0, "do not fill whole shards of 30 rows"),
+        (probabilities(30, C), 10, "do not fill whole shards"),
+        (probabilities(N, C), 30, "do not fill whole shards"),
+        (np.eye(C, dtype=int)[[0] * N], 0, "must be real numbers"),
+        (logits(N, C), 0, "100 of 100 rows are not probabilities.*; give probabilities: of logits their softmax$"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(tmp_path, rows, start, message):
+    written = made(tmp_path / "run")
+    with pytest.raises(InputError, match=message):
+        written.write(0, 0, rows, start=start)
+    assert store.open(tmp_path / "run").seeds == ()
+
+
+def test_rows_that_are_not_probabilities_are_named(tmp_path):
+    written = made(tmp_path / "run")
+    rows = probabilities(N, C, dtype=np.float64)
+    rows[17, 2] = np.nan
+    rows[63] *= 1.01
+    with pytest.raises(InputError, match=r"2 of 100 rows.*the first holds NaN\): image-17, image-63; give prob"):
+        written.write(0, 0, rows)
+
+
+@pytest.mark.parametrize("where", ["zarr.json", "probabilities/0/0/zarr.json", "probabilities/0/0/c/1/0"])
+def test_damage_gives_one_sentence(tmp_path, where):
+    made(tmp_path / "run").write(0, 0, probabilities(N, C))
+    damaged = tmp_path / "run" / where
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    with pytest.raises(InputError, match=str(tmp_path)):
+        store.open(tmp_path / "run").read(0, 0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 40),
+    classes=st.integers(2, 5),
+    block=st.integers(1, 50),
+    seed=st.integers(0, 2**31 - 1),
+    epoch=st.integers(0, 2**31 - 1),
+    text=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=40, max_size=40, unique=True),
+)
+def test_any_shape_block_and_id_survives(tmp_path_factory, n, classes, block, seed, epoch, text):
+    path = tmp_path_factory.mktemp("any") / "run"
+    given = probabilities(n, classes)
+    ids = [name.rstrip("\0") or "zero" for name in text[:n]]
+    ids = [f"{name}/{row}" for row, name in enumerate(ids)]
+    store.create(path, ids=ids, n_classes=classes, block=block).write(seed, epoch, given)
+    found = store.open(path)
+    assert found.ids.tolist() == ids
+    assert np.array_equal(found.read(seed, epoch), given)
+
+
+def test_a_remote_place_remembers_no_listing():
+    """A listing that is remembered hides what other processes write later."""
+    pytest.importorskip("s3fs")
+    from hardpan.predictions.places import Place
+
+    for address in ("s3://runs/run", "memory://run"):
+        systems = [Place(address).store._store.fs]
+        systems += [vars(system)["sync_fs"] for system in systems if "sync_fs" in vars(system)]
+        for system in systems:
+            system.dircache["folder"] = [{"name": "folder/object"}]
+            assert "folder" not in system.dircache

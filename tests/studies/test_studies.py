@@ -1,0 +1,203 @@
+"""Studies in worlds where the answer is known."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardpan import files, report
+from hardpan.errors import InputError
+from hardpan.studies import crossval, grids, partial, retune, retune_page
+from hardpan.studies.runs import Place, accuracy, difference
+from hardpan.training import TrainConfig
+
+
+def test_cross_validation_foresees_the_same_distribution_and_not_another(world, same, turned, quick):
+    config = crossval.CrossvalConfig(quick)
+    as_before = crossval.cross_validate(world, same, config).table.rows[0]
+    changed = crossval.cross_validate(world, turned, config).table.rows[0]
+    assert as_before.foreseen
+    assert as_before.original.value > 0.9
+    assert not changed.foreseen
+    assert changed.drop > 0.7
+    assert changed.splits == as_before.splits  # the folds know nothing of the new set
+    assert [item.n for item in changed.splits] == [48] * 5
+
+
+def test_part_of_a_changed_set_helps_and_part_of_the_same_one_does_not(world, same, moved, quick):
+    # Two places for a class are not linear; one hidden layer can learn them.
+    config = partial.PartialConfig(dataclasses.replace(quick, model="mlp", epochs=30), splits=2)
+    for row in partial.train_on_part(world, moved, config).rows:
+        assert row.gain.low > 0
+        assert row.p < 0.01
+        assert row.beyond is not None
+        assert row.beyond.low > 0
+        assert (row.added, row.without.n) == (60, 60)
+    for row in partial.train_on_part(world, same, config).rows:
+        assert row.gain.low < 0 < row.gain.high
+        assert row.with_new.value > 0.85
+
+
+def test_the_grid_grows_until_the_best_is_inside(world, same, quick):
+    config = retune.RetuneConfig(quick, {"rate": (1e-5, 2e-5)}, extensions=0)
+    stuck = retune.search_settings(world, same, config)
+    assert stuck.at_edge == ("rate",)
+    assert any("still at an end of the range of rate" in note for note in stuck.notes)
+    grid = {"rate": (1e-4, 1e-2)}
+    found = retune.search_settings(world, same, retune.RetuneConfig(quick, grid, extensions=6))
+    assert found.at_edge == ()
+    assert found.extended[0] == "rate 1"  # by the factor of 100 between the two
+    rates = found.grid["rate"]
+    assert rates[0] < found.best.values["rate"] < rates[-1]
+    assert len(found.settings) == len(rates)
+
+
+def test_the_best_is_the_best_and_the_start_is_compared_with_itself(world, same, quick):
+    config = retune.RetuneConfig(
+        quick, {"rate": (0.001, 0.05, 0.2), "weight_decay": (1e-4, 1e-3, 1e-2)}, extensions=0
+    )
+    study = retune.search_settings(world, same, config)
+    assert len(study.settings) == 9
+    assert study.best.new.value == max(item.new.value for item in study.settings)
+    assert study.start.values == {"rate": 0.05, "weight_decay": 1e-3}
+    assert study.start.gain.value == 0.0
+    assert study.start.p_holm == 1.0
+    assert study.better == 0
+    # The best on the whole set is at least as good on it as any mixture of what its halves chose.
+    assert study.fair_gain.value <= study.best.gain.value + 1e-12
+    on_original = retune.search_settings(world, same, dataclasses.replace(config, choose="original"))
+    assert on_original.best.original.value == max(item.original.value for item in study.settings)
+
+
+def test_a_setting_that_diverges_counts_as_nothing_right(world, same, quick):
+    config = retune.RetuneConfig(
+        dataclasses.replace(quick, model="mlp"), {"rate": (0.01, 0.02, 1e12)}, extensions=0
+    )
+    study = retune.search_settings(world, same, config)
+    lost = [item for item in study.settings if item.diverged]
+    assert [item.values["rate"] for item in lost] == [1e12]
+    assert lost[0].new.value == 0.0
+    assert "1 settings diverged" in retune_page.section(study).warnings[-1]
+
+
+def test_the_papers_grid_is_the_default_for_vgg_and_without_dropout_for_others():
+    notes: list[str] = []
+    grid, _ = retune._wanted_grid(retune.RetuneConfig(), notes)
+    assert grid == grids.PAPER_GRID
+    assert len(grids.settings_of(grid)) == 7 * 5 * 5
+    assert grids.starting_point(grid, {}) == {"rate": 0.1, "dropout": 1.0, "weight_decay": 5e-4}
+    assert not grids.edges(grid, grids.starting_point(grid, {}))
+    grid, _ = retune._wanted_grid(retune.RetuneConfig(TrainConfig(model="resnet18")), notes)
+    assert list(grid) == ["rate", "weight_decay"]
+    assert notes == ["resnet18 has no dropout scale, so the grid varies learning rate and weight decay only."]
+
+
+@given(
+    st.sampled_from(["rate", "dropout", "momentum", "weight_decay"]),
+    st.lists(st.floats(0.01, 0.9), min_size=2, max_size=5, unique=True),
+    st.sampled_from(["low", "high"]),
+)
+def test_an_extended_range_goes_on_in_its_direction_and_within_bounds(name, values, side):
+    ordered = tuple(sorted(values))
+    longer = grids.extended(name, ordered, side)
+    if longer is None:
+        return
+    assert list(longer) == sorted(set(longer))
+    assert longer[1:] == ordered if side == "low" else longer[:-1] == ordered
+    assert min(longer) >= 0
+    if name in ("dropout", "momentum"):
+        assert max(longer) < 1
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=200))
+def test_a_paired_difference_is_antisymmetric_and_holds_its_value(pairs):
+    first, second = (np.array(side) for side in zip(*pairs, strict=True))
+    one, other = difference(first, second), difference(second, first)
+    assert one.value == pytest.approx(accuracy(first).value - accuracy(second).value)
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+    assert -1 <= one.low <= one.high <= 1
+    assert one.low <= one.value + 2 / len(pairs)
+    assert one.high >= one.value - 2 / len(pairs)
+
+
+def test_the_paired_interval_covers_the_true_difference_about_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(2000):
+        cells = rng.choice(4, size=100, p=[0.85, 0.07, 0.03, 0.05])  # both, only first, only second, none
+        found = difference((cells == 0) | (cells == 1), (cells == 0) | (cells == 2))
+        hits.append(found.low <= 0.04 <= found.high)
+    assert 0.93 <= np.mean(hits) <= 0.98  # 2,000 draws: ±0.01
+
+
+def test_other_back_ends_and_a_kept_folder_give_the_same_study(world, same, quick, tmp_path):
+    config = crossval.CrossvalConfig(quick, folds=2)
+    here = crossval.cross_validate(world, same, config)
+    apart = crossval.cross_validate(world, same, config, place=Place(backend="processes", workers=2))
+    assert apart == here
+    kept = crossval.cross_validate(world, same, config, place=Place(tmp_path))
+    assert kept == here
+    paths = sorted((tmp_path / "runs").glob("*.json"))
+    assert len(paths) == 3
+    paths[0].unlink()
+    paths[1].write_text("{cut", encoding="utf-8")
+    before = paths[2].stat().st_mtime_ns
+    told: list[str] = []
+    place = Place(tmp_path, progress=lambda text, fraction: told.append(text))
+    assert crossval.cross_validate(world, same, config, place=place) == here
+    assert told[0] == "1 of 3 runs"  # the one that was left whole
+    assert paths[2].stat().st_mtime_ns == before
+    other = dataclasses.replace(config, train=dataclasses.replace(quick, epochs=7))
+    crossval.cross_validate(world, same, other, place=Place(tmp_path))
+    assert len(sorted((tmp_path / "runs").glob("*.json"))) == 6  # other settings, other runs
+
+
+def test_studies_are_records_and_make_pages(world, turned, quick):
+    studies = [
+        (crossval.cross_validate(world, turned, crossval.CrossvalConfig(quick, folds=2)), crossval.section),
+        (partial.train_on_part(world, turned, partial.PartialConfig(quick, splits=1)), partial.section),
+        (
+            retune.search_settings(world, None, retune.RetuneConfig(quick, {"rate": (0.01, 0.1)}, extensions=1)),
+            retune_page.section,
+        ),
+    ]
+    for study, section in studies:
+        back = files.from_json(json.loads(files.dumps(files.to_json(study))))
+        assert type(back) is type(study)
+        part = section(study)
+        html = report.page([part], title=part.title, headline=part.sentences[0])
+        assert part.sentences[0] in html.replace("&#39;", "'")
+        assert part.charts[0].description
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: crossval.CrossvalConfig(folds=1), "folds must be a whole number of at least 2; got 1"),
+        (lambda: partial.PartialConfig(splits=0), "splits must be a whole number of at least 1; got 0"),
+        (lambda: retune.RetuneConfig(choose="best"), "choose must be new or original; got 'best'"),
+        (lambda: retune.RetuneConfig(extensions=-1), "extensions must be a whole number of at least 0; got -1"),
+        (lambda: retune.RetuneConfig(TrainConfig(model="mlp,linear")), "model must be one architecture here"),
+        (lambda: grids.checked_grid({}, ()), "grid is empty"),
+        (lambda: grids.checked_grid({"speed": [1]}, ("width",)), "grid names 'speed'; it must be one of rate, "),
+        (lambda: grids.checked_grid({"rate": [0.0, 1]}, ()), "grid of rate must be above 0"),
+        (lambda: grids.checked_grid({"rate": []}, ()), "grid of rate must be numbers of at least 0"),
+        (
+            lambda: grids.starting_point({"rate": (1.0,)}, {"rate": 2.0}),
+            "start has rate=2, which is not in its grid",
+        ),
+        (
+            lambda: grids.starting_point({"rate": (1.0,)}, {"x": 2.0}),
+            "start names 'x', which the grid does not vary",
+        ),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(make, message):
+    with pytest.raises(InputError) as caught:
+        make()
+    assert message in str(caught.value)

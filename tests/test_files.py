@@ -1,0 +1,187 @@
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hardpan import files
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate, Interval
+from hardpan.report.sections import Chart, Section, Table
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(max_size=20)
+cells = st.one_of(st.none(), st.booleans(), st.integers(-(2**60), 2**60), numbers, words)
+estimates = st.builds(
+    Estimate,
+    value=numbers,
+    stderr=numbers,
+    low=numbers,
+    high=numbers,
+    confidence=st.floats(0.5, 0.999),
+    method=words,
+    n=st.integers(0, 2**40),
+    seed=st.none() | st.integers(0, 2**63),
+    notes=st.lists(words, max_size=3).map(tuple),
+    log10=st.none() | numbers,
+)
+charts = st.builds(
+    Chart,
+    drawing=words,
+    title=words,
+    rows=st.lists(st.dictionaries(st.sampled_from(["x", "low", "name"]), cells), max_size=4).map(tuple),
+    description=words,
+    options=st.dictionaries(st.sampled_from(["log", "title"]), cells),
+)
+tables = st.builds(
+    Table,
+    title=words,
+    columns=st.lists(words, max_size=3).map(tuple),
+    rows=st.lists(st.lists(cells, max_size=3).map(tuple), max_size=3).map(tuple),
+)
+sections = st.builds(
+    Section,
+    title=words,
+    sentences=st.lists(words, max_size=3).map(tuple),
+    estimates=st.dictionaries(st.sampled_from(["floor", "ceiling", "kind"]), estimates),
+    charts=st.lists(charts, max_size=2).map(tuple),
+    tables=st.lists(tables, max_size=2).map(tuple),
+    warnings=st.lists(words, max_size=2).map(tuple),
+)
+
+
+@given(st.one_of(estimates, charts, tables, sections))
+def test_what_is_written_as_json_is_read_back_equal(item):
+    text = files.dumps(files.to_json(item))
+    assert files.from_json(json.loads(text)) == item
+
+
+@given(
+    st.builds(Interval, low=st.floats(), high=st.floats(), confidence=st.floats(), method=words),
+)
+def test_no_float_escapes_json_and_what_is_not_finite_becomes_null(item):
+    data = json.loads(files.dumps(files.to_json(item)))
+    back = files.from_json(data)
+    for name in ("low", "high", "confidence"):
+        before, after = getattr(item, name), getattr(back, name)
+        assert after == before if math.isfinite(before) else math.isnan(after)
+
+
+@settings(max_examples=50)
+@given(
+    hnp.arrays(
+        dtype=st.sampled_from(["<f4", "<f8", "<i8", "|u1", "|b1", "<U3", ">i2"]),
+        shape=hnp.array_shapes(min_dims=1, max_dims=3, max_side=14, min_side=0),
+    )
+)
+def test_arrays_come_back_bit_for_bit_inline_and_beside(tmp_path_factory, array):
+    if array.dtype.kind == "f":
+        array = np.nan_to_num(array, posinf=1.0, neginf=-1.0)
+    item = Dataset(name="d", x=array, ids=np.array(["a"]))
+    inline = files.from_json(json.loads(files.dumps(files.to_json(item))))
+    folder = tmp_path_factory.mktemp("beside")
+    beside = files.load(files.save(item, folder / "d.json"))
+    for back in (inline.x, beside.x):
+        assert back.dtype == array.dtype
+        assert back.shape == array.shape
+        assert back.tobytes() == array.tobytes()
+    assert len(list(folder.glob("*.npz"))) == (array.size > files.INLINE_NUMBERS)
+
+
+def test_a_changed_array_is_noticed(tmp_path):
+    item = Dataset(name="d", x=np.arange(2000), ids=np.array(["a"]))
+    path = files.save(item, tmp_path / "d.json")
+    (stored,) = tmp_path.glob("*.npz")
+    np.savez(stored, data=np.arange(2000)[::-1])
+    with pytest.raises(InputError, match="content does not match its name"):
+        files.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "is not JSON"),
+        ("[1]", "is not a record"),
+        ('{"kind": "Nonsense", "schema": 1}', "kind must be one of"),
+        ('{"kind": "Interval", "schema": 9}', "schema must be 1"),
+        ('{"kind": "Interval", "schema": 1, "low": 0}', "incomplete"),
+        ('{"kind": "Interval", "schema": 1, "low": 0, "high": 1, "extra": 2}', "no field 'extra'"),
+    ],
+)
+def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, message):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        files.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_record_is_read_before_its_part_was_imported(tmp_path):
+    from hardpan.bayes.floors import Candidate, held_out_error, weigh
+
+    classifier = Candidate("c", "classifier", held_out_error(1, 10, method="m"), "")
+    path = files.save(weigh([classifier], n_classes=2), tmp_path / "v.json")
+    code = f"from hardpan import records; print(type(files.load({str(path)!r})).__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "Floor\n"
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        files.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("name", ["kind", "schema", "hardpan"])
+def test_a_field_may_not_take_a_name_of_the_header(name):
+    taken = dataclasses.make_dataclass("Taken", [(name, str)], frozen=True)
+    with pytest.raises(TypeError, match="belongs to the JSON header"):
+        files.record(taken)
+
+
+@pytest.mark.parametrize("mapping", [{"kind": "array"}, {"kind": "x", "schema": 1}])
+def test_a_mapping_that_looks_like_a_record_is_refused_when_written(mapping):
+    chart = Chart("bars", "t", (mapping,), "d")
+    with pytest.raises(TypeError, match="read back as a record"):
+        files.to_json(chart)
+
+
+def test_every_header_names_kind_schema_and_version():
+    import hardpan
+
+    data = files.to_json(Section("t", charts=(Chart("bars", "t", (), "d"),)))
+    assert (data["kind"], data["schema"], data["hardpan"]) == ("Section", 1, hardpan.__version__)
+    assert data["charts"][0]["kind"] == "Chart"
+
+
+def test_writing_is_all_or_nothing(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text("old")
+    with pytest.raises(TypeError):
+        files.save(Chart("bars", "t", ({"x": object()},), "d"), path)
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+EVERY_KIND = """
+import re
+from pathlib import Path
+from hardpan.records import registry
+
+texts = [path.read_text() for path in Path(registry.__file__).parent.parent.rglob("*.py")]
+pattern = re.compile(r"^@(?:records\\.)?record\\n@[^\\n]*\\nclass (\\w+)", re.M)
+kinds = {name for text in texts for name in pattern.findall(text)}
+assert len(kinds) > 100
+assert not [kind for kind in sorted(kinds) if not registry.known(kind)]
+"""
+
+
+def test_every_record_that_is_written_is_known_to_a_fresh_process():
+    done = subprocess.run([sys.executable, "-c", EVERY_KIND], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
