@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hardpan.auditing import audit
     from hardpan.data.dataset import Dataset
+    from hardpan.outcomes import Outcomes
     from hardpan.predictions.predictions import Predictions
     from hardpan.training.recorder import Recorder
 
@@ -38,6 +39,7 @@ _SUBMODULES = (
 # What people write in their own code, by the module that defines it.
 _NAMES = {
     "Dataset": "hardpan.data.dataset",
+    "Outcomes": "hardpan.outcomes",
     "Predictions": "hardpan.predictions.predictions",
     "Recorder": "hardpan.training.recorder",
     "audit": "hardpan.auditing",
@@ -45,6 +47,7 @@ _NAMES = {
 
 __all__ = [
     "Dataset",
+    "Outcomes",
     "Predictions",
     "Recorder",
     "__version__",

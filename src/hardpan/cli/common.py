@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import threading
 import time
@@ -13,9 +14,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from hardpan import execution, files
 from hardpan.errors import InputError
+from hardpan.report.base import Report
 
 QUIET_SECONDS = 2.0
 SPACING_SECONDS = 0.5
@@ -65,6 +68,19 @@ def check_out(out: Path | None) -> None:
         from hardpan.report.files import check_writable
 
         check_writable(out)
+
+
+def emit_report(report: Report, *, json: bool, out: Path | None = None) -> None:
+    """Save a report to ``out``, then print its JSON alone, or what a person reads and where the page is."""
+    if out is not None:
+        report.save(out, command=shlex.join(["hardpan", *sys.argv[1:]]))
+    if json:
+        print(report.to_json())
+        return
+    console = Console(highlight=False)
+    console.print(report)
+    if out is not None:
+        console.print(Text(f"Page: {out / 'index.html'}"), soft_wrap=True)
 
 
 def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> None:

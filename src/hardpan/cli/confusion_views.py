@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hardpan import numbers
-from hardpan.cli.tables import FittedTable
 from hardpan.confusion import Subset
 from hardpan.confusion.reports import ComparisonReport
 from hardpan.confusion.shown import subset_sentence
 from hardpan.report.sections import Section
+from hardpan.report.terminal import FittedTable
 
 
 def section(part: Section, page: Path | None, tables: int = 1, rows: int = 24) -> RenderableType:

@@ -17,9 +17,9 @@ from hardpan import files
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.groups import HERE, Where, spread
-from hardpan.cli.tables import FittedTable
 from hardpan.errors import InputError
 from hardpan.report.sections import Provenance, Section
+from hardpan.report.terminal import FittedTable
 from hardpan.studies import crossval as crossval_study
 from hardpan.studies import partial as partial_study
 from hardpan.studies import retune as retune_study

@@ -18,11 +18,11 @@ from rich.text import Text
 from hardpan import data as datasets
 from hardpan import files, numbers
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
-from hardpan.cli.tables import FittedTable
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.report.files import check_writable, write_together
 from hardpan.report.sections import Section, Table
+from hardpan.report.terminal import FittedTable
 from hardpan.testbed import columns as tables
 from hardpan.testbed import discriminate as discrimination
 from hardpan.testbed import followups, gallery, items, shared_errors

@@ -1,4 +1,4 @@
-"""A table that keeps its numbers whole on a terminal of any width."""
+"""A report on a terminal: headline, sentences and tables whose numbers stay whole at any width."""
 
 from __future__ import annotations
 
@@ -12,8 +12,28 @@ from rich.table import Table
 from rich.text import Text
 
 from hardpan import numbers
+from hardpan.report.base import View
 
 GAP = 2
+MOST_ROWS = 20  # of a table; the rest is on the page and in the JSON
+
+
+def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
+    """The headline, then the sentences, warnings and tables of every section; long tables are cut by rows."""
+    lines: list[RenderableType] = [Text(view.headline, style="bold")]
+    lines += [Text(sentence) for sentence in view.lede]
+    for section in view.sections:
+        lines += [Text(""), Text(section.title, style="bold")]
+        lines += [Text(sentence) for sentence in section.sentences]
+        lines += [Text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
+        if section.estimates:
+            rows = [(name, numbers.estimate(item)) for name, item in section.estimates.items()]
+            lines.append(FittedTable("", ("", "estimate"), rows))
+        for table in section.tables:
+            lines.append(FittedTable(table.title, table.columns, table.rows[:most_rows]))
+            if len(table.rows) > most_rows:
+                lines.append(Text(f"{len(table.rows) - most_rows:,} more rows: see --out or --json"))
+    return Group(*lines)
 
 
 class FittedTable:

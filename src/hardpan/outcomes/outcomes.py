@@ -1,0 +1,197 @@
+"""Scores in [0, 1]: models × items (× repeats)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.errors import InputError
+
+GROUP = "group"  # the name of the group column where only one sequence of labels is given
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcomes:
+    """What every model scored on every item of one test set.
+
+    Attributes:
+        scores: (M, N) or (M, N, R) numbers in [0, 1]; NaN is a missing cell.
+        models: M names, each once.
+        items: N ids, each once.
+        groups: columns of N labels by name: task, subject, passage, date, ...
+        answers: what each model answered, text of the shape of ``scores`` ("" where unknown), or None.
+        key: the N right answers, or None.
+        source: where the scores come from.
+        notes: what a reader has to know: the metric and filter chosen, rows dropped, answers not parsed.
+    """
+
+    scores: NDArray[np.float64]
+    models: tuple[str, ...]
+    items: NDArray[np.str_]
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    answers: NDArray[np.str_] | None = None
+    key: NDArray[np.str_] | None = None
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_arrays(
+        cls,
+        scores: ArrayLike,
+        models: Sequence[str] | None = None,
+        items: Sequence[Any] | None = None,
+        groups: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+        answers: ArrayLike | None = None,
+        key: Sequence[Any] | None = None,
+    ) -> Outcomes:
+        """Outcomes of arrays.
+
+        Args:
+            scores: (models, items) or (models, items, repeats), booleans or numbers in [0, 1]; NaN is missing.
+            models: names; ``model-0``, ``model-1``, ... if None.
+            items: ids; ``item-0``, ``item-1``, ... if None.
+            groups: one label per item, or several columns of them by name.
+            answers: what each model answered, of the shape of ``scores``.
+            key: the right answer of each item.
+
+        Example:
+            >>> Outcomes.from_arrays([[1, 0, 1], [0.5, 1, float("nan")]], groups=["a", "a", "b"])
+            Outcomes(2 models × 3 items, 5 of 6 cells, groups: group)
+        """
+        array = _scores(scores)
+        m, n = array.shape[:2]
+        names = _unique("models", tuple(f"model-{i}" for i in range(m)) if models is None else tuple(models), m)
+        ids = _unique("items", tuple(f"item-{i}" for i in range(n)) if items is None else tuple(items), n)
+        if groups is None:
+            groups = {}
+        elif not isinstance(groups, Mapping):
+            groups = {GROUP: groups}
+        columns = {str(name): _labels(f"groups[{name!r}]", values, n) for name, values in groups.items()}
+        said = None
+        if answers is not None:
+            said = np.asarray(answers, dtype=np.str_)
+            if said.shape != array.shape:
+                raise InputError(f"answers must have the shape of scores, {array.shape}; got {said.shape}")
+        right = None if key is None else _labels("key", key, n)
+        return cls(array, names, np.array(ids, dtype=np.str_), columns, said, right)
+
+    @property
+    def n_models(self) -> int:
+        """How many models there are."""
+        return len(self.models)
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return len(self.items)
+
+    @property
+    def n_repeats(self) -> int:
+        """How often each item was tried, at most."""
+        return 1 if self.scores.ndim == 2 else int(self.scores.shape[2])
+
+    def item_scores(self) -> NDArray[np.float64]:
+        """(M, N) means over the repeats of a cell; NaN where all are missing."""
+        if self.scores.ndim == 2:
+            return self.scores
+        known = np.isfinite(self.scores)
+        count = known.sum(axis=2)
+        total = np.where(known, self.scores, 0.0).sum(axis=2)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+    def index(self, model: str | int) -> int:
+        """The row of a model, by name or number."""
+        if isinstance(model, str):
+            if model not in self.models:
+                raise InputError(f"model {model!r} is not among the {self.n_models} models: {_few(self.models)}")
+            return self.models.index(model)
+        if not -self.n_models <= model < self.n_models:
+            raise InputError(f"model {model} is outside 0..{self.n_models - 1}")
+        return int(model) % self.n_models
+
+    def select(self, *, models: Any = None, items: Any = None) -> Outcomes:
+        """Some of the models and items: a mask, row numbers, or names and ids; None keeps all."""
+        rows = _chosen("models", models, self.models)
+        columns = _chosen("items", items, self.items.tolist())
+        return Outcomes(
+            self.scores[np.ix_(rows, columns)],
+            tuple(self.models[row] for row in rows),
+            self.items[columns],
+            {name: values[columns] for name, values in self.groups.items()},
+            None if self.answers is None else self.answers[np.ix_(rows, columns)],
+            None if self.key is None else self.key[columns],
+            self.source,
+            self.notes,
+        )
+
+    def align(self, models: Outcomes | Sequence[str]) -> Outcomes:
+        """The same models in the order of others; a model that is missing here is refused."""
+        names = models.models if isinstance(models, Outcomes) else tuple(models)
+        return self.select(models=names)
+
+    def __repr__(self) -> str:
+        known = int(np.isfinite(self.scores).sum())
+        text = f"Outcomes({self.n_models:,} models × {self.n_items:,} items"
+        text += f" × {self.n_repeats} repeats" if self.n_repeats > 1 else ""
+        text += f", {known:,} of {self.scores.size:,} cells" if known < self.scores.size else ""
+        text += f", groups: {', '.join(self.groups)}" if self.groups else ""
+        return text + ")"
+
+
+def _scores(scores: ArrayLike) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores must be numbers in [0, 1]; {error}") from error
+    if array.ndim not in (2, 3) or 0 in array.shape:
+        raise InputError(f"scores must be (models, items) or (models, items, repeats); got the shape {array.shape}")
+    known = array[~np.isnan(array)]
+    if known.size and not (known.min() >= 0 and known.max() <= 1):
+        span = f"{known.min():g} to {known.max():g}"
+        raise InputError(f"scores must lie in [0, 1]; got {span}: divide by the highest possible score")
+    return array
+
+
+def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
+    texts = tuple(str(value) for value in values)
+    if len(texts) != count:
+        raise InputError(f"{name} must have {count} entries, as scores has; got {len(texts)}")
+    if len(set(texts)) != count:
+        repeated = next(text for text in texts if texts.count(text) > 1)
+        raise InputError(f"{name} must be unique; {repeated!r} appears {texts.count(repeated)} times")
+    return texts
+
+
+def _labels(name: str, values: Any, count: int) -> NDArray[np.str_]:
+    labels = np.array([str(value) for value in values], dtype=np.str_)
+    if labels.shape != (count,):
+        raise InputError(f"{name} must have one entry per item, {count}; got {labels.size}")
+    return labels
+
+
+def _chosen(name: str, wanted: Any, known: Sequence[str]) -> NDArray[np.int64]:
+    if wanted is None:
+        return np.arange(len(known))
+    array = np.asarray(list(wanted) if not isinstance(wanted, np.ndarray) else wanted)
+    if array.dtype == np.bool_:
+        if array.shape != (len(known),):
+            raise InputError(f"{name}: a mask must have {len(known)} entries; got {array.shape}")
+        return np.flatnonzero(array)
+    if array.dtype.kind in "iu":
+        if array.size and not (-len(known) <= array.min() and array.max() < len(known)):
+            raise InputError(f"{name}: numbers must be within 0..{len(known) - 1}")
+        return array.astype(np.int64) % max(len(known), 1)
+    rows = {value: row for row, value in enumerate(known)}
+    missing = [str(value) for value in array if str(value) not in rows]
+    if missing:
+        raise InputError(f"{name}: {_few(missing)} not found; there are {_few(known)}")
+    return np.array([rows[str(value)] for value in array], dtype=np.int64)
+
+
+def _few(values: Sequence[str], most: int = 10) -> str:
+    listed = ", ".join(values[:most])
+    return listed if len(values) <= most else f"{listed} and {len(values) - most:,} more"

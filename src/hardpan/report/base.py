@@ -1,0 +1,142 @@
+"""The base of every result that people look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardpan import files, tables
+from hardpan.report.files import Content, write_together
+from hardpan.report.sections import Provenance, Section, Tile
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a result says and shows: made by ``view(result)`` in the ``report`` module of its package.
+
+    Attributes:
+        title: name of the page.
+        headline: the one sentence to take away; it states a decision.
+        sections: the rest, in order; the terminal shows the sentences and tables of the first ones.
+        lede: a few sentences under the headline.
+        tiles: numbers under the headline.
+        provenance: how the result was computed.
+        columns: what ``to_frame`` returns: equally long columns by name.
+    """
+
+    title: str
+    headline: str
+    sections: tuple[Section, ...] = ()
+    lede: tuple[str, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    provenance: Provenance | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Report:
+    """A result with a headline, sections, a page, a notebook view, a terminal view, a frame and JSON.
+
+    A subclass is a frozen dataclass of numbers without sentences, registered with :func:`hardpan.files.record`.
+    Its package has a module ``report`` with ``view(result) -> View``, dispatched by type
+    (:func:`functools.singledispatch`), which is imported when it is first needed.
+    """
+
+    __slots__ = ()
+
+    def view(self) -> View:
+        """What the result says and shows."""
+        made: View = _presenter(type(self).__module__).view(self)
+        return made
+
+    @property
+    def headline(self) -> str:
+        """The one sentence to take away."""
+        return self.view().headline
+
+    def sections(self) -> tuple[Section, ...]:
+        """The sections of the report, in order."""
+        return self.view().sections
+
+    def provenance(self) -> Provenance | None:
+        """How the result was computed."""
+        return self.view().provenance
+
+    def to_html(self, *, command: str = "") -> str:
+        """The report as one self-contained HTML file; ``command`` is the command that makes it again."""
+        from hardpan.report import page  # the drawing library is imported when a page is first written
+
+        view = self.view()
+        provenance = view.provenance or Provenance()
+        if command and not provenance.command:
+            provenance = dataclasses.replace(provenance, command=command)
+        return page(
+            view.sections,
+            title=view.title,
+            headline=view.headline,
+            lede=view.lede,
+            tiles=view.tiles,
+            provenance=provenance,
+        )
+
+    def to_json(self) -> str:
+        """The result as JSON text; :func:`hardpan.files.from_json` reads it back."""
+        return files.dumps(files.to_json(self))
+
+    def to_frame(self, kind: str | None = None) -> Any:
+        """The numbers as a data frame: pandas if installed, else polars, else a pyarrow Table; ``kind`` chooses."""
+        return tables.to_frame(self.view().columns, kind)
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        command: str = "",
+        extra: Mapping[str, Content] | None = None,
+    ) -> Path:
+        """Write index.html, report.json and config.json (where there are settings), all or none.
+
+        Args:
+            folder: where to; created if missing.
+            command: the command that makes the report again, for the page.
+            extra: further files by name (:func:`hardpan.report.files.write_together`).
+
+        Returns:
+            The path of the page.
+        """
+        target = Path(folder)
+        contents: dict[str, Content] = {**(extra or {}), "index.html": self.to_html(command=command)}
+        config = getattr(self, "config", None)
+        if config is not None:
+            contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
+        write_together(target, contents | {"report.json": self.to_json() + "\n"})
+        return target / "index.html"
+
+    def _repr_html_(self) -> str:
+        from hardpan.report.notebook import framed
+
+        return framed(self.to_html())
+
+    def __rich__(self) -> RenderableType:
+        from hardpan.report.terminal import render
+
+        return render(self.view())
+
+
+def _presenter(module: str) -> Any:
+    """The ``report`` module of the innermost package of a module that has one."""
+    package = module.rpartition(".")[0]
+    while package and package != "hardpan":
+        name = f"{package}.report"
+        if importlib.util.find_spec(name) is not None:
+            return importlib.import_module(name)
+        package = package.rpartition(".")[0]
+    raise TypeError(f"{module}: no package above it has a module 'report'")
