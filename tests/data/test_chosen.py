@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from hardpan import confusion
+from hardpan import confusion, files
 from hardpan import data as datasets
-from hardpan import files
-from hardpan.estimates import Interval
 from hardpan.errors import InputError
+from hardpan.estimates import Interval
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardpan import data as datasets
-from hardpan.errors import InputError
 from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
 
 contents = st.lists(st.integers(0, 40), min_size=1, max_size=120)
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan.errors import InputError
 from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
 
 MARK = "@"
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.archives import is_archive, read_members
+from hardpan.data.dataset import Dataset
 from hardpan.data.ids import content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 PIXELS = 3 * 32 * 32
 

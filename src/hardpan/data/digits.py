@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardpan.data.ids import content_ids
 from hardpan.data.dataset import Dataset
+from hardpan.data.ids import content_ids
 
 
 def read() -> Dataset:

@@ -32,9 +32,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hardpan.data import cifar, emnist, idx, svhn
+from hardpan.data.dataset import Dataset
 from hardpan.data.sources import SOURCES, File, Source
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 MIRROR_VARIABLE = "HARDPAN_MIRROR"
 CACHE_VARIABLE = "HARDPAN_CACHE"

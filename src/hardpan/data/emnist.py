@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from hardpan.data import idx
 from hardpan.data.checks import checked_labels, checked_x
+from hardpan.data.dataset import Dataset
 from hardpan.data.ids import content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 COUNTED_FROM_ONE = ("letters",)
 MOST_MEMBERS = 1000

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.data.dataset import Dataset
 from hardpan.data.ids import content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.checks import checked_class_names, checked_ids, checked_labels, checked_x
+from hardpan.data.dataset import Dataset
 from hardpan.data.ids import content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 SPLIT_KEYS = ("x_train", "y_train", "x_test", "y_test")
 PLAIN_KEYS = ("x", "y")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from hardpan.data.chosen import asked_for, choose
+from hardpan.data.dataset import Dataset
 from hardpan.data.sources import SOURCES
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 NAMED = {
     "digits": "hardpan.data.digits",

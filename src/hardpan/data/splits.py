@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.data.dataset import Dataset, Split
 from hardpan.data.ids import content_of
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
-from hardpan.data.dataset import Split
 
 VALIDATION_OF_TRAIN = 0.1
 WITHOUT_SPLIT = (0.6, 0.2, 0.2)

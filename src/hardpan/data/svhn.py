@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.checks import checked_labels, checked_x
+from hardpan.data.dataset import Dataset
 from hardpan.data.ids import content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
-from hardpan.data.dataset import Dataset
 
 SIDE, COLOURS, CLASSES = 32, 3, 10
 
