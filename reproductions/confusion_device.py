@@ -7,7 +7,10 @@
 The first call trains every architecture of --models with every seed, several processes at a time on the one device,
 and writes OUT/MODEL.npz as its seeds advance; it ends before --minutes are over, whatever is done by then. The
 second trains one architecture with several objectives on two groups, cut at half the score's range, and writes
-OUT/mitigation.npz. Both formats are described in confusion_figures.py. It needs NumPy, torch and hardpan.training.
+OUT/mitigation.npz. With --rates 0.4,0.1,0.025 it first tries each learning rate with each objective for
+--sweep-epochs on nine tenths of the training examples and takes the rate with the smallest error on the last tenth;
+subsampling then has as many steps as the others, in more epochs of smaller batches. Both formats are described in
+confusion_figures.py. It needs NumPy, torch and hardpan.training.
 Probabilities stay in a temporary folder, half precision, one file a run; a model's npz is made from them epoch by
 epoch. Killed or out of time, nothing is lost that an npz was made of, and ``finished`` says whether a run is whole.
 """
@@ -94,10 +97,15 @@ class Job:
     model: str
     seed: int
     objective: str = "erm"
+    epochs: int = 0
+    batch: int = 0
+    rate: float = 0.0
+    sweep: bool = False
 
     @property
     def tag(self) -> str:
-        return f"{self.model}.{self.objective}.{self.seed}"
+        trial = f".rate{self.rate:g}" if self.sweep else ""
+        return f"{self.model}.{self.objective}.{self.seed}{trial}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -122,6 +130,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--rows", type=int, default=0, help="only so many training and test examples, to try it")
     found.add_argument("--groups", type=Path, help="npz of the first call: train with objectives over its groups")
     found.add_argument("--objectives", default=OBJECTIVES)
+    found.add_argument("--rates", default="", help="learning rates to choose from for each objective, with commas")
+    found.add_argument("--sweep-epochs", type=int, default=10)
     found.add_argument("--step-size", type=float, default=0.01, help="of the group weights of GroupDRO")
     found.add_argument("--job", help=argparse.SUPPRESS)
     found.add_argument("--work", type=Path, help=argparse.SUPPRESS)
@@ -139,19 +149,68 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="confusion-") as folder:
         options.work = Path(folder)
         np.savez(options.work / "given.npz", **given(options))
-        jobs = planned(options)
+        deadline = began + 60 * options.minutes - RESERVE_SECONDS
+        rates = choose_rates(options, deadline) if options.rates else {}
+        jobs = planned(options, rates)
         print(f"{len(jobs)} runs, {options.at_once} at a time", flush=True)
-        supervise(jobs, options, began + 60 * options.minutes - RESERVE_SECONDS)
+        supervise(jobs, options, deadline)
         join(jobs, options)
     print(f"{time.monotonic() - began:.0f} s", flush=True)
 
 
-def planned(options: argparse.Namespace) -> list[Job]:
+def choose_rates(options: argparse.Namespace, deadline: float) -> dict[str, float]:
+    """The learning rate of each objective with the smallest error on validation rows, from short runs."""
+    goals = options.objectives.split(",")
+    model = options.models.split(",")[0]
+    jobs = [
+        Job(model, 0, goal, *schedule(options, goal, options.sweep_epochs), rate=float(rate), sweep=True)
+        for rate in options.rates.split(",")
+        for goal in goals
+    ]
+    supervise(jobs, options, deadline)
+    with np.load(options.work / "given.npz") as stored:
+        labels, train = stored["labels"], stored["train"]
+    rows = validation_rows(train)
+    errors: dict[str, dict[str, float]] = {goal: {} for goal in goals}
+    for job in jobs:
+        if (options.work / f"{job.tag}.json").is_file():
+            probs = np.load(options.work / f"{job.tag}.npy", mmap_mode="r")[-1]
+            errors[job.objective][f"{job.rate:g}"] = float((probs[rows].argmax(axis=1) != labels[rows]).mean())
+    best = {goal: min(known, key=known.__getitem__) for goal, known in errors.items() if known}
+    sweep = {"epochs": options.sweep_epochs, "validation_rows": len(rows), "errors": errors, "rates": best}
+    (options.out / "sweep.json").write_text(json.dumps(sweep, indent=1) + "\n")
+    print(json.dumps(sweep), flush=True)
+    return {goal: float(rate) for goal, rate in best.items()}
+
+
+def validation_rows(train: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A random tenth of the training rows, the same in every process."""
+    rows = np.random.default_rng([0, 7]).permutation(np.flatnonzero(train))
+    return np.sort(rows[: len(rows) // 10])
+
+
+def schedule(options: argparse.Namespace, goal: str, epochs: int) -> tuple[int, int]:
+    """Epochs and batch of an objective that has the steps of ordinary training; few rows get smaller batches."""
+    if goal != "subsample" or not options.rates:
+        return epochs, options.batch
+    with np.load(options.work / "given.npz") as stored:
+        groups, train = stored["groups"], stored["train"]
+    rows = 2 * int(np.bincount(groups[train]).min())
+    batch = min(options.batch, 128)
+    steps = epochs * (int(train.sum()) // options.batch)
+    return max(1, round(steps / max(1, rows // batch))), batch
+
+
+def planned(options: argparse.Namespace, rates: dict[str, float]) -> list[Job]:
     """Runs in the order in which they start: an architecture's seeds together, so that some are whole early."""
     models = options.models.split(",")
     if options.groups is None:
         return [Job(model, seed) for model in models for seed in range(options.seeds)]
-    return [Job(models[0], seed, goal) for seed in range(options.seeds) for goal in options.objectives.split(",")]
+    return [
+        Job(models[0], seed, goal, *schedule(options, goal, options.epochs), rate=rates.get(goal, 0.0))
+        for seed in range(options.seeds)
+        for goal in options.objectives.split(",")
+    ]
 
 
 def given(options: argparse.Namespace) -> dict[str, NDArray[Any]]:
@@ -237,6 +296,8 @@ def start(job: Job, options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """Begin a run in a process of its own."""
     said = ["--data", options.data, "--out", str(options.out), "--epochs", str(options.epochs)]
     said += ["--batch", str(options.batch), "--device", options.device, "--work", str(options.work)]
+    if options.groups is not None:
+        said += ["--groups", str(options.groups)]
     said += [
         "--rate",
         str(options.rate),
@@ -266,9 +327,10 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     config = TrainConfig(
         model=job.model,
         seeds=1,
-        epochs=options.epochs,
-        batch=options.batch,
-        rate=options.rate,
+        epochs=job.epochs or options.epochs,
+        batch=job.batch or options.batch,
+        rate=job.rate or options.rate,
+        record_every=(job.epochs or 1) if options.groups is not None else 1,
         objective=job.objective,
         objective_options=goal,
         model_options=options.options.get(job.model, {}),
@@ -277,13 +339,14 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     )
     config = filled(config, job.model, x.shape[1:])
     rows = np.flatnonzero(held["train"])
-    kept = np.lib.format.open_memmap(
-        options.work / f"{job.tag}.npy", "w+", np.float16, (options.epochs, len(x), classes)
-    )
+    if job.sweep:
+        rows = np.setdiff1d(rows, validation_rows(held["train"]))
+    count = len(config.recorded_epochs())
+    kept = np.lib.format.open_memmap(options.work / f"{job.tag}.npy", "w+", np.float16, (count, len(x), classes))
     began = time.monotonic()
 
     def record(epoch: int, probs: NDArray[np.float32]) -> None:
-        kept[epoch - 1] = probs
+        kept[epoch // config.record_every - 1] = probs
         kept.flush()
         seconds = time.monotonic() - began
         right = float((probs.argmax(axis=1) == held["labels"])[~held["train"]].mean())
@@ -348,7 +411,7 @@ def join_objectives(
     jobs: list[Job], told: dict[str, Any], held: dict[str, NDArray[Any]], options: argparse.Namespace
 ) -> None:
     """All objectives: which examples each finished run gets right at its last epoch."""
-    done = [job for job in jobs if told.get(job.tag, {}).get("epochs") == options.epochs]
+    done = [job for job in jobs if told.get(job.tag, {}).get("epochs") == (job.epochs or options.epochs)]
     if not done:
         return
     last = [np.load(options.work / f"{job.tag}.npy", mmap_mode="r")[-1] for job in done]
@@ -364,7 +427,9 @@ def join_objectives(
         "objectives": np.array([job.objective for job in done]),
         "seeds": np.array([job.seed for job in done]),
         "correct": correct,
-        "epochs": np.array(options.epochs),
+        "epochs": np.array([job.epochs or options.epochs for job in done]),
+        "batches": np.array([job.batch or options.batch for job in done]),
+        "rates": np.array([told[job.tag]["config"]["rate"] for job in done]),
         "config": np.array(json.dumps(told[done[0].tag]["config"])),
         "finished": np.array(len(done) == len(jobs)),
     }

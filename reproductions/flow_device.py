@@ -69,6 +69,8 @@ def add_options(name: str, command: argparse.ArgumentParser) -> None:
         command.add_argument("--rate", type=float, default=0.0)
         command.add_argument("--class-weight", type=float, default=0.01)
         command.add_argument("--precision", default="bf16")
+        command.add_argument("--dropout", type=float, default=0.0)
+        command.add_argument("--couplings", default="", help="least scale, largest scale and reach, with commas")
         command.add_argument("--bounds", type=Path, help="bounds.json of the bounds command (default: ours)")
         command.add_argument(
             "--sweep", type=int, default=0, help="epochs of small fits that choose λ by validation NLL (0: none)"

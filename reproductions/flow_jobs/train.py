@@ -27,9 +27,12 @@ def train(given: argparse.Namespace) -> None:
     dataset = read(given.data)
     name = given.name or dataset.name
     chosen = json.loads(given.bounds.read_text())["chosen"] if given.bounds else {}
+    if given.couplings:
+        limits = map(float, given.couplings.split(","))
+        chosen = dict(zip(("least_scale", "most_scale", "reach"), limits, strict=True))
     config = config_for(
         dataset, tiny=given.tiny, compact=given.compact, batch_size=given.batch, precision=given.precision,
-        class_weight=given.class_weight, learning_rate=given.rate or None, **chosen,
+        class_weight=given.class_weight, learning_rate=given.rate or None, dropout=given.dropout, **chosen,
     )  # fmt: skip
     tried = sweep(dataset, config, given.sweep, given.tiny) if given.sweep else []
     if tried:

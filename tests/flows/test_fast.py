@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hardpan.flows.fast import PlainOps, fast_runner
+from hardpan.flows.fast import Dropout, PlainOps, fast_runner
 from hardpan.flows.planes import run_quick, undo_quick
 from hardpan.flows.steps import TAPS, Bounds, Steps, fold, patches, run_plain
 
@@ -46,6 +46,34 @@ def test_fast_steps_are_the_plain_steps(ops, bounds, channels, height, width):
     assert plain.keys() == fast.keys()
     for name, expected in plain.items():
         torch.testing.assert_close(fast[name], expected, rtol=2e-4, atol=2e-4 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("ops", OPS)
+def test_dropout_has_the_gradients_of_plain_torch(ops):
+    made = level(6)
+    x = torch.randn(3, 4, 4, 6, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+
+    def dropout() -> Dropout:
+        return Dropout(0.3, torch.Generator(DEVICE).manual_seed(5))
+
+    def plain(x, stack):
+        masks, log_det = dropout(), torch.zeros(len(x), device=DEVICE)
+        for k in range(len(stack.mix)):
+            x = x @ stack.mix[k].T + stack.offset[k]
+            kept, moved = x.chunk(2, 3)
+            hidden = torch.relu(patches(stack.bounds.seen(kept)) @ stack.w1[k] + stack.b1[k])
+            hidden = masks.applied(torch.relu(hidden @ stack.w2[k] + stack.b2[k]))
+            scale, shift = (fold(hidden @ stack.w3[k]) + stack.b3[k]).chunk(2, 3)
+            scale = stack.bounds.scale(scale)
+            x = torch.cat([kept, moved * scale + shift], 3)
+            log_det = log_det + torch.log(scale).sum((1, 2, 3))
+        return x, log_det
+
+    expected, fast = outcome(made, x, plain), outcome(made, x, fast_runner(torch.float32, ops, dropout()))
+    without = outcome(made, x, run_plain)
+    assert not torch.allclose(without["z"], expected["z"])
+    for name, item in expected.items():
+        torch.testing.assert_close(fast[name], item, rtol=2e-4, atol=2e-4 * float(item.abs().max()))
 
 
 @pytest.mark.parametrize("ops", OPS)

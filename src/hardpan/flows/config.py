@@ -44,6 +44,7 @@ class FlowConfig:
         most_scale: the largest (glow).
         reach: coupling networks and split priors see z/√(1 + (z/reach)²) in the place of z, so that a value unlike
             any in training cannot say more than one that is (glow); 0: they see z.
+        dropout: proportion of the hidden units of a coupling network that a training step leaves out (glow).
         transforms: coupling layers (spline).
         hidden: width of their networks (spline).
         bins: knots of each spline (spline).
@@ -73,6 +74,7 @@ class FlowConfig:
     least_scale: float = 1 / 3
     most_scale: float = 3.0
     reach: float = 2.5
+    dropout: float = 0.0
     transforms: int | None = None
     hidden: int | None = None
     bins: int = 8
@@ -124,7 +126,7 @@ class FlowConfig:
         for name in ("learning_rate", "clip"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name} must be a positive number; got {getattr(self, name)!r}")
-        for name in ("warmup", "ema"):
+        for name in ("warmup", "ema", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 0 and below 1; got {getattr(self, name)!r}")
         if not 1 <= self.most_scale <= 10:

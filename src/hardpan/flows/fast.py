@@ -9,6 +9,7 @@ training step spends its time in products and not in launches. Each small operat
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -80,6 +81,19 @@ class PlainOps:
         return out, out.sum(0, dtype=torch.float32)
 
 
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """Leaves out hidden units of the coupling networks at random, and scales the others so that means stay."""
+
+    rate: float
+    generator: torch.Generator
+
+    def applied(self, hidden: Tensor) -> Tensor:
+        """``hidden`` with a proportion ``rate`` of its entries set to 0 and the others divided by 1 − rate."""
+        kept = torch.empty_like(hidden).bernoulli_(1 - self.rate, generator=self.generator)
+        return hidden * kept.div_(1 - self.rate)
+
+
 def _triton_ops() -> Any:
     from hardpan.flows import kernels
 
@@ -91,7 +105,7 @@ class _Level(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, dtype: Any, ops: Any, bounds: Bounds, *arrays: Tensor
+        ctx: Any, x: Tensor, dtype: Any, ops: Any, bounds: Bounds, dropout: Dropout | None, *arrays: Tensor
     ) -> tuple[Tensor, Tensor]:
         stack = Stack(*arrays, bounds=bounds)
         batch, height, width, channels = x.shape
@@ -104,12 +118,15 @@ class _Level(torch.autograd.Function):
             around = ops.patches(y, inner, weights.w1.shape[1], width, places, 1, dtype, bounds.reach)
             hidden1 = _affine_relu(weights.b1[k], around, weights.w1[k])
             hidden2 = _affine_relu(weights.b2[k], hidden1, weights.w2[k])
+            if dropout is not None:
+                hidden2 = dropout.applied(hidden2)
             taps = _wide_product(hidden2, weights.w3[k])
             z, raw = ops.couple(taps, stack.b3[k], y, log_det, width, places, bounds)
             kept += [flat, y, around, hidden1, hidden2, raw]
             flat = z
         ctx.save_for_backward(stack.mix, weights.w1, weights.w2, weights.w3, *kept)
         ctx.layout, ctx.ops, ctx.dtype, ctx.bounds = (batch, height, width, channels), ops, dtype, bounds
+        ctx.kept = 1.0 if dropout is None else 1 - dropout.rate
         return flat.reshape(x.shape), log_det
 
     @staticmethod
@@ -125,6 +142,8 @@ class _Level(torch.autograd.Function):
             gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places, ctx.bounds)
             g_taps = ops.patches(g_raw, channels, w3.shape[2], width, places, -1, ctx.dtype)
             g_hidden2, g_b2 = ops.masked_product(g_taps, w3[k], hidden2)
+            if ctx.kept < 1:  # a unit that was left out is 0 in hidden2, so the mask is that of both
+                g_hidden2, g_b2 = g_hidden2 / ctx.kept, g_b2 / ctx.kept
             g_hidden1, g_b1 = ops.masked_product(g_hidden2, w2[k], hidden1)
             ops.fold_add(g_hidden1 @ w1[k].T, gy, y, inner, width, places, -1, ctx.bounds.reach)
             found.append([
@@ -135,7 +154,7 @@ class _Level(torch.autograd.Function):
             ])  # fmt: skip
             flat = gy @ mix[k]
         gradients = [torch.stack(parts[::-1]) for parts in zip(*found, strict=True)]
-        return (flat.reshape(ctx.layout), None, None, None, *gradients)
+        return (flat.reshape(ctx.layout), None, None, None, None, *gradients)
 
 
 def _prepared(stack: Stack, dtype: Any) -> Stack:
@@ -168,12 +187,12 @@ def _outer(g: Tensor, x: Tensor, batch: int) -> Tensor:
     return torch.bmm(g.reshape(shape).transpose(1, 2), x.reshape(shape)).sum(0)
 
 
-def fast_runner(dtype: torch.dtype, ops: Any = None) -> Runner:
+def fast_runner(dtype: torch.dtype, ops: Any = None, dropout: Dropout | None = None) -> Runner:
     """How to run steps in training on a GPU; ``ops`` replaces the Triton kernels (by :class:`PlainOps`)."""
     chosen = ops if ops is not None else _triton_ops()
 
     def run(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
-        output, log_det = _Level.apply(x, dtype, chosen, stack.bounds, *stack.tensors())  # type: ignore[no-untyped-call]
+        output, log_det = _Level.apply(x, dtype, chosen, stack.bounds, dropout, *stack.tensors())  # type: ignore[no-untyped-call]
         return output, log_det
 
     return run

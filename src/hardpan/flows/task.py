@@ -14,7 +14,7 @@ from hardpan import bayes, engine
 from hardpan.errors import HardpanError
 from hardpan.flows.base import Latents
 from hardpan.flows.config import FlowConfig
-from hardpan.flows.fast import PlainOps, fast_runner
+from hardpan.flows.fast import Dropout, PlainOps, fast_runner
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork
 from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling
@@ -79,7 +79,8 @@ class FlowTask:
         self.noise = torch.Generator(device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
         engine.allocate_gradients(self.parameters)
-        self.runner = training_runner(config, device)
+        dropout = Dropout(config.dropout, self.noise) if config.dropout else None
+        self.runner = training_runner(config, device, dropout)
         self.one_step = engine.CapturedStep(
             self._one_step, device, generators=[self.noise], enabled=isinstance(network.transform, Glow)
         )
@@ -230,7 +231,7 @@ class _Averaged:
             self.inner.__exit__(*problem)
 
 
-def training_runner(config: FlowConfig, device: torch.device) -> Runner:
+def training_runner(config: FlowConfig, device: torch.device, dropout: Dropout | None = None) -> Runner:
     """How the steps of a Glow are computed in training: by Triton kernels on a GPU, in plain torch elsewhere."""
     dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
-    return fast_runner(dtype, None if device.type == "cuda" else PlainOps)
+    return fast_runner(dtype, None if device.type == "cuda" else PlainOps, dropout)
