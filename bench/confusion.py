@@ -40,22 +40,25 @@ def prepare_epoch(examples: int) -> dict[str, Any]:
 
 
 def ours(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan import confusion
+    from hardpan import confusion, parallel
 
-    values = confusion.scores(given["probs"][:, None], workers=1).values
+    with parallel(workers=1):
+        values = confusion.scores(given["probs"][:, None]).values
     return {"mean": float(values.mean()), "worst": float(np.abs(values - exact(given["probs"])).max())}
 
 
 def scored(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan import confusion
+    from hardpan import confusion, parallel
 
-    return {"mean": float(confusion.scores(given["probs"][:, None], workers=1).values.mean())}
+    with parallel(workers=1):
+        return {"mean": float(confusion.scores(given["probs"][:, None]).values.mean())}
 
 
 def scored_by_numpy(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan import confusion
+    from hardpan import confusion, parallel
 
-    return {"mean": float(confusion.scores(given["probs"][:, None], workers=1, compiled=False).values.mean())}
+    with parallel(workers=1):
+        return {"mean": float(confusion.scores(given["probs"][:, None], compiled=False).values.mean())}
 
 
 def entr_of_mean(given: dict[str, Any]) -> dict[str, float]:
@@ -80,7 +83,9 @@ def exact(probs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def prepare_store(examples: int, epochs: int) -> dict[str, Any]:
-    confusion, store = (importlib.import_module(f"hardpan.{name}") for name in ("confusion", "store"))
+    confusion, store, execution = (
+        importlib.import_module(f"hardpan.{name}") for name in ("confusion", "predictions", "execution")
+    )
     rng = np.random.default_rng(0)
     folder = tempfile.mkdtemp(prefix="bench-confusion-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -90,7 +95,8 @@ def prepare_store(examples: int, epochs: int) -> dict[str, Any]:
     for seed in range(SEEDS):
         for epoch in range(epochs):
             kept.write(seed, epoch, np.roll(rows, 97 * seed + 31 * epoch, axis=0))
-    confusion.scores(kept, epochs=[0], workers=1)
+    with execution.parallel(workers=1):
+        confusion.scores(kept, epochs=[0])
     return {"path": str(Path(folder) / "s")}
 
 

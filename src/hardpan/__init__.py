@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hardpan.auditing import audit
     from hardpan.data.dataset import Dataset
+    from hardpan.execution import parallel
     from hardpan.outcomes import Outcomes
     from hardpan.predictions.predictions import Predictions
     from hardpan.training.recorder import Recorder
@@ -43,6 +44,7 @@ _NAMES = {
     "Predictions": "hardpan.predictions.predictions",
     "Recorder": "hardpan.training.recorder",
     "audit": "hardpan.auditing",
+    "parallel": "hardpan.execution",
 }
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "estimates",
     "flows",
     "ledger",
+    "parallel",
     "replicate",
     "report",
     "stats",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.confusion.planted import random_probs
 
+import hardpan
 from hardpan import confusion
 from hardpan import predictions as store
 
@@ -19,6 +20,7 @@ def test_the_same_bits_on_a_cluster(tmp_path, backend):
         for epoch in range(4):
             kept.write(seed, epoch, probs[seed, epoch])
     whole = confusion.scores(probs, stderr=True)
-    found = confusion.scores(str(tmp_path / "s"), stderr=True, backend=backend, workers=2)
+    with hardpan.parallel(backend, workers=2):
+        found = confusion.scores(str(tmp_path / "s"), stderr=True)
     assert np.array_equal(found.values, whole.values)
     assert np.array_equal(found.stderr, whole.stderr)

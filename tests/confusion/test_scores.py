@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import entr
 from tests.confusion.planted import random_probs
 
+import hardpan
 from hardpan import Recorder, confusion, files
 from hardpan import predictions as store
 from hardpan.confusion.uncertainty import block_length, block_variance, jackknife_variance
@@ -71,11 +72,11 @@ def test_the_same_bits_on_any_back_end_and_from_a_store(tmp_path, backend):
         for epoch in range(4):
             kept.write(seed, epoch, probs[seed, epoch])
     whole = confusion.scores(probs).values
-    at = {"backend": backend, "workers": 2}
-    assert np.array_equal(confusion.scores(probs, block=20, **at).values, whole)
-    assert np.array_equal(confusion.scores(kept, **at).values, whole)
-    assert np.array_equal(confusion.scores(str(tmp_path / "s"), **at).values, whole)
-    assert np.array_equal(confusion.scores(store.in_memory(probs), **at).values, whole)
+    with hardpan.parallel(backend, workers=2):
+        assert np.array_equal(confusion.scores(probs, block=20).values, whole)
+        assert np.array_equal(confusion.scores(kept).values, whole)
+        assert np.array_equal(confusion.scores(str(tmp_path / "s")).values, whole)
+        assert np.array_equal(confusion.scores(store.in_memory(probs)).values, whole)
     assert confusion.scores(kept).ids[3] == "e3"
 
 
@@ -173,7 +174,8 @@ def test_standard_errors_cover_what_other_seeds_would_say():
     runs, stderrs = [], []
     for _ in range(60):
         probs = np.stack([[rng.dirichlet(40 * p) for p in truth] for _ in range(4)])[:, None]
-        found = confusion.scores(probs, stderr=True)
+        with hardpan.parallel("processes", workers=2):
+            found = confusion.scores(probs, stderr=True)
         runs.append(found.values)
         stderrs.append(found.stderr)
     ratio = np.sqrt(np.mean(np.square(stderrs))) / np.sqrt(np.mean(np.var(runs, axis=0, ddof=1)))
@@ -240,6 +242,6 @@ def test_workers_that_live_on_see_what_was_recorded_since(tmp_path):
     made = store.create(tmp_path / "run", ids=[str(row) for row in range(40)], n_classes=5, block=10)
     for epoch in range(3):
         made.write(0, epoch, probs[0, epoch])
-        found = confusion.scores(tmp_path / "run", backend="processes", workers=2)
+        found = confusion.scores(tmp_path / "run")
         assert found.epochs == tuple(range(epoch + 1))
         np.testing.assert_array_equal(found.values, confusion.scores(probs[:, : epoch + 1]).values)

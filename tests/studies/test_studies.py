@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hardpan
 from hardpan import files, report
 from hardpan.errors import InputError
 from hardpan.studies import crossval, grids, partial, retune, retune_page
@@ -138,7 +139,8 @@ def test_the_paired_interval_covers_the_true_difference_about_as_often_as_it_say
 def test_other_back_ends_and_a_kept_folder_give_the_same_study(world, same, quick, tmp_path):
     config = crossval.CrossvalConfig(quick, folds=2)
     here = crossval.cross_validate(world, same, config)
-    apart = crossval.cross_validate(world, same, config, place=Place(backend="processes", workers=2))
+    with hardpan.parallel("processes", workers=2):
+        apart = crossval.cross_validate(world, same, config)
     assert apart == here
     kept = crossval.cross_validate(world, same, config, place=Place(tmp_path))
     assert kept == here

@@ -16,7 +16,7 @@ import sklearn.datasets  # noqa: F401 - imported before the forks, not once a ch
 import torch._dynamo  # noqa: F401 - optimisers import it
 
 import hardpan.predictions.recorded
-import hardpan.training.running  # noqa: F401
+import hardpan.training.running
 from hardpan import predictions as store
 from hardpan import training
 from hardpan.errors import InputError
@@ -28,7 +28,8 @@ CONFIG = training.TrainConfig(
 
 
 def train_store(out: Path) -> None:
-    training.train("digits", CONFIG, out=out, workers=1)
+    with hardpan.parallel(workers=1):
+        training.train("digits", CONFIG, out=out)
 
 
 def train_lockstep(out: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.execution.conftest import dask_cluster, ray_head
 
+import hardpan
 from hardpan import predictions as store
 from hardpan import training
 from hardpan.predictions import open_scores
@@ -51,7 +52,8 @@ def reference(tmp_path_factory):
         model_options=options,
     )
     mark.touch()  # nobody waits
-    made = training.train("digits", config, out=folder / "run", workers=1)
+    with hardpan.parallel(workers=1):
+        made = training.train("digits", config, out=folder / "run")
     mark.unlink()
     return config, mark, made
 
@@ -88,7 +90,8 @@ def test_a_worker_is_killed_in_the_middle_and_the_store_has_the_same_bytes(clust
     killer = threading.Thread(target=kill_who_waits, args=(mark, killed))
     killer.start()
     try:
-        made = training.train("digits", config, out=tmp_path / "run", backend=backend, address=address)
+        with hardpan.parallel(backend, address=address):
+            made = training.train("digits", config, out=tmp_path / "run")
     finally:
         killer.join()
     assert killed
@@ -103,6 +106,8 @@ def test_a_worker_is_killed_in_the_middle_and_the_store_has_the_same_bytes(clust
         assert describe_model(one.weights)["sha256"] == describe_model(other.weights)["sha256"]
 
     settings = {"model": "linear", "seeds": 2, "epochs": 1, "device": "cpu", "scalars_only": True}
-    training.train("digits", out=tmp_path / "there", backend=backend, address=address, **settings)
-    training.train("digits", out=tmp_path / "here", workers=1, **settings)
+    with hardpan.parallel(backend, address=address):
+        training.train("digits", out=tmp_path / "there", **settings)
+    with hardpan.parallel(workers=1):
+        training.train("digits", out=tmp_path / "here", **settings)
     np.testing.assert_array_equal(open_scores(tmp_path / "there").values, open_scores(tmp_path / "here").values)

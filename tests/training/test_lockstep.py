@@ -50,7 +50,7 @@ def test_scores_have_the_bits_of_those_from_the_predictions(reference, floats, d
 
 
 def test_scores_are_those_of_a_full_store_but_for_its_rounding(reference, digits, tmp_path):
-    made = training.train(digits, SMALL, out=tmp_path / "full", workers=1)
+    made = training.train(digits, SMALL, out=tmp_path / "full")
     found, expected = open_scores(reference.stores[0]), confusion.scores(tmp_path / "full")
     # Half precision moves p by at most p/2048 (or 2^-25), and −p log₂ p by at most |log₂ p + log₂ e| times that.
     tolerance = (np.log2(C) + 1.45) / 2048 + C * 25 * 2.0**-25

@@ -16,7 +16,6 @@ def test_two_processes_record_what_one_records(tmp_path):
         "digits",
         training.TrainConfig(model="mlp", seeds=2, epochs=2, batch=64, device="cpu", model_options={"width": 20}),
         out=tmp_path / "alone",
-        workers=1,
     )
     alone = store.open(tmp_path / "alone")
     assert together.seeds == alone.seeds == (0, 1)

@@ -1,6 +1,7 @@
 """hardpan.training.train: what a store holds, exact resume, more seeds, other back ends, models on disk."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import hardpan
 from hardpan import data as datasets
 from hardpan import engine, files, training
 from hardpan import predictions as store
@@ -35,7 +37,7 @@ def digits():
 @pytest.fixture(scope="module")
 def reference(digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reference")
-    made = training.train(digits, SMALL, out=folder / "run", workers=1)
+    made = training.train(digits, SMALL, out=folder / "run")
     return made, store.open(folder / "run")
 
 
@@ -128,8 +130,8 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits,
         else:
             patch.setattr(work, "save_model", dying(work.save_model, False))
         with pytest.raises(Killed):
-            training.train(digits, SMALL, out=tmp_path / "run", workers=1)
-    made = training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+            training.train(digits, SMALL, out=tmp_path / "run")
+    made = training.train(digits, SMALL, out=tmp_path / "run")
     same(store.open(tmp_path / "run"), expected)
     for run in made.runs:
         assert len(describe_model(run.weights)["history"]) == 3
@@ -144,21 +146,22 @@ def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits
         again = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     assert again.runs[0].resumed_at == 3
     assert again.runs[0].values == first.runs[0].values
-    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    training.train(digits, SMALL, out=tmp_path / "run")
     same(store.open(tmp_path / "run"), expected)
 
 
 def test_a_store_that_was_removed_is_made_again(reference, digits, tmp_path):
     _, expected = reference
-    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    training.train(digits, SMALL, out=tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
-    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    training.train(digits, SMALL, out=tmp_path / "run")
     same(store.open(tmp_path / "run"), expected)
 
 
 def test_processes_give_the_same_numbers(reference, digits, tmp_path):
     _, expected = reference
-    made = training.train(digits, SMALL, out=tmp_path / "run", backend="processes", workers=2)
+    with hardpan.parallel("processes", workers=2):
+        made = training.train(digits, SMALL, out=tmp_path / "run")
     same(store.open(tmp_path / "run"), expected)
     assert [run.seed for run in made.runs] == [0, 1]
 
@@ -172,7 +175,6 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
         epochs=5,
         record_every=2,
         device="cpu",
-        workers=1,
     )
     assert made.stores == (str(tmp_path / "runs" / "linear"), str(tmp_path / "runs" / "convnet"))
     for place in made.stores:
@@ -205,7 +207,7 @@ def test_a_hard_subset_becomes_a_group(digits, tmp_path):
 def test_a_manifest_of_confusion_is_taken(digits, tmp_path):
     from hardpan import confusion
 
-    training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+    training.train(digits, SMALL, out=tmp_path / "run")
     hard = confusion.subset(confusion.scores(tmp_path / "run"), quantile=0.8)
     hard.save(tmp_path / "hard.json")
     made = training.train(
@@ -224,7 +226,6 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
     refused("objective 'groupdro' needs groups", objective="groupdro")
     refused("the objective is erm, which has none", groups=np.zeros(500, dtype=int))
     refused("groups must be 500 whole numbers", objective="reweight", groups=np.zeros(3, dtype=int))
-    refused("backend must be one of", backend="slurm")
     refused("has no labels", data=Dataset("x", digits.x, digits.ids))
     refused("neither a name", data="digitz")
     with pytest.raises(InputError, match="out must name a folder"):
@@ -247,8 +248,8 @@ def test_a_second_process_on_the_same_run_is_refused_and_disturbs_nothing(digits
         engine.claimed(claimed),
         pytest.raises(InputError, match="another process is at work on this run; wait until it ends"),
     ):
-        training.train(digits, config, out=tmp_path / "run", workers=1, scalars_only=lockstep)
-    training.train(digits, config, out=tmp_path / "run", workers=1, scalars_only=lockstep)
+        training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
+    training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
     assert not list(tmp_path.rglob(".in-use"))
 
 
@@ -347,12 +348,12 @@ def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(
         shutil.rmtree(tmp_path / "new")
     assert not out.exists()
     assert not list(tmp_path.rglob("*.empty"))
-    made = training.train(digits, **settings, workers=1)  # other settings would be refused by a store that was left
+    made = training.train(digits, **settings)  # other settings would be refused by a store that was left
     assert [run.epochs for run in made.runs] == [2, 2]
 
 
 def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(digits, tmp_path, monkeypatch):
-    settings = {"model": "linear", "seeds": 1, "epochs": 2, "device": "cpu", "workers": 1}
+    settings = {"model": "linear", "seeds": 1, "epochs": 2, "device": "cpu"}
     held = contextlib.ExitStack()
 
     def fails(piece, progress=None):
@@ -385,7 +386,7 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
     with monkeypatch.context() as patch:
         patch.setattr(seed_training, "fit_model", second_fails)
         with pytest.raises(RuntimeError, match="seed 1 fails"):
-            training.train(digits, SMALL, out=tmp_path / "run", workers=1)
+            training.train(digits, SMALL, out=tmp_path / "run")
     assert store.open(tmp_path / "run").seeds == (0,)
 
 
@@ -441,7 +442,7 @@ def test_a_store_is_let_go_when_a_run_fails_in_the_middle_of_an_epoch(tmp_path):
 def test_a_remote_store_is_written_through_its_address(digits, tmp_path, reference):
     _, expected = reference
     place = "memory://" + tmp_path.name
-    training.train(digits, SMALL, out=place, weights=tmp_path / "models", workers=1)
+    training.train(digits, SMALL, out=place, weights=tmp_path / "models")
     same(store.open(place), expected)
 
 
@@ -451,7 +452,7 @@ def test_data_that_was_written_anew_is_read_anew(tmp_path):
         x, y = rng.normal(size=(40, 3)), (np.arange(40) + shift) % 2
         np.savez(tmp_path / "data.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
         out = tmp_path / f"run-{shift}"
-        training.train(tmp_path / "data.npz", model="linear", seeds=1, epochs=1, device="cpu", out=out, workers=1)
+        training.train(tmp_path / "data.npz", model="linear", seeds=1, epochs=1, device="cpu", out=out)
         assert sorted(store.open(out).labels[:40].tolist()) == sorted(y.tolist())
         assert store.open(out).labels.tolist() == [*y.tolist(), *y[:9].tolist()]
 
@@ -468,7 +469,7 @@ def test_data_that_was_written_anew_is_read_anew(tmp_path):
     ],
 )
 def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits, tmp_path, changes, message):
-    settings = {"model": "linear", "seeds": 1, "epochs": 1, "device": "cpu", "out": tmp_path / "run", "workers": 1}
+    settings = {"model": "linear", "seeds": 1, "epochs": 1, "device": "cpu", "out": tmp_path / "run"}
     with pytest.raises(InputError, match=message):
         training.train(digits, **settings | changes)
     assert not (tmp_path / "run").exists()
@@ -477,13 +478,13 @@ def test_refused_settings_leave_no_store_that_would_refuse_the_right_ones(digits
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path, lockstep, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("hardpan.execution.on_dask.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.clusters.ANSWER_SECONDS", 1)
     config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
-    away = {"backend": "dask", "address": "tcp://127.0.0.1:1"}
-    with pytest.raises(InputError, match="no Dask scheduler answers"):
-        training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep, **away)
+    away = functools.partial(hardpan.parallel, "dask", address="tcp://127.0.0.1:1")
+    with pytest.raises(InputError, match="no Dask scheduler answers"), away():
+        training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
     assert list(tmp_path.iterdir()) == []
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
-    with pytest.raises(InputError, match="was recorded with architecture='mlp', now it is 'linear'"):
-        training.train(digits, config, out=tmp_path / "run", **away)  # known before anybody is called
+    with pytest.raises(InputError, match="was recorded with architecture='mlp', now it is 'linear'"), away():
+        training.train(digits, config, out=tmp_path / "run")  # known before anybody is called
     assert store.open(made.stores[0]).seeds == (0,)

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+import hardpan
 from hardpan import training
 from hardpan.errors import InputError
 
@@ -16,8 +17,8 @@ def main(folder: str) -> None:
     training.train("digits", config, out=f"{folder}/run", epochs=2)  # nothing is left to do, in any process
     for _ in range(2):  # the second time nothing is left to do
         training.train("digits", config, out=f"{folder}/scores", scalars_only=True)
-    with pytest.raises(InputError, match="cannot be joined with torchrun"):
-        training.train("digits", config, out=f"{folder}/run", backend="dask")
+    with pytest.raises(InputError, match="torchrun"), hardpan.parallel("dask"):
+        training.train("digits", config, out=f"{folder}/run")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import execution
 from hardpan import predictions as store
 from hardpan.auditing.evidence import Evidence, FlowEvidence, Model
 from hardpan.auditing.planning import AuditPlan, flow_config, one_thread, reduced
@@ -180,13 +181,13 @@ def _trained(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progres
         device=config.device,
         augment="none" if plan.ensemble == "linear" else "auto",  # a linear model cannot learn that crops are alike
     )
-    made = train(
-        reduced(evidence.dataset, evidence, plan.ensemble_rows),
-        settings,
-        out=place,
-        backend="processes" if plan.in_processes else "threads",
-        progress=progress,
-    )
+    with execution.parallel("processes" if plan.in_processes else "threads"):
+        made = train(
+            reduced(evidence.dataset, evidence, plan.ensemble_rows),
+            settings,
+            out=place,
+            progress=progress,
+        )
     found = store.open(made.stores[0])
     rows = _by_id(str(place), found.ids, evidence)
     folders = tuple(run.weights for run in made.runs)

@@ -27,7 +27,7 @@ from hardpan.cli.confusion_options import (
     Seeds,
 )
 from hardpan.cli.confusion_pages import write_page
-from hardpan.cli.groups import HERE, Where, spread
+from hardpan.cli.groups import parallel_options
 from hardpan.confusion import pictures, reports
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows, subset_sentence
@@ -42,7 +42,7 @@ app = typer.Typer(
 
 
 @app.command()
-@spread
+@parallel_options
 def score(
     predictions: Predictions,
     data: Data = None,
@@ -53,7 +53,6 @@ def score(
     subset: Manifest = None,
     by_order: ByOrder = False,
     confidence: Confidence = 0.95,
-    where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -74,8 +73,8 @@ def score(
     )
     dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
-        scores, source = inputs.load_scores(predictions, config, where, progress, data=dataset, by_order=by_order)
-        found = None if source is None else inputs.signalled(source, where, progress)
+        scores, source = inputs.load_scores(predictions, config, progress, data=dataset, by_order=by_order)
+        found = None if source is None else inputs.signalled(source, progress)
         progress("drawing", 0.9)
         scores, found = inputs.restricted(scores, found, subset)
         report = reports.score_report(scores, found, part=part, confidence=confidence)
@@ -89,7 +88,7 @@ def score(
 
 
 @app.command()
-@spread
+@parallel_options
 def bands(
     predictions: Predictions,
     data: Data = None,
@@ -101,7 +100,6 @@ def bands(
     subset: Manifest = None,
     by_order: ByOrder = False,
     confidence: Confidence = 0.95,
-    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
@@ -125,12 +123,12 @@ def bands(
     dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
         scores, source = inputs.load_scores(
-            predictions, config, where, progress, data=dataset, by_order=by_order, stderr=False
+            predictions, config, progress, data=dataset, by_order=by_order, stderr=False
         )
         right = (
             inputs.load_correct(correct, scores, of)
             if source is None or correct is not None
-            else inputs.signalled(source, where, progress).correct(of)
+            else inputs.signalled(source, progress).correct(of)
         )
         progress("drawing", 0.9)
         if subset is not None:
@@ -161,7 +159,7 @@ def bands(
 
 
 @app.command()
-@spread
+@parallel_options
 def subset(
     predictions: Annotated[
         str, typer.Argument(metavar="PREDICTIONS", help="Predictions as for score, or scores.json that it wrote.")
@@ -182,7 +180,6 @@ def subset(
     seeds: Seeds = None,
     base: Base = 2.0,
     by_order: ByOrder = False,
-    where: Where = HERE,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -205,9 +202,7 @@ def subset(
     )
     dataset = inputs.load_data(data)
     with progress_on_stderr() as progress:
-        scores, _ = inputs.load_scores(
-            predictions, config, where, progress, data=dataset, by_order=by_order, stderr=False
-        )
+        scores, _ = inputs.load_scores(predictions, config, progress, data=dataset, by_order=by_order, stderr=False)
         progress("drawing", 0.9)
         scores = inputs.restricted(scores, None, within)[0].part(part)
         cut = confusion.subset(
@@ -231,4 +226,4 @@ def subset(
 
 
 for command in (models.transfer, models.ablate, models.compare):
-    app.command()(spread(command))
+    app.command()(parallel_options(command))

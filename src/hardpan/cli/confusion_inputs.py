@@ -8,14 +8,12 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion
 from hardpan import data as datasets
-from hardpan.cli.groups import Where
 from hardpan.confusion.galleries import dataset_rows
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.sources import Source, read
@@ -108,7 +106,6 @@ def _alike(path: str, name: str, differing: int, examples: int, by_order: bool) 
 def load_scores(
     path: str,
     config: ConfusionConfig,
-    where: Where,
     progress: Progress,
     *,
     data: Dataset | None = None,
@@ -121,26 +118,22 @@ def load_scores(
     if saved is not None:
         return saved, None
     source = load_source(path, config, data, by_order)
-    return scored(source, config, where, progress, stderr), source
+    return scored(source, config, progress, stderr), source
 
 
-def scored(
-    source: Source, config: ConfusionConfig, where: Where, progress: Progress, stderr: bool = True
-) -> confusion.Scores:
+def scored(source: Source, config: ConfusionConfig, progress: Progress, stderr: bool = True) -> confusion.Scores:
     """Confusion scores of predictions, with progress."""
     return confusion.scores(
         source,
         base=config.base,
         stderr=stderr,
         progress=lambda step, share: progress(f"scoring, {step}", share),
-        **dataclasses.asdict(where),
     )
 
 
-def signalled(source: Source, where: Where, progress: Progress) -> confusion.Signals:
+def signalled(source: Source, progress: Progress) -> confusion.Signals:
     """Everything else that predictions say, with progress."""
-    said: Any = dataclasses.asdict(where)
-    return confusion.signals(source, progress=lambda step, share: progress(f"comparing, {step}", share), **said)
+    return confusion.signals(source, progress=lambda step, share: progress(f"comparing, {step}", share))
 
 
 def load_correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArray[np.bool_]:

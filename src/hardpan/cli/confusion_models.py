@@ -25,7 +25,6 @@ from hardpan.cli.confusion_options import (
     Predictions,
 )
 from hardpan.cli.confusion_pages import write_page
-from hardpan.cli.groups import HERE, Where
 from hardpan.confusion import reports
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.shown import part_rows
@@ -42,7 +41,6 @@ def transfer(
     epochs: Epochs = "all",
     subset: Manifest = None,
     confidence: Confidence = 0.95,
-    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
@@ -68,8 +66,8 @@ def transfer(
     scores, answers = {}, {}
     with progress_on_stderr() as progress:
         for name, path in zip(called, predictions, strict=True):
-            known, source = inputs.load_scores(path, config, where, progress, data=dataset, stderr=False)
-            found = None if source is None else inputs.signalled(source, where, progress)
+            known, source = inputs.load_scores(path, config, progress, data=dataset, stderr=False)
+            found = None if source is None else inputs.signalled(source, progress)
             known, found = inputs.restricted(known, found, subset)
             rows = part_rows(known, part)
             scores[name] = known.rows(rows)
@@ -115,7 +113,6 @@ def ablate(
     of: Of = "seeds",
     subset: Manifest = None,
     by_order: ByOrder = False,
-    where: Where = HERE,
     out: OutFolder = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -134,7 +131,7 @@ def ablate(
     with progress_on_stderr() as progress:
         right = None
         if aimed.labels is not None:
-            answered = inputs.signalled(aimed, where, progress)
+            answered = inputs.signalled(aimed, progress)
             _, a, b = np.intersect1d(source.ids, aimed.ids, assume_unique=True, return_indices=True)
             if len(a) != len(source):
                 raise InputError(f"--target: lacks {len(source) - len(a):,} of the {len(source):,} examples")
@@ -147,9 +144,6 @@ def ablate(
             rows=rows,
             correct=None if right is None else right[..., rows],
             target=Path(target or predictions).name,
-            backend=where.backend,
-            workers=where.workers,
-            address=where.address,
             progress=lambda step, share: progress(f"ablating, {step}", share),
         )
         progress("drawing", 0.9)
@@ -173,7 +167,6 @@ def compare(
     subset: Manifest = None,
     by_order: ByOrder = False,
     confidence: Confidence = 0.95,
-    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     as_json: JsonFlag = False,
@@ -202,7 +195,7 @@ def compare(
     with progress_on_stderr() as progress:
         for name, path in zip(called, predictions, strict=True):
             source = inputs.load_source(path, config, dataset, by_order)
-            found = inputs.signalled(source, where, progress)
+            found = inputs.signalled(source, progress)
             told[name] = found.rows(inputs.wanted_rows(source, path, part, subset))
         progress("resampling", 0.9)
         first = told[called[0]]

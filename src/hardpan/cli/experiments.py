@@ -16,7 +16,7 @@ from rich.text import Text
 from hardpan import files
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
-from hardpan.cli.groups import HERE, Where, spread
+from hardpan.cli.groups import parallel_options
 from hardpan.errors import InputError
 from hardpan.report.sections import Provenance, Section
 from hardpan.report.terminal import FittedTable
@@ -57,7 +57,7 @@ Extensions = Annotated[int, typer.Option("--extensions", min=0, help="How often 
 
 
 @app.command()
-@spread
+@parallel_options
 def retune(
     data: flags.Data,
     new: New = None,
@@ -67,7 +67,6 @@ def retune(
     choose: Choose = "new",
     extensions: Extensions = 3,
     recipe: flags.Recipe = flags.RECIPE,
-    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     confidence: Confidence = 0.95,
@@ -87,7 +86,7 @@ def retune(
         confidence=confidence,
     )
     with progress_on_stderr() as progress:
-        place = _place(out, where, progress)
+        place = _place(out, progress)
         study = retune_study.search_settings(data, new, config, place=place)
     method = (
         "Every combination of the grid is trained once on the training set. Where the most accurate one has a "
@@ -101,7 +100,7 @@ def retune(
 
 
 @app.command()
-@spread
+@parallel_options
 def partial(
     data: flags.Data,
     new: New = None,
@@ -111,7 +110,6 @@ def partial(
     recipe: flags.Recipe = flags.RECIPE,
     rate: flags.Rate = DEFAULT.rate,
     weight_decay: flags.Decay = DEFAULT.weight_decay,
-    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     confidence: Confidence = 0.95,
@@ -124,7 +122,7 @@ def partial(
     training = recipe.config(model=model, seeds=1, rate=rate, weight_decay=weight_decay)
     config = partial_study.PartialConfig(training, splits, control, seed, confidence)
     with progress_on_stderr() as progress:
-        place = _place(out, where, progress)
+        place = _place(out, progress)
         study = partial_study.train_on_part(data, new, config, place=place)
     method = (
         "A random, class-balanced half of the new test set is added to the training set; the model trained on that "
@@ -135,7 +133,7 @@ def partial(
 
 
 @app.command()
-@spread
+@parallel_options
 def crossval(
     data: flags.Data,
     new: New = None,
@@ -144,7 +142,6 @@ def crossval(
     recipe: flags.Recipe = flags.RECIPE,
     rate: flags.Rate = DEFAULT.rate,
     weight_decay: flags.Decay = DEFAULT.weight_decay,
-    where: Where = HERE,
     out: OutFolder = None,
     seed: Seed = 0,
     confidence: Confidence = 0.95,
@@ -157,7 +154,7 @@ def crossval(
     training = recipe.config(model=model, seeds=1, rate=rate, weight_decay=weight_decay)
     config = crossval_study.CrossvalConfig(training, folds, seed, confidence)
     with progress_on_stderr() as progress:
-        place = _place(out, where, progress)
+        place = _place(out, progress)
         study = crossval_study.cross_validate(data, new, config, place=place)
     method = (
         "The training set is cut at random into class-balanced folds. For each fold a model is trained on the "
@@ -177,12 +174,12 @@ def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[s
     return found
 
 
-def _place(out: Path | None, where: Where, progress: Any) -> Place:
+def _place(out: Path | None, progress: Any) -> Place:
     if out is not None:
         from hardpan.report.files import check_writable
 
         check_writable(out)
-    return Place(out, where.backend, where.workers, where.address, progress)
+    return Place(out, progress)
 
 
 def _finish(

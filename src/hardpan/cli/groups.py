@@ -10,21 +10,41 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Backend = Annotated[str, typer.Option("--backend", help="Where the pieces run: threads, processes, dask or ray.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Pieces at once (default: by the machine).")]
-Address = Annotated[str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")]
+from hardpan import execution
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Where:
-    """Where pieces of work are computed."""
+    """The options of :func:`hardpan.parallel`."""
 
-    backend: Backend = "threads"
-    workers: Workers = None
-    address: Address = ""
+    backend: Annotated[str, typer.Option("--backend", help="Run tasks in threads, processes, dask or ray.")] = ""
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Tasks at once (default: cores).")] = None
+    address: Annotated[
+        str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")
+    ] = ""
 
 
-HERE = Where()
+def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --backend, --workers and --address, and run it under that setting.
+
+    Example:
+        >>> @parallel_options
+        ... def show(name: str) -> None:
+        ...     print(name, execution.current())
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'backend', 'workers', 'address']
+        >>> show(name="scores", backend="dask", workers=2, address="")
+        scores Parallel(backend='dask', workers=2, address='')
+    """
+    hints = get_type_hints(command, include_extras=True)
+    own = [item.replace(annotation=hints[name]) for name, item in inspect.signature(command).parameters.items()]
+
+    @functools.wraps(command)
+    def run(*, backend: str, workers: int | None, address: str, **options: Any) -> None:
+        with execution.parallel(backend, workers=workers, address=address):
+            command(**options)
+
+    return _signed(run, own + _options(Where))
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
@@ -35,7 +55,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
     Example:
         >>> @spread
-        ... def show(name: str, where: Where = HERE) -> None:
+        ... def show(name: str, where: Where) -> None:
         ...     print(name, where.backend, where.workers)
         >>> list(inspect.signature(show).parameters)
         ['name', 'backend', 'workers', 'address']
@@ -59,9 +79,13 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             given[name] = kind(**{item.name: given.pop(item.name) for item in dataclasses.fields(kind)})
         command(**given)
 
-    vars(run)["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {item.name: item.annotation for item in parameters}
-    return run
+    return _signed(run, parameters)
+
+
+def _signed(command: Callable[..., None], parameters: list[inspect.Parameter]) -> Callable[..., None]:
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
 
 
 def _options(kind: Any) -> list[inspect.Parameter]:

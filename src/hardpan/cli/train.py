@@ -16,7 +16,7 @@ from rich.table import Table
 
 from hardpan import numbers
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
-from hardpan.cli.groups import Address, Backend, Workers, spread
+from hardpan.cli.groups import parallel_options, spread
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig
@@ -112,6 +112,7 @@ RECIPE = Recipe()
 
 
 @app.command()
+@parallel_options
 @spread
 def train(
     data: Data,
@@ -135,9 +136,6 @@ def train(
     scalars_only: ScalarsOnly = False,
     capture: Capture = DEFAULT.capture,
     compile_models: Compile = DEFAULT.compile,
-    backend: Backend = "",
-    workers: Workers = None,
-    address: Address = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Train classifiers and record what they predict for every example after every epoch.
@@ -173,9 +171,6 @@ def train(
             out=out,
             weights=weights,
             groups=groups,
-            backend=backend,
-            workers=workers,
-            address=address,
             scalars_only=scalars_only,
             progress=progress,
         )

@@ -72,9 +72,6 @@ def ablate(
     target: str = "",
     rows: ArrayLike | None = None,
     block: int | None = None,
-    backend: str = "threads",
-    workers: int | None = None,
-    address: str = "",
     progress: Progress | None = None,
 ) -> Ablation:
     """Score with fewer epochs and seeds, and say what changes.
@@ -87,10 +84,7 @@ def ablate(
         correct: (N,) or (M, N) right or wrong of a target model, for its error by band.
         target: name of that model.
         rows: mask or numbers of the examples to use; all where None.
-        block: examples at a time; with ``backend``, ``workers``, ``address`` and ``progress`` as for scores.
-        backend: where the blocks run.
-        workers: how many at once.
-        address: of a cluster.
+        block: examples at a time.
         progress: told the fraction done.
 
     Source: Albiero et al. (2023), section 3.3, Figures 5 and 6.
@@ -111,7 +105,7 @@ def ablate(
         for count in counts
     }
     piece = functools.partial(_ablated, sizes=sizes, places=tuple(places.values()))
-    parts = source.map(piece, block=block, backend=backend, workers=workers, address=address, progress=progress)
+    parts = source.map(piece, block=block, progress=progress)
     values = np.concatenate(parts, axis=-1)
     if rows is not None:
         values = values[..., np.asarray(rows)]

@@ -102,9 +102,6 @@ def signals(
     labels: ArrayLike | None = None,
     block: int | None = None,
     compiled: bool | None = None,
-    backend: str = "threads",
-    workers: int | None = None,
-    address: str = "",
     progress: Progress | None = None,
 ) -> Signals:
     """Compute other difficulty scores, answers and doubts of labels in one pass over the predictions.
@@ -117,9 +114,6 @@ def signals(
         labels: (N,) class numbers; those of the store where None.
         block: examples at a time.
         compiled: whether entropies come from the kernel.
-        backend: where the blocks run.
-        workers: how many at once.
-        address: of a cluster.
         progress: told the fraction done.
 
     Sources: Pleiss et al. (2020) for AUM (with log-probabilities, whose differences are those of the logits);
@@ -133,9 +127,7 @@ def signals(
     """
     source = read(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
     piece = functools.partial(_signalled, labels=source.labels, compiled=compiled)
-    found = source.map(
-        piece, block=block, backend=backend, workers=workers, address=address, progress=progress, copies=_COPIES
-    )
+    found = source.map(piece, block=block, progress=progress, copies=_COPIES)
     columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
     difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
     known = source.labels is not None

@@ -139,9 +139,6 @@ def scores(
     labels: ArrayLike | None = None,
     block: int | None = None,
     compiled: bool | None = None,
-    backend: str = "threads",
-    workers: int | None = None,
-    address: str = "",
     progress: Progress | None = None,
 ) -> Scores:
     """Score how confusing each example is to an ensemble over its training.
@@ -161,8 +158,6 @@ def scores(
         labels: (N,) class numbers; not used for the scores, but kept with them.
         block: examples at a time.
         compiled: True for the numba kernel, False for NumPy, None for numba where it is installed.
-        backend: "threads", "processes", "dask" or "ray", with ``workers`` and ``address`` as
-            :func:`hardpan.execution.map_pieces` takes them.
         progress: told the fraction done.
 
     Returns:
@@ -180,7 +175,7 @@ def scores(
     scale = _unit(base)
     source = read(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
     piece = functools.partial(_scored, stderr=bool(stderr), compiled=compiled)
-    found = source.map(piece, block=block, backend=backend, workers=workers, address=address, progress=progress)
+    found = source.map(piece, block=block, progress=progress)
     columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
     if scale != 1.0:
         columns = {name: column * scale for name, column in columns.items()}

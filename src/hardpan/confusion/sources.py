@@ -136,9 +136,6 @@ class Source:
         function: Callable[[Part], _Result],
         *,
         block: int | None = None,
-        backend: str = "threads",
-        workers: int | None = None,
-        address: str = "",
         progress: Progress | None = None,
         copies: int = 3,
     ) -> list[_Result]:
@@ -146,25 +143,19 @@ class Source:
 
         ``copies`` says how many times what a part reads is in memory at once while the function works on it.
         """
-        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, (int, np.integer))):
-            raise InputError(f"workers must be a whole number of at least 1; got {workers!r}")
-        cores = workers or os.cpu_count() or 1
+        setting = execution.current()
+        cores = setting.workers or os.cpu_count() or 1
         width = copies * self.n_classes * self.dtype.itemsize * len(self.seeds)
         rows = self.rows if block is None else block
         if block is None and self.array is not None:  # rows of an array may be cut anywhere, those of a store not
             rows = max(_FEWEST_ROWS, min(rows, ALL_BYTES // (width * cores)))
         if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
             raise InputError(f"block must be a whole number of at least 1; got {block!r}")
-        if backend == "threads" and self.array is None:
-            workers = min(cores, max(1, ALL_BYTES // (width * int(rows))))
-        return execution.map_pieces(
-            function,
-            list(self.parts(int(rows))),
-            backend=backend,
-            workers=workers,
-            address=address,
-            progress=progress,
-        )
+        parts = list(self.parts(int(rows)))
+        if setting.backend in ("", "threads") and self.array is None:
+            with execution.parallel("threads", workers=min(cores, max(1, ALL_BYTES // (width * int(rows))))):
+                return execution.map_tasks(function, parts, progress=progress)
+        return execution.map_tasks(function, parts, progress=progress)
 
     def parts(self, rows: int) -> Iterator[Part]:
         """Parts of at most so many rows, in order."""

@@ -1,10 +1,20 @@
-"""Where many independent pieces run: threads or processes of this machine, a Dask cluster, or a Ray cluster.
+"""Run many independent tasks in threads or processes of this machine, on a Dask cluster or on a Ray cluster.
 
-A piece is a pure function of what it is given; one that needs randomness takes ``default_rng([seed, i])``. So a
-piece can run anywhere, in any order, and again when the machine under it is lost, and the result is the same.
+A task is a pure function of its argument; one that needs randomness uses ``default_rng([seed, i])``. So a task can
+run anywhere, in any order, and again when its worker is lost, and the result is the same. :func:`parallel` sets
+where tasks run; every function of hardpan that has many independent tasks uses that setting.
 """
 
-from hardpan.execution.outcomes import ClusterLost, PieceLost
-from hardpan.execution.pieces import BACKENDS, Progress, map_pieces
+from hardpan.execution.mapping import BACKENDS, Parallel, Progress, current, map_tasks, parallel
+from hardpan.execution.tasks import ClusterLost, TaskLost
 
-__all__ = ["BACKENDS", "ClusterLost", "PieceLost", "Progress", "map_pieces"]
+__all__ = [
+    "BACKENDS",
+    "ClusterLost",
+    "Parallel",
+    "Progress",
+    "TaskLost",
+    "current",
+    "map_tasks",
+    "parallel",
+]

@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,16 +68,10 @@ class Place:
 
     Attributes:
         folder: runs are kept in it, and a study that was ended goes on from them; None keeps none.
-        backend: of :func:`hardpan.execution.map_pieces`; with "threads" one run follows the other.
-        workers: how many runs at once.
-        address: of a Dask or Ray cluster.
         progress: told how far the study is.
     """
 
     folder: Path | None = None
-    backend: str = "threads"
-    workers: int | None = None
-    address: str = ""
     progress: Progress | None = None
 
 
@@ -100,7 +95,7 @@ def run_all(
     keys = [_key(run, sets) for run in runs]
     found = {key: result for key in set(keys) if (result := _kept(place.folder, key)) is not None}
     missing = {key: run for key, run in zip(keys, runs, strict=True) if key not in found}
-    here = place.backend == "threads"
+    here = execution.current().backend in ("", "threads")
     told = _Told(place.progress, len(set(keys)), len(found))
 
     def keep(index: int, result: RunResult) -> None:
@@ -111,16 +106,14 @@ def run_all(
 
     inner = told.inside if here and place.progress is not None else None
     told.say()
-    execution.map_pieces(
-        partial(_run_one, data=data, new=new, split_seed=split_seed, progress=inner),
-        list(missing.items()),
-        backend=place.backend,
-        # Training sets the state of the whole process, so runs in one process come one after the other.
-        workers=1 if here else place.workers,
-        address=place.address,
-        progress=lambda *_: told.say(),
-        each=keep,
-    )
+    # Training sets the state of the whole process, so runs in one process come one after the other.
+    with execution.parallel("threads", workers=1) if here else nullcontext():
+        execution.map_tasks(
+            partial(_run_one, data=data, new=new, split_seed=split_seed, progress=inner),
+            list(missing.items()),
+            progress=lambda *_: told.say(),
+            each=keep,
+        )
     return [found[key] for key in keys]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import engine, execution, stats
+from hardpan import engine, stats
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -29,7 +29,7 @@ from hardpan.training.recorder import Recorder
 from hardpan.training.results import Trained, TrainedRun
 from hardpan.training.run_data import load_split
 from hardpan.training.seed_training import train_piece
-from hardpan.training.spreading import Spread, run_pieces
+from hardpan.training.spreading import run_pieces
 from hardpan.training.work import open_recorder
 
 
@@ -40,9 +40,6 @@ def train(
     out: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,
     groups: Groups = None,
-    backend: str = "",
-    workers: int | None = None,
-    address: str = "",
     scalars_only: bool = False,
     progress: Progress | None = None,
     **changes: Any,
@@ -53,6 +50,10 @@ def train(
     killed goes on from its last checkpoint when the same is asked for again; what is whole is not run again, and
     more seeds can be added later.
 
+    Runs are independent tasks: :func:`hardpan.parallel` sets where they run. By default they run in processes of
+    this machine where there are several and no GPU, else one after another here; on a cluster, its machines must
+    see ``dataset``, ``out`` and ``weights``.
+
     Args:
         dataset: a name or path for ``datasets.load``, or a dataset with labels.
         config: settings.
@@ -61,10 +62,6 @@ def train(
         weights: the folder for models; by default ``OUT-models`` beside the store.
         groups: for objectives over groups: a file (a subset of ``hardpan confusion``, or an npz with ``groups``),
             or (N,) group numbers in the order of the dataset.
-        backend: ``processes``, ``threads`` (one run after another), ``dask`` or ``ray``; empty: processes where
-            there are several runs to do and no GPU, else one after another here.
-        workers: how many runs at once.
-        address: of a Dask or Ray cluster; its machines must see ``dataset``, ``out`` and ``weights``.
         scalars_only: keep no predictions: the seeds of an architecture are trained in lockstep, and of each epoch
             only the entropy of their mean is added to the scores in ``out``. Their number is then fixed.
         progress: called with a line and the fraction done.
@@ -79,8 +76,6 @@ def train(
     """
     config = changed(config, changes)
     place = _place(out)
-    if backend and backend not in execution.BACKENDS:
-        raise InputError(f"backend must be one of {', '.join(execution.BACKENDS)}; got {backend!r}")
     if not isinstance(dataset, (str, os.PathLike, Dataset)):
         raise InputError(
             f"dataset must be a name or path, such as 'digits', or a Dataset; got {type(dataset).__name__}"
@@ -95,10 +90,10 @@ def train(
     given = read_groups(groups, loaded, config.objective)
     check_named(groups, given, parts)
     device = engine.pick_device(config.device)
-    spread = Spread(backend, workers, address, device.type == "cuda")
+    on_gpu = device.type == "cuda"
     with engine.process_group(device):
         pieces = _pieces(data, loaded, config, place, weights, given)
-        _check_settings(pieces[0], parts, spread)
+        _check_settings(pieces[0], parts)
         engine.choose_precision(config.precision, device)
         together = _by_architecture(pieces) if scalars_only else []
         openers = _checked_openers(together or pieces, loaded, parts)
@@ -107,10 +102,10 @@ def train(
         ended: Sequence[Ended]
         try:
             if together:
-                of_each = run_pieces(train_lockstep, together, spread, ready=ready, progress=progress)
+                of_each = run_pieces(train_lockstep, together, on_gpu=on_gpu, ready=ready, progress=progress)
                 ended = [end for of_one in of_each for end in of_one]
             else:
-                ended = run_pieces(train_piece, pieces, spread, ready=ready, progress=progress)
+                ended = run_pieces(train_piece, pieces, on_gpu=on_gpu, ready=ready, progress=progress)
         except BaseException:
             # A store keeps its settings: an empty one would refuse the run again with others that may work.
             new.remove_empty()
@@ -181,15 +176,11 @@ def folder_name(model: str) -> str:
     return model.replace(":", "-").replace("/", "-")
 
 
-def _check_settings(piece: Piece, parts: Split, spread: Spread) -> None:
+def _check_settings(piece: Piece, parts: Split) -> None:
     """Refuse settings that a run would refuse later: a store keeps those it was made with, and takes no others."""
     groups = None if piece.groups is None else piece.groups[parts.train]
     options = dict(piece.config.objective_options)
     objectives.build(piece.config.objective, n_rows=len(parts.train), groups=groups, **options)
-    if spread.address and spread.backend not in ("dask", "ray"):
-        raise InputError(
-            f"address {spread.address!r} is for the back ends dask and ray; backend is {spread.backend!r}"
-        )
     place = Path(piece.folder)
     while not os.path.lexists(place):
         place = place.parent

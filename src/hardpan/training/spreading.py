@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,28 +22,11 @@ _Unit = TypeVar("_Unit", Piece, LockstepPiece)
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Where pieces run.
-
-    Attributes:
-        backend: one of ``execution.BACKENDS``; empty: what suits the machine.
-        workers: how many at once; None: what suits the back end.
-        address: of a Dask or Ray cluster; empty: none.
-        on_gpu: whether they compute on a GPU, which they would have to share.
-    """
-
-    backend: str
-    workers: int | None
-    address: str
-    on_gpu: bool
-
-
 def run_pieces(
     function: Callable[..., _Result],
     pieces: Sequence[_Unit],
-    spread: Spread,
     *,
+    on_gpu: bool,
     ready: Callable[[], None],
     progress: Progress | None,
 ) -> list[_Result]:
@@ -53,22 +35,24 @@ def run_pieces(
     Args:
         function: takes a piece and, where it is given one, a callback for progress.
         pieces: what is run.
-        spread: where.
+        on_gpu: whether they compute on a GPU, which runs at once would have to share.
         ready: called once, in this process, when the pieces can begin.
         progress: called with a line and the fraction done of all.
     """
+    spread = execution.current()
     if engine.world_size() > 1 and spread.backend:
         raise InputError(f"backend {spread.backend!r} cannot be joined with torchrun; leave one of them out")
     alone = len(pieces) == 1 or spread.workers == 1 or available_cores() == 1
-    here = engine.world_size() > 1 or alone or spread.on_gpu
+    here = engine.world_size() > 1 or alone or on_gpu
     backend = spread.backend or ("threads" if here and spread.workers in (None, 1) else "processes")
     if backend == "threads" and not spread.address:
         ready()
         return [function(piece, part_of(progress, index, len(pieces))) for index, piece in enumerate(pieces)]
-    with _watching(pieces, progress):
-        return execution.map_pieces(
-            function, pieces, backend=backend, workers=spread.workers, address=spread.address, ready=ready
-        )
+    with (
+        _watching(pieces, progress),
+        execution.parallel(backend, workers=spread.workers, address=spread.address),
+    ):
+        return execution.map_tasks(function, pieces, ready=ready)
 
 
 def available_cores() -> int:

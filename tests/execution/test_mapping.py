@@ -17,7 +17,7 @@ import pytest
 from tests.execution.conftest import dask_cluster
 
 from hardpan.errors import InputError, MissingExtra
-from hardpan.execution import BACKENDS, ClusterLost, PieceLost, map_pieces
+from hardpan.execution import BACKENDS, ClusterLost, Parallel, TaskLost, current, map_tasks, parallel
 
 # Dask and Ray use what Python and their own libraries have put aside; ours may not.
 pytestmark = [
@@ -41,6 +41,11 @@ def where(request: pytest.FixtureRequest) -> Any:
     return arguments
 
 
+def mapped(function: Any, tasks: Any, setting: dict[str, Any], **options: Any) -> list[Any]:
+    with parallel(**setting):
+        return map_tasks(function, tasks, **options)
+
+
 def seeded_mean(seed: int) -> Any:
     # Made here, not at the top of the module: workers cannot import the tests, so the function itself is sent.
     def mean_of(i: int) -> float:
@@ -50,21 +55,20 @@ def seeded_mean(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_back_end_gives_the_same_bits_in_the_order_of_the_pieces(backend, where):
+def test_every_back_end_gives_the_same_bits_in_the_order_of_the_tasks(backend, where):
     told: list[tuple[str, float]] = []
     saved: dict[int, float] = {}
     function = seeded_mean(3)
-    found = map_pieces(
-        function, range(23), progress=lambda *said: told.append(said), each=saved.__setitem__, **where(backend)
-    )
+    notes = {"progress": lambda *said: told.append(said), "each": saved.__setitem__}
+    found = mapped(function, range(23), where(backend), **notes)
     assert [saved[i] for i in range(23)] == found
     assert found == [function(i) for i in range(23)]
     assert [fraction for _, fraction in told] == [(k + 1) / 23 for k in range(23)]
-    assert told[-1] == ("23 of 23 pieces", 1.0)
+    assert told[-1] == ("23 of 23 tasks", 1.0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_exception_of_a_piece_surfaces_as_it_is_and_names_the_piece(backend, where):
+def test_an_exception_of_a_task_surfaces_as_it_is_and_names_the_task(backend, where):
     def refuse_five(i: int) -> int:
         from hardpan.errors import InputError
 
@@ -73,12 +77,12 @@ def test_an_exception_of_a_piece_surfaces_as_it_is_and_names_the_piece(backend, 
         return i
 
     with pytest.raises(InputError, match="temperature must be positive; got -1") as caught:
-        map_pieces(refuse_five, range(8), **where(backend))
-    assert caught.value.__notes__ == ["in piece 5: 5"]
+        mapped(refuse_five, range(8), where(backend))
+    assert caught.value.__notes__ == ["in task 5: 5"]
 
 
 @pytest.mark.parametrize("backend", APART)
-def test_a_piece_whose_worker_is_killed_runs_again(backend, where, tmp_path):
+def test_a_task_whose_worker_is_killed_runs_again(backend, where, tmp_path):
     def interrupted(i: int) -> int:
         mark = tmp_path / f"started-{i}"
         if i == 4 and not mark.exists():
@@ -98,14 +102,14 @@ def test_a_piece_whose_worker_is_killed_runs_again(backend, where, tmp_path):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found = map_pieces(interrupted, range(12), **where(backend))
+    found = mapped(interrupted, range(12), where(backend))
     killer.join()
     assert (tmp_path / "started-4").exists()
     assert found == [i * i for i in range(12)]
 
 
 @pytest.mark.parametrize("backend", ["processes", "dask", pytest.param("ray", marks=pytest.mark.soak)])
-def test_a_piece_that_kills_every_worker_is_given_up_and_named(backend, where, tmp_path):
+def test_a_task_that_kills_every_worker_is_given_up_and_named(backend, where, tmp_path):
     def deadly(i: int) -> int:
         if i == 1:
             with (tmp_path / "deaths").open("a") as deaths:
@@ -113,10 +117,10 @@ def test_a_piece_that_kills_every_worker_is_given_up_and_named(backend, where, t
             os.kill(os.getpid(), signal.SIGKILL)
         return i
 
-    # Dask counts a death against every piece that shared the worker, and says that it may have been another.
+    # Dask counts a death against every task that shared the worker, and says that it may have been another.
     blamed = "[12]" if backend == "dask" else "1"
-    with pytest.raises(PieceLost, match=rf"piece {blamed}: the worker died 4 times"):
-        map_pieces(deadly, range(3), **where(backend))
+    with pytest.raises(TaskLost, match=rf"task {blamed}: its worker died 4 times"):
+        mapped(deadly, range(3), where(backend))
     assert 4 <= len((tmp_path / "deaths").read_text()) <= 6
 
 
@@ -136,12 +140,12 @@ def test_a_scheduler_that_goes_away_ends_the_call_with_one_sentence(tmp_path):
 
         killer = threading.Thread(target=kill, daemon=True)
         killer.start()
-        with pytest.raises(ClusterLost, match=f"the Dask scheduler {address} went away"):
-            map_pieces(slow, range(1000), backend="dask", address=address)
+        with pytest.raises(ClusterLost, match=address):
+            mapped(slow, range(1000), {"backend": "dask", "address": address})
 
 
 @pytest.mark.parametrize("backend", ["threads", "processes"])
-def test_no_more_pieces_run_at_once_than_workers(backend, tmp_path):
+def test_no_more_tasks_run_at_once_than_workers(backend, tmp_path):
     def crowd(i: int) -> int:
         (tmp_path / f"in-{i}").touch()
         time.sleep(0.05)
@@ -149,46 +153,57 @@ def test_no_more_pieces_run_at_once_than_workers(backend, tmp_path):
         (tmp_path / f"in-{i}").unlink()
         return here
 
-    assert max(map_pieces(crowd, range(6), backend=backend, workers=1)) == 1
+    assert max(mapped(crowd, range(6), {"backend": backend, "workers": 1})) == 1
 
 
 def test_processes_are_other_processes_even_for_one_worker():
-    found = map_pieces(lambda _: os.getpid(), range(3), backend="processes", workers=1)
+    found = mapped(lambda _: os.getpid(), range(3), {"backend": "processes", "workers": 1})
     assert os.getpid() not in found
 
 
-def test_no_pieces_give_no_results_without_starting_anything():
-    assert map_pieces(seeded_mean(0), [], backend="dask", address="tcp://127.0.0.1:9") == []
+def test_no_tasks_give_no_results_without_starting_anything():
+    assert mapped(seeded_mean(0), [], {"backend": "dask", "address": "tcp://127.0.0.1:9"}) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "setting"),
     [
-        ({"backend": "cloud"}, "backend must be one of threads, processes, dask, ray; got 'cloud'"),
-        ({"workers": 0}, "workers must be a whole number of at least 1; got 0"),
-        ({"workers": True}, "workers must be a whole number of at least 1; got True"),
-        ({"address": "tcp://x:1"}, "address 'tcp://x:1' is for the back ends dask and ray; backend is 'threads'"),
+        ("backend", {"backend": "cloud"}),
+        ("backend", {"backend": None}),
+        ("workers", {"workers": 0}),
+        ("workers", {"workers": True}),
+        ("workers", {"workers": 1.5}),
+        ("address", {"address": "tcp://x:1"}),
+        ("address", {"backend": "dask", "address": 8786}),
     ],
 )
-def test_bad_arguments_are_refused_with_the_remedy(arguments, message):
-    with pytest.raises(InputError) as caught:
-        map_pieces(seeded_mean(0), range(2), **arguments)
-    assert str(caught.value) == message
+def test_bad_settings_name_the_argument(name, setting):
+    with pytest.raises(InputError, match=f"^{name}"), parallel(**setting):
+        pass
+
+
+def test_the_innermost_setting_applies_and_ends_with_its_block():
+    assert current() == Parallel()
+    with parallel("processes", workers=np.int64(2)):
+        with parallel("threads"):
+            assert current() == Parallel("threads")
+        assert current() == Parallel("processes", 2)
+    assert current() == Parallel()
 
 
 def test_an_address_where_nobody_answers_is_refused_with_the_remedy(monkeypatch):
-    monkeypatch.setattr("hardpan.execution.on_dask.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.clusters.ANSWER_SECONDS", 1)
     with pytest.raises(InputError, match=r"no Dask scheduler answers .* `dask scheduler`"):
-        map_pieces(seeded_mean(0), range(2), backend="dask", address="tcp://127.0.0.1:9")
+        mapped(seeded_mean(0), range(2), {"backend": "dask", "address": "tcp://127.0.0.1:9"})
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        map_pieces(seeded_mean(0), range(2), backend="dask", address="not an address")
+        mapped(seeded_mean(0), range(2), {"backend": "dask", "address": "not an address"})
 
 
 @pytest.mark.parametrize(("backend", "module"), [("dask", "distributed"), ("ray", "ray")])
 def test_a_missing_extra_names_the_install_command(backend, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=rf"pip install 'hardpan\[{backend}\]'"):
-        map_pieces(seeded_mean(0), range(2), backend=backend)
+        mapped(seeded_mean(0), range(2), {"backend": backend})
 
 
 def test_a_missing_extra_survives_the_way_back_from_a_worker():
@@ -206,8 +221,8 @@ def test_an_exception_that_cannot_travel_comes_back_as_text():
         raise Odd(1, 2)
 
     with pytest.raises(RuntimeError, match="Odd: 1 and 2") as caught:
-        map_pieces(raise_odd, [0], backend="processes", workers=1)
-    assert caught.value.__notes__ == ["in piece 0: 0"]
+        mapped(raise_odd, [0], {"backend": "processes", "workers": 1})
+    assert caught.value.__notes__ == ["in task 0: 0"]
 
 
 def test_an_interrupt_ends_the_call():
@@ -216,44 +231,42 @@ def test_an_interrupt_ends_the_call():
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        map_pieces(lambda _: time.sleep(0.2), range(200), workers=2, progress=interrupted)
+        mapped(lambda _: time.sleep(0.2), range(200), {"workers": 2}, progress=interrupted)
     assert time.monotonic() - began < 10
 
 
-def test_a_path_is_a_piece_as_good_as_a_number(tmp_path):
+def test_a_path_is_a_task_as_good_as_a_number(tmp_path):
     names = [tmp_path / name for name in "abc"]
-    assert map_pieces(Path.exists, names, backend="processes", workers=2) == [False] * 3
+    assert mapped(Path.exists, names, {"backend": "processes", "workers": 2}) == [False] * 3
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_ready_is_called_once_before_the_pieces_run(backend, where, tmp_path):
+def test_ready_is_called_once_before_the_tasks_run(backend, where, tmp_path):
     said: list[int] = []
 
     def ready() -> None:
         said.append(threading.get_ident())
         (tmp_path / "made").mkdir()
 
-    found = map_pieces(
-        lambda path: os.path.isdir(path), [str(tmp_path / "made")] * 3, ready=ready, **where(backend)
-    )
+    found = mapped(lambda path: os.path.isdir(path), [str(tmp_path / "made")] * 3, where(backend), ready=ready)
     assert found == [True] * 3
     assert said == [threading.get_ident()]
 
 
 def test_ready_is_not_called_where_no_cluster_answers(monkeypatch):
-    monkeypatch.setattr("hardpan.execution.on_dask.ANSWER_SECONDS", 1)
+    monkeypatch.setattr("hardpan.execution.clusters.ANSWER_SECONDS", 1)
     said: list[int] = []
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        map_pieces(abs, [1], backend="dask", address="tcp://127.0.0.1:1", ready=lambda: said.append(1))
+        mapped(abs, [1], {"backend": "dask", "address": "tcp://127.0.0.1:1"}, ready=lambda: said.append(1))
     assert said == []
 
 
 LOCKING = """
 import multiprocessing, time
 from hardpan.errors import InputError
-from hardpan.execution import map_pieces
+from hardpan.execution import map_tasks, parallel
 
-def piece(number):
+def task(number):
     global lock
     lock = multiprocessing.Lock()  # as Blosc makes one, where it packs an array
     if number == 0:
@@ -262,7 +275,8 @@ def piece(number):
     time.sleep(20.0)
 
 try:
-    map_pieces(piece, range(2), backend="processes", workers=2)
+    with parallel("processes", workers=2):
+        map_tasks(task, range(2))
 except InputError as error:
     print(error)
 """

@@ -1,0 +1,170 @@
+"""Tasks on a Dask or a Ray cluster, which start a task again when its worker is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.execution.tasks import ATTEMPTS, ClusterLost, TaskResults, optional, run_task, task_lost
+
+ANSWER_SECONDS = 15  # how long to wait for a scheduler, and then for its first worker
+_AHEAD = 4  # tasks sent ahead for each core of the cluster, so that no worker is idle
+
+
+def on_dask(
+    function: Callable[[Any], Any],
+    tasks: list[Any],
+    workers: int | None,
+    address: str,
+    ready: Callable[[], object],
+) -> TaskResults:
+    """Results in the order in which Dask finishes the tasks."""
+    distributed: Any = optional("distributed", "dask")
+    with ExitStack() as stack:
+        stack.enter_context(_quiet_dask())
+        client = _dask_client(distributed, stack, workers, address)
+        ready()
+        window = workers or max(_AHEAD * sum(client.nthreads().values()), 1)
+        waiting = iter(enumerate(tasks))
+        running: dict[Any, int] = {}
+        done = distributed.as_completed()
+        closed = getattr(distributed.client, "ClosedClientError", CancelledError)  # newer than the oldest allowed
+
+        def send() -> None:
+            for index, task in waiting:
+                # Dask would compute equal calls only once unless they are marked as impure.
+                future = client.submit(run_task, function, index, task, pure=False)
+                running[future] = index
+                done.add(future)
+                return
+
+        try:
+            for _ in range(min(window, len(tasks))):
+                send()
+            for future in done:
+                index = running.pop(future)
+                try:
+                    result = future.result()
+                except distributed.scheduler.KilledWorker as error:
+                    raise task_lost(
+                        index, "Dask gave it up; another task on the same worker may be to blame"
+                    ) from error
+                future.release()
+                send()
+                yield result
+        # An exception of a task is part of its result: these are about the connection to the scheduler.
+        except (CancelledError, OSError, closed) as error:
+            running.clear()
+            raise ClusterLost(
+                f"lost the Dask scheduler {address or 'of this call'}; start it again, and repeat the call"
+            ) from error
+        finally:
+            if running:
+                client.cancel(list(running), force=True)
+
+
+@contextmanager
+def _quiet_dask() -> Iterator[None]:
+    """Keep Dask's own tracebacks from the terminal: the same errors are raised with a message."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.core")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _dask_client(distributed: Any, stack: ExitStack, workers: int | None, address: str) -> Any:
+    """A client of the cluster at ``address``, or of one that ends with ``stack``."""
+    if not address:
+        dask: Any = optional("dask", "dask")
+        stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": ATTEMPTS - 1}))
+        cluster = stack.enter_context(
+            distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            )
+        )
+        return stack.enter_context(distributed.Client(cluster))
+    try:
+        client = stack.enter_context(distributed.Client(address, timeout=ANSWER_SECONDS))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"address {address!r}: no Dask scheduler answers ({str(error).strip() or type(error).__name__}); "
+            "start one with `dask scheduler` and pass its address, such as tcp://host:8786"
+        ) from error
+    try:
+        client.wait_for_workers(1, timeout=ANSWER_SECONDS)
+    except TimeoutError as error:
+        raise InputError(
+            f"address {address!r}: the Dask scheduler has no workers; start some with `dask worker {address}`"
+        ) from error
+    return client
+
+
+def on_ray(
+    function: Callable[[Any], Any],
+    tasks: list[Any],
+    workers: int | None,
+    address: str,
+    ready: Callable[[], object],
+) -> TaskResults:
+    """Results in the order in which Ray finishes the tasks."""
+    ray: Any = optional("ray", "ray")
+    with ExitStack() as stack:
+        _join_ray(ray, stack, workers, address)
+        ready()
+        # An exception of a task is part of its result, so whatever Ray itself raises is about a worker.
+        remote = ray.remote(max_retries=ATTEMPTS - 1)(run_task)
+        window = workers or max(_AHEAD * int(ray.cluster_resources().get("CPU", 1)), 1)
+        waiting = iter(enumerate(tasks))
+        sent = ray.put(function)  # sent to a machine once, not once per task
+        running: dict[Any, int] = {}
+
+        def send() -> None:
+            for index, task in waiting:
+                running[remote.remote(sent, index, task)] = index
+                return
+
+        try:
+            for _ in range(min(window, len(tasks))):
+                send()
+            while running:
+                (reference,), _ = ray.wait(list(running), num_returns=1)
+                index = running.pop(reference)
+                try:
+                    result = ray.get(reference)
+                except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+                    raise task_lost(index, "on Ray") from error
+                send()
+                yield result
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+
+def _join_ray(ray: Any, stack: ExitStack, workers: int | None, address: str) -> None:
+    """Join the cluster at ``address``, or start one that ends with ``stack``; keep one that is already joined."""
+    if ray.is_initialized():
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would otherwise report its use to its makers
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if address:
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(
+            f"address {address!r}: no Ray cluster answers ({reason}); start one with `ray start --head` and pass "
+            "its address, such as host:6379"
+        ) from error
+    stack.callback(ray.shutdown)
