@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import importlib
 import importlib.util
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardpan import files, tables
 from hardpan.report.files import Content, write_together
-from hardpan.report.sections import Provenance, Section, Tile
+from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,6 +32,12 @@ class View:
         tiles: numbers under the headline.
         provenance: how the result was computed.
         columns: what ``to_frame`` returns: equally long columns by name.
+        name: what the report is about (the name of a dataset), first in the line above the headline.
+        size: how large that is: "1,797 images, 10 classes".
+        problems: worst first, beside the headline's picture.
+        hero: the picture of the first screen: one chart, or two small ones.
+        links: files beside the page and addresses, by the words of the link.
+        terminal: the sections that a terminal shows under headline, problems and tiles; None for all of them.
     """
 
     title: str
@@ -40,6 +47,12 @@ class View:
     tiles: tuple[Tile, ...] = ()
     provenance: Provenance | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    size: str = ""
+    problems: tuple[Problem, ...] = ()
+    hero: tuple[Chart, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    terminal: tuple[Section, ...] | None = None
 
 
 class Report:
@@ -70,22 +83,20 @@ class Report:
         """How the result was computed."""
         return self.view().provenance
 
-    def to_html(self, *, command: str = "") -> str:
-        """The report as one self-contained HTML file; ``command`` is the command that makes it again."""
-        from hardpan.report import page  # the drawing library is imported when a page is first written
+    def to_html(self, *, command: str = "", date: str = "") -> str:
+        """The report as one self-contained HTML file.
+
+        Args:
+            command: the command that computes it again, for the line above the headline.
+            date: the day it was computed, likewise.
+        """
+        from hardpan.report.writer import view_page  # the drawing library is imported when a page is first written
 
         view = self.view()
         provenance = view.provenance or Provenance()
         if command and not provenance.command:
             provenance = dataclasses.replace(provenance, command=command)
-        return page(
-            view.sections,
-            title=view.title,
-            headline=view.headline,
-            lede=view.lede,
-            tiles=view.tiles,
-            provenance=provenance,
-        )
+        return view_page(dataclasses.replace(view, provenance=provenance), date=date)
 
     def to_json(self) -> str:
         """The result as JSON text; :func:`hardpan.files.from_json` reads it back."""
@@ -113,7 +124,7 @@ class Report:
             The path of the page.
         """
         target = Path(folder)
-        contents: dict[str, Content] = {**(extra or {}), "index.html": self.to_html(command=command)}
+        contents: dict[str, Content] = {**(extra or {}), "index.html": self.to_html(command=command, date=_today())}
         config = getattr(self, "config", None)
         if config is not None:
             contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
@@ -121,14 +132,25 @@ class Report:
         return target / "index.html"
 
     def _repr_html_(self) -> str:
-        from hardpan.report.notebook import framed
+        from hardpan.report.notebook import first_screen
 
-        return framed(self.to_html())
+        return first_screen(self.view())
 
     def __rich__(self) -> RenderableType:
         from hardpan.report.terminal import render
 
         return render(self.view())
+
+
+def _today() -> str:
+    """The day in UTC; SOURCE_DATE_EPOCH (seconds) fixes it for builds that have to be equal to the byte."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
+    now = (
+        datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+        if seconds
+        else datetime.datetime.now(datetime.UTC)
+    )
+    return now.date().isoformat()
 
 
 def _presenter(module: str) -> Any:

@@ -18,7 +18,7 @@ called) with start (the group that it begins at).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -278,28 +278,30 @@ KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
 
 
 def tiles(chart: Chart) -> dict[str, Any]:
-    """A gallery as the page's template reads it: groups of pictures, each with its place in the sheet and story."""
+    """A gallery as the page's template reads it: groups of pictures, each with its position in the sheet.
+
+    Under a picture: its label, the other answer ("ensemble says" or "suggested") where that differs, and its row
+    ("row"); without a label what the row has as "shown". A click on it opens the other columns.
+    """
     columns, count = int(chart.options["columns"]), int(chart.options["count"])
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in chart.rows:
-        place = int(row["place"])
-        hidden = ("group", "place", "score", "shown")
-        score = row.get("score")
-        story = {name: value for name, value in row.items() if name not in hidden}
+        position, score = int(row["place"]), row.get("score")
+        story = {name: value for name, value in row.items() if name not in ("group", "place", "score", "shown")}
         if score is not None:
             story = {"score": row["shown"], **story}
-        told = ", ".join(f"{name} {value}" for name, value in story.items() if name != "id")
+        label, other = row.get("label"), row.get("suggested", row.get("ensemble says"))
         tile = {
-            "left": place % columns,
-            "top": place // columns,
+            "left": position % columns,
+            "top": position // columns,
             "score": score,
             "story": story,
-            "told": told,
+            "words": ", ".join(f"{name} {value}" for name, value in story.items() if name != "id"),
+            "label": "" if label in (None, row["group"]) else str(label),
+            "other": "" if other in (None, label) else str(other),
+            "where": str(row.get("row", "")),
+            "note": row["shown"] if score is None else _short(row["shown"]),
         }
-        if score is None:  # pictures that no score belongs to say themselves what stands under them
-            tile["note"] = row["shown"]
-        else:
-            tile["note"] = f"{_short(row['shown'])} {_doubt(row)}".strip()
         groups.setdefault(str(row["group"]), []).append(tile)
     return {
         "title": chart.title,
@@ -317,14 +319,6 @@ def tiles(chart: Chart) -> dict[str, Any]:
 def _short(shown: str) -> str:
     """A score and its error with two digits behind the point."""
     return " ± ".join(f"{float(number):.2f}" for number in re.findall(r"[\d.]+", shown))
-
-
-def _doubt(row: Mapping[str, Any]) -> str:
-    """What the ensemble says where that is not the label; the label too, where no heading above says it."""
-    label, answer = row.get("label"), row.get("ensemble says")
-    if answer in (None, label):
-        return ""
-    return f"{answer}?" if label == row["group"] else f"{label} → {answer}?"
 
 
 def domain_of(values: list[float]) -> list[float]:

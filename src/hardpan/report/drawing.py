@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import functools
+import hashlib
 import io
 import json
 import re
@@ -21,7 +22,9 @@ from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
-COLOURS = {getattr(LIGHT, f.name): f"var(--{f.name})" for f in reversed(dataclasses.fields(LIGHT))}
+COLOURS = {
+    getattr(LIGHT, f.name): f"var(--{f.name.replace('_', '-')})" for f in reversed(dataclasses.fields(LIGHT))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,18 @@ def picture(spec: dict[str, Any]) -> str:
     import vl_convert
 
     return re.sub(r'<path [^>]* opacity="0"/>', "", vl_convert.vegalite_to_svg(spec))
+
+
+def notebook_svg(chart: Chart) -> str:
+    """A chart as a static SVG in the colours of the text around it; empty for galleries and rasters."""
+    if chart.drawing not in charts.KINDS:
+        return ""
+    svg = static_svg(charts.spec(plain(chart)), f"hp-{hashlib.sha256(chart.title.encode()).hexdigest()[:8]}")
+    for field in dataclasses.fields(LIGHT):
+        inherited = field.name in ("ink", "muted", "refuted")
+        colour = "currentColor" if inherited else getattr(LIGHT, field.name)
+        svg = svg.replace(f"var(--{field.name.replace('_', '-')})", colour)
+    return svg
 
 
 def static_svg(spec: dict[str, Any], key: str) -> str:

@@ -2,7 +2,8 @@
 // Without this script the page says the same: pictures and tables are already in it.
 (function () {
   "use strict";
-  const data = JSON.parse(document.getElementById("charts").textContent);
+  const payload = document.getElementById("charts");
+  const data = payload ? JSON.parse(payload.textContent) : { charts: {}, colours: {} };
   document.documentElement.classList.add("has-js");
 
   // Colours become variables of the page, so a chart follows the reader's light or dark setting by itself.
@@ -173,7 +174,34 @@
     show();
   };
 
-  document.querySelectorAll("figure[id]").forEach(enliven);
+  // The first screen comes first; the others when the browser has time, those in closed folds when these open.
+  const later = window.requestIdleCallback ?? ((call) => setTimeout(call, 20));
+  const waiting = [...document.querySelectorAll("figure[id]")];
+  const next = () => {
+    const figure = waiting.shift();
+    if (!figure) return;
+    const fold = figure.closest("details:not([open])");
+    if (fold) fold.addEventListener("toggle", () => enliven(figure), { once: true });
+    else enliven(figure);
+    later(next);
+  };
   document.querySelectorAll("[data-pick]").forEach(pick);
   document.querySelectorAll("table[data-sortable]").forEach(sortable);
+  later(next);
+
+  // The section that is read is marked in the navigation.
+  const entries = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const watch = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) {
+      if (!isIntersecting) continue;
+      for (const [key, link] of entries) key === target.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+    }
+  }, { rootMargin: "-10% 0px -80% 0px" });
+  document.querySelectorAll("main > section").forEach((section) => watch.observe(section));
+
+  // A link to something inside a closed fold opens it; paper has no folds.
+  const reveal = () => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details")?.setAttribute("open", "");
+  window.addEventListener("hashchange", reveal);
+  reveal();
+  window.addEventListener("beforeprint", () => document.querySelectorAll(".fold").forEach((fold) => { fold.open = true; }));
 })();

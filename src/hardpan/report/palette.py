@@ -1,4 +1,4 @@
-"""Colours: Okabe and Ito's palette, which colour-blind people tell apart, on light and on dark paper."""
+"""Colours: Okabe and Ito's palette, for light and for dark paper, distinguishable by colour-blind people."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ class Theme:
     third: str
     fourth: str
     fifth: str
+    card: str
+    warm: str
+    ceiling_text: str
 
     def css(self) -> str:
         """The colours as variables of a style sheet."""
-        return " ".join(f"--{field.name}: {getattr(self, field.name)};" for field in fields(self))
+        return " ".join(f"--{field.name.replace('_', '-')}: {getattr(self, field.name)};" for field in fields(self))
 
 
 # Further lines of one chart are their green, purple and yellow, each as dark or light as the paper asks for.
@@ -42,6 +45,9 @@ LIGHT = Theme(
     third="#00795a",
     fourth="#a8578b",
     fifth="#8a6a00",
+    card="#f6f8fa",
+    warm="#b87a00",
+    ceiling_text="#b04d00",
 )
 DARK = Theme(
     paper="#12161b",
@@ -56,4 +62,7 @@ DARK = Theme(
     third="#2fbf92",
     fourth="#cc79a7",
     fifth="#f0e442",
+    card="#1a1f26",
+    warm="#f0e442",
+    ceiling_text="#e69f00",
 )

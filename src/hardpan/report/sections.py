@@ -1,4 +1,4 @@
-"""What a report consists of: sections, charts, tables, tiles, provenance."""
+"""What a report consists of: problems, sections, charts, tables, tiles, provenance."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+
+SEVERITIES = ("high", "medium", "low", "note")
+"""How much a problem endangers the score; "note" is for what was not measured."""
 
 
 @record
@@ -16,11 +20,11 @@ class Chart:
     """What a chart shows, apart from how it is drawn (``hardpan.report.charts`` draws it).
 
     Attributes:
-        drawing: how it is drawn: a name in ``hardpan.report.charts.KINDS``.
+        drawing: the kind of chart: a name in ``hardpan.report.charts.KINDS``, or "gallery" or "raster".
         title: one line that says what is to be seen.
-        rows: the data, one mapping a mark.
+        rows: the data, one mapping per mark.
         description: the text alternative, for people who cannot see it.
-        options: what this kind of drawing lets one choose (axis titles, log scale, ...).
+        options: settings of this kind of chart (axis titles, log scale, ...).
     """
 
     drawing: str
@@ -38,8 +42,8 @@ class Table:
     Attributes:
         title: what it shows.
         columns: their names.
-        rows: a cell a column.
-        bars: columns of numbers that get a small bar a cell, from 0 to the column's largest.
+        rows: one cell per column.
+        bars: columns of numbers that get a small bar in each cell, from 0 to the column's largest.
     """
 
     title: str
@@ -48,10 +52,52 @@ class Table:
     bars: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem of a benchmark, as the first screen and the terminal list it, worst first.
+
+    Attributes:
+        kind: a short fixed name, such as "duplicates" or "labels"; ``docs/problems`` has a page per kind.
+        severity: "high", "medium", "low", or "note" for something that was not measured.
+        title: one line, with the count in words: "11 test images are copies of training images".
+        detail: one line of advice or context under it.
+        count: how many examples are affected, where it can be counted.
+        link: where the list is: "#key" of a section of the page, or the name of a file beside the page.
+        link_text: the words of the link.
+        examples: a gallery of a few examples (:func:`hardpan.data.galleries.gallery_chart`), or None.
+    """
+
+    kind: str
+    severity: str
+    title: str
+    detail: str = ""
+    count: Estimate | None = None
+    link: str = ""
+    link_text: str = "see them"
+    examples: Chart | None = None
+
+    def __post_init__(self) -> None:
+        if self.severity not in SEVERITIES:
+            raise InputError(f"severity must be one of {', '.join(SEVERITIES)}; got {self.severity!r}")
+
+
 @record
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of a report: what it says, the numbers behind it, and its pictures."""
+    """One section of a report: a finding, one chart or gallery beside it, and the rest folded.
+
+    Attributes:
+        title: the finding, in one line.
+        sentences: a few sentences, beside the chart on a wide screen.
+        estimates: numbers with their uncertainty and method, by name; folded on the page.
+        charts: the charts and galleries.
+        tables: tables that are open.
+        warnings: what limits the claims of the section.
+        key: name of the section in links ("labels" for "#labels"); numbered where it is empty.
+        short: its name in the navigation; the title where it is empty.
+        folded: tables and charts behind a click, opened when the page is printed.
+        methods: "How this is computed": paragraphs behind a click.
+    """
 
     title: str
     sentences: tuple[str, ...] = ()
@@ -59,6 +105,10 @@ class Section:
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     warnings: tuple[str, ...] = ()
+    key: str = ""
+    short: str = ""
+    folded: tuple[Table | Chart, ...] = ()
+    methods: tuple[str, ...] = ()
 
 
 @record
@@ -68,9 +118,9 @@ class Tile:
 
     Attributes:
         title: what the number is.
-        value: the number as a person reads it, empty where there is none.
-        detail: one line under it: what it means, or what would fill the tile.
-        command: the command that would fill it, empty where there is none.
+        value: the number as a person reads it, empty where it was not measured.
+        detail: one line under it: what it means, or what is needed to measure it.
+        command: the command that would measure it, empty where there is none.
     """
 
     title: str
@@ -82,12 +132,12 @@ class Tile:
 @record
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a report was made: enough for a stranger to make it again.
+    """How a report was computed: enough for a stranger to compute it again.
 
     Attributes:
         method: paragraphs of plain words and formulas.
         citations: the papers it rests on.
-        command: the command that makes the report again.
+        command: the command that computes the report again.
         seed: the seed of everything random in it.
         versions: name and version of what computed it.
         hashes: what was read, and its sha256.

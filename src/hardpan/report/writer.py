@@ -6,10 +6,11 @@ import base64
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import Any
 
@@ -21,10 +22,13 @@ from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report import charts, confusion_charts
+from hardpan.report.base import View
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
-from hardpan.report.sections import Provenance, Section, Tile
+from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
 
+RASTER = "raster"
+SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
 
 
@@ -37,76 +41,106 @@ def page(
     tiles: Sequence[Tile] = (),
     provenance: Provenance | None = None,
 ) -> str:
-    """Write a report as one HTML file that needs no network.
-
-    Every text is escaped. Each chart is there three times: interactive, as a static picture for print and for
-    readers without JavaScript, and as a table of its data. A content security policy forbids all loading, and
-    every script but ours.
-
-    Args:
-        sections: the parts of the report, in order.
-        title: name of the report.
-        headline: the one sentence that a reader takes away.
-        lede: a few sentences under it.
-        tiles: numbers under the headline; one without a value says what would fill it.
-        provenance: how the report was made.
-
-    Returns:
-        The text of the file.
+    """Write sections as one HTML file that needs no network: :func:`view_page` of a plain view.
 
     Example:
         >>> html = page([Section("Counts", ("Two <classes>.",))], title="Audit", headline="All is well.")
         >>> "Two &lt;classes&gt;." in html, "http://" in html or "https://" in html
         (True, False)
     """
-    keys = iter(range(1, 1_000_000))
-    shown = [_shown(section, f"section-{number}", keys) for number, section in enumerate(sections, 1)]
-    drawings = [drawing for section in shown for drawing in section["drawings"]]
-    script, bundle = Markup(_script(bool(drawings))), Markup(vega_bundle() if drawings else "")
+    return view_page(View(title, headline, tuple(sections), tuple(lede), tuple(tiles), provenance))
+
+
+def view_page(view: View, *, date: str = "") -> str:
+    """Write a view as one HTML file that needs no network.
+
+    Every text is escaped. Each chart is in the file three times: interactive, as a static picture for print and for
+    readers without JavaScript, and as a table of its data. A content security policy forbids all loading, and
+    every script but ours.
+
+    Args:
+        view: what the report says and shows.
+        date: the day it was computed.
+    """
+    keys = itertools.count(1)
+    hero = [_item(chart, keys) for chart in view.hero]
+    sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
+    drawings = [
+        item["drawing"] for item in [*hero, *(item for s in sections for item in s["items"])] if item["drawing"]
+    ]
+    sortable = any(section["tables"] or section["folded"] for section in sections)
+    script = Markup(_read("page.js") if drawings or sortable else "")
+    bundle = Markup(vega_bundle() if drawings else "")
     environment = _environment()
     return environment.get_template("page.html").render(
-        title=title,
-        headline=headline,
-        lede=lede,
-        tiles=tiles,
-        sections=shown,
-        provenance=_made(provenance),
-        payload=Markup(_payload(drawings)) if drawings else None,
+        view=view,
+        date=date,
+        hero=hero,
+        problems=[_problem(problem) for problem in view.problems],
+        sections=sections,
+        provenance=_with_versions(view.provenance),
+        payload=Markup(_payload(drawings)),
         bundle=bundle,
         script=script,
-        policy=_policy([bundle, script]),
+        policy=_policy([text for text in (bundle, script) if text]),
         css=Markup(_css()),
         version=hardpan.__version__,
         table=functools.partial(_table, environment),
     )
 
 
-def _made(provenance: Provenance | None) -> Provenance | None:
-    """How the report was made, with the versions that every report has where its maker names none."""
+def _with_versions(provenance: Provenance | None) -> Provenance | None:
+    """Provenance with the versions that every report has where the view names none."""
     if provenance is None or provenance.versions:
         return provenance
     return dataclasses.replace(provenance, versions=versions_of())
 
 
-def _shown(section: Section, key: str, keys: Iterable[int]) -> dict[str, Any]:
+def _problem(problem: Problem) -> dict[str, Any]:
+    gallery = problem.examples and confusion_charts.tiles(problem.examples)
+    return {"problem": problem, "gallery": gallery, "words": SEVERITY_WORDS[problem.severity]}
+
+
+def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, Any]:
     """A section as the template reads it: charts drawn, numbers written."""
-    drawn = [chart for chart in section.charts if chart.drawing != confusion_charts.GALLERY]
-    drawings = [draw(chart, f"chart-{number}") for chart, number in zip(drawn, keys, strict=False)]
-    galleries = [confusion_charts.tiles(chart) for chart in section.charts if chart not in drawn]
+    charts_open = [_item(chart, keys) for chart in section.charts]
+    folded = [
+        {"table": None, **_item(item, keys)}
+        if isinstance(item, Chart)
+        else {"table": item, "drawing": None, "gallery": None, "raster": None}
+        for item in section.folded
+    ]
     estimates = [
         (name, {"shown": numbers.estimate(item), "method": item.method, "notes": item.notes, "n": _count(item.n)})
         for name, item in section.estimates.items()
     ]
+    figures = [item for item in charts_open if not item["gallery"]]
     return {
-        "key": key,
+        "key": section.key or f"section-{number}",
         "title": section.title,
+        "short": section.short or section.title,
         "sentences": section.sentences,
         "warnings": section.warnings,
-        "drawings": drawings,
-        "galleries": galleries,
+        "figures": figures,
+        "galleries": [item["gallery"] for item in charts_open if item["gallery"]],
+        "items": [*charts_open, *folded],
         "estimates": estimates,
         "tables": section.tables,
+        "folded": folded,
+        "methods": section.methods,
+        # One chart has the text beside it; several stand side by side under the text.
+        "beside": len(figures) == 1 and not section.tables,
     }
+
+
+def _item(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
+    """A chart as the template reads it: drawn by Vega, or a gallery or raster that the page shows itself."""
+    if chart.drawing == confusion_charts.GALLERY:
+        return {"drawing": None, "gallery": confusion_charts.tiles(chart), "raster": None, "title": chart.title}
+    if chart.drawing == RASTER:
+        return {"drawing": None, "gallery": None, "raster": chart, "title": chart.title}
+    drawing = draw(chart, f"chart-{next(keys)}")
+    return {"drawing": drawing, "gallery": None, "raster": None, "title": chart.title}
 
 
 def _count(n: int) -> str:
@@ -173,10 +207,6 @@ def _payload(drawings: Sequence[Drawing]) -> str:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _script(with_charts: bool) -> str:
-    return _read("page.js") if with_charts else ""
 
 
 def _policy(scripts: Iterable[str]) -> str:
