@@ -85,7 +85,7 @@ def test_nothing_is_loaded_from_the_network():
 
 def test_a_tile_without_a_number_says_what_would_fill_it():
     text = page([], title="t", headline="h", tiles=[Tile("Headroom", detail="Needs predictions.", command="do it")])
-    assert "not measured yet" in text
+    assert "not measured" in text
     assert "Needs predictions. <code>do it</code>" in text
     assert "vegaEmbed" not in text
 

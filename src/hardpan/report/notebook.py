@@ -29,7 +29,7 @@ def first_screen(view: View) -> str:
     """Headline, problems, the picture and the numbers of a report, without scripts.
 
     Example:
-        >>> first_screen(View("Audit", "Two <classes>."))[-46:]
+        >>> first_screen(View("Audit", "Two <classes>."))[-57:]
         '<div class="hp-headline">Two &lt;classes&gt;.</div></div>'
     """
     from hardpan.report.drawing import notebook_svg
