@@ -18,8 +18,7 @@ import numpy as np
 import psutil
 
 from hardpan import replicate
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
 
 COMMAND = ("-m", "hardpan", "replicate", "serve")

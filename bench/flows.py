@@ -26,13 +26,13 @@ def steps_of(full: int) -> int:
 def prepare_ours(steps: int) -> dict[str, Any]:
     import torch
 
-    from hardpan import data as datasets
     from hardpan import flows
+    from hardpan.data.dataset import Dataset
     from hardpan.flows.network import build, scaling_for
     from hardpan.flows.task import FlowTask, Rows
 
     torch.set_num_threads(1)
-    digits = datasets.load("digits")
+    digits = Dataset.open("digits")
     config = flows.FlowConfig(preset="tiny", class_weight=0.0, epochs=1, batch_size=BATCH).filled()
     network = build(config, scaling_for(digits.x, config), torch.full((10,), 0.1))
     assert digits.labels is not None

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 from scipy.stats import norm
 
-from hardpan import data as datasets
 from hardpan import testbed, training
+from hardpan.data.dataset import Dataset
 from hardpan.report.palette import LIGHT
 
 PICTURES = Path(__file__).resolve().parent / "images"
@@ -69,8 +69,8 @@ def bayes() -> None:
 
 def confusion() -> None:
     """Three digits, and the entropy of the ensemble's mean probabilities for them after every epoch."""
-    digits = datasets.load("digits")
-    rows = datasets.split(digits).train
+    digits = Dataset.open("digits")
+    rows = digits.splits().train
     x, y = digits.features(), digits.labels
     assert y is not None
     fit = training.fit_arrays(x[rows], y[rows], x, n_classes=10, model="mlp", seeds=3, epochs=15, device="cpu")

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from hardpan import data as datasets
 from hardpan import files, replicate
+from hardpan.data.dataset import Dataset
 from hardpan.estimates import Estimate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,10 +59,10 @@ class CifarDuplicates:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", help="CIFAR-10: a name, file or folder for datasets.load")
+    parser.add_argument("data", help="CIFAR-10: a name, file or folder for Dataset.open")
     parser.add_argument("--rows", type=int, default=0, help="only so many test images, for a trial")
     given = parser.parse_args()
-    dataset = datasets.load(given.data)
+    dataset = Dataset.open(given.data)
     assert dataset.split is not None
     assert dataset.labels is not None
     train, test = (np.flatnonzero(dataset.split == part) for part in ("train", "test"))

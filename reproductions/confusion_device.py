@@ -34,7 +34,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 
 STEPS = 65535  # entropies are kept as whole numbers of log2(C) / 65535
@@ -111,7 +110,7 @@ class Job:
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument(
-        "--data", required=True, help="for hardpan.data.load, or a packed file (flow_device.py pack)"
+        "--data", required=True, help="for hardpan.Dataset.open, or a packed file (flow_device.py pack)"
     )
     found.add_argument("--out", type=Path, required=True)
     found.add_argument("--minutes", type=float, default=8.0, help="wall time, everything included")
@@ -243,7 +242,7 @@ def given(options: argparse.Namespace) -> dict[str, NDArray[Any]]:
 
 
 def load(data: str) -> Dataset:
-    """A dataset for hardpan.data.load, or a file that ``flow_device.py pack`` wrote for a slow line."""
+    """A dataset for hardpan.Dataset.open, or a file that ``flow_device.py pack`` wrote for a slow line."""
     path = Path(data)
     if path.is_file():
         with path.open("rb") as stream:
@@ -252,7 +251,7 @@ def load(data: str) -> Dataset:
             from reproductions.flow_jobs.packing import unpack
 
             return unpack(path)
-    return datasets.load(data)
+    return Dataset.open(data)
 
 
 def training_mask(dataset: Dataset) -> NDArray[np.bool_]:
@@ -260,7 +259,7 @@ def training_mask(dataset: Dataset) -> NDArray[np.bool_]:
     if dataset.split is not None:
         return np.asarray(dataset.split == "train")
     mask = np.ones(len(dataset), dtype=bool)
-    mask[datasets.split(dataset).test] = False
+    mask[dataset.splits().test] = False
     return mask
 
 

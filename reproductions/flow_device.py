@@ -6,7 +6,7 @@
     python reproductions/flow_device.py trials DATA --epochs 5     short fits with different settings
     python reproductions/flow_device.py equal DATA --peer FOLDER   NLL after equal steps, beside normflows
     python reproductions/flow_device.py bounds DATA --minutes 0.4  short compact fits with other bounds of couplings
-    python reproductions/flow_device.py train DATA --minutes 4     fit DATA (a name or folder for datasets.load)
+    python reproductions/flow_device.py train DATA --minutes 4     fit DATA (a name or folder for Dataset.open)
     python reproductions/flow_device.py pack DATA FILE --rows 30000    a dataset as a small lossless file
     python reproductions/flow_device.py join FOLDER                the split bundle of a train call as files again
 

@@ -19,8 +19,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from hardpan import data as datasets
 from hardpan import engine, flows
+from hardpan.data.dataset import Dataset
 
 RECORD = Path(__file__).resolve().parent / "records" / "flow_precision.json"
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="default: those of the preset, with an early stop")
     parser.add_argument("--out", type=Path, default=RECORD)
     given = parser.parse_args()
-    dataset = datasets.load(given.data)
+    dataset = Dataset.open(given.data)
     made = {
         "command": " ".join(["reproductions/flow_precision.py", *sys.argv[1:]]),
         "device": engine.describe_device(engine.pick_device("auto")),

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from hardpan import data as datasets
 from hardpan import files, replicate
 from hardpan.data.dataset import Dataset
 from hardpan.replicate import simulate
@@ -58,8 +57,8 @@ class ReplicateFashion:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("data", help="Fashion-MNIST: a name, file or folder for datasets.load")
-    data = datasets.load(parser.parse_args().data)
+    parser.add_argument("data", help="Fashion-MNIST: a name, file or folder for Dataset.open")
+    data = Dataset.open(parser.parse_args().data)
     with tempfile.TemporaryDirectory() as folder:
         result = run(data, Path(folder) / "project")
     files.save(result, ROOT / "reproductions" / "records" / "replicate_fashion.json")

@@ -13,9 +13,8 @@ from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.packing import read
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan import data as datasets
 from hardpan import engine
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, row_ids
 from hardpan.flows.task import FlowTask, Rows
 
 RATE = 5e-4
@@ -26,13 +25,13 @@ def equal(given: argparse.Namespace) -> None:
     """Adam at a constant rate, no averaging: ours in float32 and bf16, then the peer on the rows of the last."""
     dataset = read(given.data)
     steps, batch, side = (4, 8, 8) if given.tiny else (given.steps, 256, 32)
-    parts = datasets.split(dataset)
+    parts = dataset.splits()
     assert dataset.labels is not None
     cut = slice(0, side)
     x, y = dataset.x[parts.train][:, cut, cut], dataset.labels[parts.train]
     test = parts.test[:HELD_OUT]
     held = dataset.x[test][:, cut, cut], dataset.labels[test]
-    small = Dataset("train", x, datasets.row_ids(len(x)), y, dataset.class_names)
+    small = Dataset("train", x, row_ids(len(x)), y, dataset.class_names)
     rows: list[dict[str, Any]] = []
     for precision in ("float32", "bf16"):
         settings = {"batch": batch, "fast": device().type == "cuda", "precision": precision, "capture": True,

@@ -15,18 +15,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, content_ids
 
 
 def read(source: str) -> Dataset:
-    """A packed file, or anything for datasets.load."""
-    return unpack(Path(source)) if source.endswith(".pack") else datasets.load(source)
+    """A packed file, or anything for Dataset.open."""
+    return unpack(Path(source)) if source.endswith(".pack") else Dataset.open(source)
 
 
 def pack(given: argparse.Namespace) -> None:
     """Write the first rows of a dataset, train and test, and read them back to be sure."""
-    dataset = datasets.load(given.data)
+    dataset = Dataset.open(given.data)
     assert dataset.split is not None
     assert dataset.labels is not None
     train_rows = np.flatnonzero(dataset.split != "test")[: given.rows or None]
@@ -58,7 +57,7 @@ def unpack(path: Path) -> Dataset:
         raise SystemExit(f"{path}: is damaged")
     labels = np.frombuffer(raw[count:], np.uint8).astype(np.int64)
     split = np.repeat(np.array(["train", "test"]), [told["train"], len(x) - told["train"]])
-    return Dataset(told["name"], x, datasets.content_ids(x), labels, tuple(told["names"]), split)
+    return Dataset(told["name"], x, content_ids(x), labels, tuple(told["names"]), split)
 
 
 def differences(x: NDArray[np.uint8]) -> NDArray[np.uint8]:

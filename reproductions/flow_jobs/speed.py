@@ -15,9 +15,8 @@ import torch
 from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan import data as datasets
 from hardpan import engine
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, row_ids
 
 
 def speed(given: argparse.Namespace) -> None:
@@ -121,7 +120,7 @@ def made_up(n: int, channels: int, side: int) -> Dataset:
     shape = (n, side, side) if channels == 1 else (n, side, side, channels)
     x = rng.integers(0, 256, shape).astype(np.uint8)
     names = tuple(str(i) for i in range(10))
-    return Dataset("made up", x, datasets.row_ids(n), np.arange(n) % 10, names)
+    return Dataset("made up", x, row_ids(n), np.arange(n) % 10, names)
 
 
 def timed(step: Callable[[], None], batch: int) -> dict[str, Any]:

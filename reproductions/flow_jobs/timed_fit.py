@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from reproductions.flow_jobs.shared import COMPACT, device
 
-from hardpan import data as datasets
 from hardpan import engine, flows
-from hardpan.data.dataset import Dataset, Split
+from hardpan.data.dataset import Dataset, Split, row_ids
 from hardpan.flows import fitting
 
 SANE = 1000.0  # grey levels: a sample beyond has run away
@@ -39,7 +38,7 @@ def fit_in_time(
         name: what lines of progress begin with.
         flips: train on mirrored images, too.
     """
-    parts = datasets.split(dataset)
+    parts = dataset.splits()
     if flips:
         dataset, parts = mirrored(dataset, parts)
     task = fitting.prepare(dataset, parts, config, device())
@@ -83,13 +82,13 @@ def mirrored(dataset: Dataset, parts: Split) -> tuple[Dataset, Split]:
     x = np.concatenate([dataset.x, dataset.x[parts.train][:, :, ::-1]])
     labels = np.concatenate([dataset.labels, dataset.labels[parts.train]])
     train = np.concatenate([parts.train, np.arange(len(dataset), len(x))])
-    more = Dataset(dataset.name, x, datasets.row_ids(len(x)), labels, dataset.class_names)
+    more = Dataset(dataset.name, x, row_ids(len(x)), labels, dataset.class_names)
     return more, dataclasses.replace(parts, train=train)
 
 
 def tameness(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
     """Validation NLL with several noises, and how far samples go at several temperatures."""
-    rows = datasets.split(dataset).validation
+    rows = dataset.splits().validation
     assert dataset.labels is not None
     nll = [flow.nll(dataset.x[rows], dataset.labels[rows], seed=seed).value for seed in range(4)]
     found: dict[str, Any] = {}

@@ -15,7 +15,6 @@ from reproductions.flow_jobs.packing import read
 from reproductions.flow_jobs.shared import note
 from reproductions.flow_jobs.timed_fit import config_for, fit_in_time, tameness
 
-from hardpan import data as datasets
 from hardpan import flows
 from hardpan.data.dataset import Dataset
 
@@ -67,7 +66,7 @@ def sweep(dataset: Dataset, config: flows.FlowConfig, epochs: int, tiny: bool) -
 
 def described(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
     """Likelihood, Bayes error by temperature, the flow as a classifier, and how tame it is."""
-    parts = datasets.split(dataset)
+    parts = dataset.splits()
     assert dataset.labels is not None
     posteriors = {
         part: flow.posterior(dataset.x[rows])

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from hardpan import auditing, files
-from hardpan import data as datasets
 from hardpan.auditing import evidence
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
 
 BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained: what is left needs features alone
@@ -15,7 +14,7 @@ BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained: what is left 
 def made(x, labels, split=None, k=None):
     labels = None if labels is None else np.asarray(labels, dtype=np.int64)
     names = () if labels is None else tuple(map(str, range(k or int(labels.max()) + 1)))
-    return Dataset("made", x, datasets.content_ids(x), labels, names, split)
+    return Dataset("made", x, content_ids(x), labels, names, split)
 
 
 def blobs(n=300, d=4, k=3, distance=4.0, seed=0):
@@ -82,8 +81,8 @@ def test_numbers_are_those_of_a_linear_discriminant_and_a_neighbour_by_scikit_le
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.neighbors import KNeighborsClassifier
 
-    data = datasets.load("digits")
-    parts, x, y = datasets.split(data), data.features(), data.labels
+    data = Dataset.open("digits")
+    parts, x, y = data.splits(), data.features(), data.labels
     found = digits.sections[0].estimates
     for name, model in {
         "Gaussian classifier": LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.0292),
@@ -248,8 +247,8 @@ def test_a_notebook_shows_the_page_in_a_frame(audit_of_blobs):
 
 
 def test_every_part_sees_the_same_split():
-    gathered = evidence.gather(datasets.load("digits"), auditing.AuditConfig(seed=2))
-    assert gathered.split.test.tolist() == datasets.split(gathered.dataset, 2).test.tolist()
+    gathered = evidence.gather(Dataset.open("digits"), auditing.AuditConfig(seed=2))
+    assert gathered.split.test.tolist() == gathered.dataset.splits(2).test.tolist()
 
 
 def test_a_table_of_models_fills_the_tile_of_fresh_data(tmp_path):
@@ -298,7 +297,7 @@ def test_a_testbed_of_another_test_set_is_told(tmp_path):
         counts = [f"m{k},{int(0.1 * k * total)},{total},{10 * k},100" for k in range(4, 9)]
         table.write_text("\n".join([*rows, *counts]))
         data = blobs()
-        test = len(datasets.split(data).test)
+        test = len(data.splits().test)
         found = auditing.audit(data, testbed=(str(table),), **BARE)
         section = next(part for part in found.sections if part.title == "Will the score hold?")
         told = any("original set of" in warning for warning in section.warnings)

@@ -8,10 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hardpan import auditing, confusion, files
-from hardpan import data as datasets
 from hardpan import predictions as store
 from hardpan.auditing import evidence, examples, planning
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
 
 QUICK = {
@@ -59,8 +58,8 @@ def test_every_question_has_its_part(whole):
 def test_every_example_is_joined(whole):
     folder, made, _ = whole
     table = pq.read_table(folder / "examples.parquet")
-    data = datasets.load("digits")
-    parts = datasets.split(data)
+    data = Dataset.open("digits")
+    parts = data.splits()
     assert table.num_rows == len(data)
     assert table["id"].to_pylist() == data.ids.tolist()
     columns = set(table.column_names)
@@ -115,7 +114,7 @@ def test_given_predictions_are_used_and_nothing_is_trained(whole, tmp_path):
     ours, theirs = made.sections[0].estimates["linear"], given.sections[0].estimates["predictions"]
     assert ours.value == theirs.value
     assert given.measures["tail_share"] == made.measures["tail_share"]
-    test = datasets.split(datasets.load("digits")).test
+    test = Dataset.open("digits").splits().test
     probs = np.mean([store.open(held).read(seed, 3)[test].astype(np.float64) for seed in (0, 1)], axis=0)
     np.save(tmp_path / "net.npy", probs)
     with pytest.raises(InputError, match="has no ids; give --by-order if its 359 rows are in the order of"):
@@ -141,8 +140,8 @@ def test_predictions_of_something_else_are_refused(tmp_path):
 def test_a_share_of_few_errors_is_not_told(tmp_path, errors):
     labels = np.arange(1797) % 10  # as many rows as digits, of few features: nothing here looks at them
     x = np.random.default_rng(0).normal(size=(1797, 2)) + 4 * np.stack([labels // 3, labels % 3], axis=1)
-    data = Dataset("grid", x, datasets.content_ids(x), labels, tuple("abcdefghij"))
-    test = datasets.split(data).test
+    data = Dataset("grid", x, content_ids(x), labels, tuple("abcdefghij"))
+    test = data.splits().test
     said = data.labels.copy()
     said[test[:errors]] = (said[test[:errors]] + 1) % 10
     probs = np.full((len(data), 10), 0.01)
@@ -162,7 +161,7 @@ def test_a_share_of_few_errors_is_not_told(tmp_path, errors):
 
 
 def test_votes_join_the_floor(tmp_path):
-    data = datasets.load("digits")
+    data = Dataset.open("digits")
     rng = np.random.default_rng(0)
     votes = np.zeros((50, 10), dtype=int)
     for row in range(50):
@@ -181,8 +180,8 @@ def test_votes_join_the_floor(tmp_path):
 
 
 def test_a_fresh_test_set_that_is_harder_shows_its_drop(tmp_path):
-    data = datasets.load("digits")
-    test = datasets.split(data).test
+    data = Dataset.open("digits")
+    test = data.splits().test
     noise = np.random.default_rng(0).normal(0, 5, (len(test), 8, 8))
     harder = np.clip(data.x[test] + noise, 0, 16).astype(data.x.dtype)
     np.savez(tmp_path / "fresh.npz", x=harder, y=data.labels[test], class_names=np.array(data.class_names))
@@ -197,9 +196,9 @@ def test_a_fresh_test_set_that_is_harder_shows_its_drop(tmp_path):
 
 
 def test_the_same_split_everywhere():
-    gathered = evidence.gather(datasets.load("digits"), auditing.AuditConfig(seed=3))
+    gathered = evidence.gather(Dataset.open("digits"), auditing.AuditConfig(seed=3))
     whole = planning.reduced(gathered.dataset, gathered, len(gathered.split.train))
-    parts = datasets.split(whole)
+    parts = whole.splits()
     for name in ("train", "validation", "test"):
         assert np.array_equal(getattr(parts, name), getattr(gathered.split, name))
     small = planning.reduced(gathered.dataset, gathered, 100)
@@ -212,7 +211,7 @@ def test_feature_vectors_get_an_audit_too():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 400)
     x = rng.normal(size=(400, 4)) + 2 * np.eye(3, 4)[labels]
-    data = Dataset("blobs", x, datasets.content_ids(x), labels, ("a", "b", "c"))
+    data = Dataset("blobs", x, content_ids(x), labels, ("a", "b", "c"))
     made = auditing.audit(data, **{**QUICK, "flow_rows": 200})
     assert "flow_floor" in made.measures
     assert json.loads(made.to_json())["dataset"] == "blobs"
@@ -228,7 +227,7 @@ def test_settings_are_checked(changes, words):
 
 
 def test_predictions_of_a_model_that_was_trained_on_the_test_part_are_refused(tmp_path):
-    data = datasets.load("digits")
+    data = Dataset.open("digits")
     probs = 0.9 * np.eye(10)[data.labels] + 0.01
     parts = np.where(np.arange(len(data)) % 5 == 0, "test", "train")  # another split than the audit's
     np.savez(tmp_path / "other.npz", probs=probs, ids=data.ids, labels=data.labels, split=parts)

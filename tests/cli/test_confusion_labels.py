@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
 from hardpan.cli import main
+from hardpan.data.dataset import Dataset
 
 N = 20
 
@@ -18,7 +18,7 @@ def folder(tmp_path, monkeypatch):
     np.savez("newer.npz", x=x, y=np.where(np.arange(N) < 2, 3 - y, y))
     probs = rng.dirichlet(np.ones(4), size=(2, 2, N))
     np.savez("by_place.npz", probs=probs, labels=y)
-    np.savez("by_id.npz", probs=probs, labels=y, ids=datasets.load("data.npz").ids)
+    np.savez("by_id.npz", probs=probs, labels=y, ids=Dataset.open("data.npz").ids)
     return tmp_path
 
 

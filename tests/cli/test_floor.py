@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hardpan import bayes, cli, files
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.predictions import create
 from hardpan.studies.floor_sets import find_source
 
@@ -26,8 +26,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 @pytest.fixture(scope="module")
 def digits():
-    data = datasets.load("digits")
-    return data, datasets.split(data)
+    data = Dataset.open("digits")
+    return data, data.splits()
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
     x = rng.normal(size=(600, 2)).astype(np.float32)
     x[:, 0] += 2 * y
     np.savez(tmp_path / "data.npz", x=x, y=y)
-    flows.fit(datasets.load(tmp_path / "data.npz"), flows.FlowConfig(preset="tiny", epochs=2)).save(
+    flows.fit(Dataset.open(tmp_path / "data.npz"), flows.FlowConfig(preset="tiny", epochs=2)).save(
         tmp_path / "flow"
     )
     page = tmp_path / "page"

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
 from hardpan import files, flows
 from hardpan.cli import main
+from hardpan.data.dataset import Dataset
 from hardpan.estimates import Estimate
 
 TINY = ["--preset", "tiny", "--epochs", "1"]
@@ -22,9 +22,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a flow, a benchmark, and files that are wrong in one way each."""
     place = tmp_path_factory.mktemp("refusals")
     small = {"steps": 1, "levels": 1, "width": 8}
-    flow = flows.fit(
-        datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1, **small), out=place / "flow"
-    )
+    flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=1, **small), out=place / "flow")
     made = flows.synthesize(flow, place / "made", temperature=0.7, n=200, source=str(place / "flow"))
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(90, 3)), np.arange(90) % 3
@@ -37,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vectors["objects.npz"] = {"x": np.array([{}, {}], dtype=object), "y": y[:2]}
     for name, arrays in vectors.items():
         np.savez(place / name, **arrays)
-    flows.fit(datasets.load(place / "v.npz"), flows.FlowConfig(preset="tiny", epochs=1), out=place / "vector-flow")
+    flows.fit(Dataset.open(place / "v.npz"), flows.FlowConfig(preset="tiny", epochs=1), out=place / "vector-flow")
     (place / "cut.npz").write_bytes((place / "v.npz").read_bytes()[:-40])
     (place / "text.npz").write_text("no array")
     header = struct.pack(">HBB3I", 0, 8, 3, 2**31, 2**31, 2**31)

@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from hardpan import cli, confusion
-from hardpan import data as datasets
 from hardpan import predictions as store
+from hardpan.data.dataset import Dataset
 
 PAGE = Path(__file__).parents[2] / "docs/commands/confusion.md"
 
@@ -38,7 +38,7 @@ def test_the_page_says_of_every_command_whether_it_takes_a_manifest():
 def made(tmp_path, monkeypatch):
     """Predictions for all digits, and a manifest of 300 of them."""
     monkeypatch.chdir(tmp_path)
-    digits = datasets.load("digits")
+    digits = Dataset.open("digits")
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(10, 0.2), size=(2, len(digits)))
     probs[:, np.arange(len(digits)), digits.labels] += 1

@@ -10,7 +10,7 @@ from PIL import Image
 from tests.web.small import draw
 
 from hardpan import cli, replicate
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 
 NAMES = ("circle", "square", "triangle")
 WORDS = ("plain", "striped")
@@ -101,7 +101,7 @@ def test_from_files_to_a_verified_set(run, files, database_url):
     twice("review", "--decisions", files / "decided.csv")
     twice("assemble", "--author", "The Institute", "--license", "CC0-1.0")
     assert twice("verify").splitlines()[-1] == "verified"
-    made = datasets.load(place / "set" / "data.npz")
+    made = Dataset.open(place / "set" / "data.npz")
     assert np.bincount(made.labels).tolist() == [6, 6, 6]
     words = [row["subclass"] for row in read(place / "set" / "index.csv")]
     assert (words.count("plain"), words.count("striped")) == (12, 6)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 
 EPOCHS = 8
@@ -20,7 +19,7 @@ def trained_on_digits(
     width: int = 64, flipped: int = 12
 ) -> tuple[Dataset, NDArray[np.int64], NDArray[np.str_], Any]:
     """Dataset, labels of which ``flipped`` are wrong, split, and probabilities (3, 8, N, 10) as float16."""
-    data = datasets.load("digits")
+    data = Dataset.open("digits")
     assert data.labels is not None
     labels = data.labels.copy()
     rng = np.random.default_rng(5)

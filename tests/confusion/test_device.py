@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.soak
 def test_both_calls_write_what_the_figures_read(tmp_path):
-    digits = datasets.load("digits")
+    digits = Dataset.open("digits")
     parts = {"x_train": digits.x[:400], "y_train": digits.labels[:400], "x_test": digits.x[400:600]}
     np.savez(tmp_path / "d.npz", **parts, y_test=digits.labels[400:600])
     common = ["--data", tmp_path / "d.npz", "--out", tmp_path / "out", "--minutes", 3, "--epochs", 2, "--batch", 64]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardpan.data.chosen import asked_for
+from hardpan.data.opening import parse_source
 
 
 @pytest.mark.parametrize("data", ["digits", "me@home/data", "a @ b #", "s3://key@bucket/x"])
@@ -13,11 +13,11 @@ def test_the_manifest_is_what_is_a_file(tmp_path, monkeypatch, data, name):
     folder.mkdir()
     for place in (name, f"x @ y/{name}", str(folder / name)):
         (tmp_path / place).write_text("{}")
-        assert asked_for(f"{data}@{place}") == (data, place)
+        assert parse_source(f"{data}@{place}") == (data, place)
 
 
 def test_a_manifest_that_is_not_there_stands_behind_the_last_mark(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert asked_for("me@home/digits@gone.json") == ("me@home/digits", "gone.json")
-    assert asked_for("@gone.json") == ("@gone.json", "")
-    assert asked_for("me@home") == ("me@home", "")
+    assert parse_source("me@home/digits@gone.json") == ("me@home/digits", "gone.json")
+    assert parse_source("@gone.json") == ("@gone.json", "")
+    assert parse_source("me@home") == ("me@home", "")

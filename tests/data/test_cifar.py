@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.data import samples
 
-from hardpan import data as datasets
 from hardpan.data import archives
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 
 
@@ -20,14 +20,14 @@ def packed(folder, content, name="cifar-10-binary.tar.gz"):
 def test_planes_become_pixels(tmp_path):
     path, truth = samples.write_cifar10(tmp_path)
     raw = np.fromfile(path / "data_batch_3.bin", dtype=np.uint8)
-    image = datasets.load(path).x[2]
+    image = Dataset.open(path).x[2]
     assert image[4, 7].tolist() == [raw[1 + plane * 1024 + 4 * 32 + 7] for plane in range(3)]
     np.testing.assert_array_equal(image, truth.x[2])
 
 
 def test_cifar100_has_fine_labels_and_coarse_metadata(tmp_path):
     path, truth = samples.write_cifar100(tmp_path)
-    dataset = datasets.load(path)
+    dataset = Dataset.open(path)
     assert dataset.n_classes == 100
     assert dataset.metadata["coarse"].tolist() == [f"coarse_{label % 20}" for label in truth.labels]
 
@@ -37,13 +37,13 @@ def test_archives_by_other_names(tmp_path, name):
     content = samples.tar_bytes(samples.cifar_files(100), "cifar-100-binary")
     path = tmp_path / name
     path.write_bytes(content if name.endswith("tar") else gzip.compress(content))
-    assert datasets.load(path).name == "cifar100"
+    assert Dataset.open(path).name == "cifar100"
 
 
 def test_names_are_numbers_where_the_file_of_names_is_not_there(tmp_path):
     samples.write_cifar10(tmp_path)
     (tmp_path / "batches.meta.txt").unlink()
-    assert datasets.load(tmp_path).class_names == tuple("0123456789")
+    assert Dataset.open(tmp_path).class_names == tuple("0123456789")
 
 
 @pytest.mark.parametrize(
@@ -68,19 +68,19 @@ def test_the_pickled_version_is_refused_and_the_binary_one_named(tmp_path, files
     with pytest.raises(
         InputError, match=f"pickled and never read; give the binary version, cifar-{family}-binary.tar.gz"
     ):
-        datasets.load(place)
+        Dataset.open(place)
 
 
 def test_one_pickled_batch_is_refused(tmp_path):
     (tmp_path / "data_batch_1").write_bytes(b"\x80\x04.")
     with pytest.raises(InputError, match="give the binary version, cifar-10-binary"):
-        datasets.load(tmp_path / "data_batch_1")
+        Dataset.open(tmp_path / "data_batch_1")
 
 
 def test_one_file_asks_for_its_folder(tmp_path):
     samples.write_cifar10(tmp_path)
     with pytest.raises(InputError, match="is one file of several; give its folder"):
-        datasets.load(tmp_path / "data_batch_1.bin")
+        Dataset.open(tmp_path / "data_batch_1.bin")
 
 
 def changed(name, change):
@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_refused(tmp_path, files, message, form):
         for name, content in files.items():
             (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
-        datasets.load(place)
+        Dataset.open(place)
 
 
 def test_paths_in_an_archive_lead_nowhere(tmp_path):
@@ -118,7 +118,7 @@ def test_paths_in_an_archive_lead_nowhere(tmp_path):
     inside.mkdir()
     path = packed(inside, samples.tar_bytes(samples.cifar_files(10), "../../.."))
     before = sorted(tmp_path.rglob("*"))
-    assert len(datasets.load(path)) == 6
+    assert len(Dataset.open(path)) == 6
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -131,7 +131,7 @@ def test_links_are_not_followed(tmp_path):
             member.type, member.linkname = kind, str(tmp_path / "secret")
             archive.addfile(member)
     with pytest.raises(InputError, match=r"test_batch\.bin is missing"):
-        datasets.load(packed(tmp_path, buffer.getvalue()))
+        Dataset.open(packed(tmp_path, buffer.getvalue()))
 
 
 def lying_header(size, kind=tarfile.REGTYPE, name="test_batch.bin"):
@@ -144,7 +144,7 @@ def lying_header(size, kind=tarfile.REGTYPE, name="test_batch.bin"):
 @pytest.mark.parametrize("size", [2**33, 2**60])
 def test_a_header_that_lies_takes_no_memory(tmp_path, kind, size):
     with pytest.raises(InputError, match=r"claims [0-9,]+ bytes"):
-        datasets.load(packed(tmp_path, lying_header(size, kind) + bytes(2048)))
+        Dataset.open(packed(tmp_path, lying_header(size, kind) + bytes(2048)))
 
 
 def test_a_file_twice_is_refused(tmp_path):
@@ -153,21 +153,21 @@ def test_a_file_twice_is_refused(tmp_path):
         member = tarfile.TarInfo("other/test_batch.bin")
         archive.addfile(member)
     with pytest.raises(InputError, match=r"holds test_batch\.bin twice"):
-        datasets.load(packed(tmp_path, buffer.getvalue()))
+        Dataset.open(packed(tmp_path, buffer.getvalue()))
 
 
 def test_an_archive_of_very_many_members_is_refused(tmp_path):
     files = {str(number): b"" for number in range(archives.MOST_MEMBERS + 1)}
     with pytest.raises(InputError, match="more than 1000 members"):
-        datasets.load(packed(tmp_path, samples.tar_bytes(files)))
+        Dataset.open(packed(tmp_path, samples.tar_bytes(files)))
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no file of CIFAR's binary version; give cifar-10-binary"):
-        datasets.load(packed(tmp_path, samples.tar_bytes({"readme": b"hello"})))
+        Dataset.open(packed(tmp_path, samples.tar_bytes({"readme": b"hello"})))
 
 
 def test_bytes_after_the_end_are_not_unpacked_forever(tmp_path):
     content = samples.tar_bytes(samples.cifar_files(10)) + bytes(40 << 20)
     with pytest.raises(InputError, match="goes on after the end"):
-        datasets.load(packed(tmp_path, content))
+        Dataset.open(packed(tmp_path, content))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.samples import SAMPLES
 
-from hardpan import data as datasets
-from hardpan.data import registry
+from hardpan.data import opening
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
 
 each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
@@ -40,7 +40,7 @@ def loaded(path):
     """The dataset, or None where it was refused in one sentence."""
     message = ""
     try:
-        return datasets.load(path)
+        return Dataset.open(path)
     except InputError as error:
         message = str(error)
     assert "\n" not in message
@@ -66,22 +66,22 @@ def damaged_copy(written, sample, folder, which, damage):
 
 def test_every_format_has_a_sample(written):
     read = {
-        next(name for name, module in registry.FORMATS.items() if importlib.import_module(module).matches(path))
+        next(name for name, module in opening.FORMATS.items() if importlib.import_module(module).matches(path))
         for _, path, _ in written.values()
     }
-    assert read == set(registry.FORMATS)
+    assert read == set(opening.FORMATS)
 
 
 @each_sample
 def test_what_was_written_is_read(written, sample):
     _, path, truth = written[sample.name]
-    dataset = datasets.load(path)
+    dataset = Dataset.open(path)
     assert same(dataset, truth)
     assert dataset.x.dtype == truth.x.dtype
     assert dataset.labels.dtype == np.int64
     assert dataset.labels.min() >= 0
     assert dataset.labels.max() < dataset.n_classes
-    assert dataset.ids.tolist() == datasets.content_ids(truth.x).tolist()
+    assert dataset.ids.tolist() == content_ids(truth.x).tolist()
     assert len(set(dataset.ids.tolist())) == len(dataset)
     assert all(len(column) == len(dataset) for column in dataset.metadata.values())
     assert dataset.name
@@ -92,9 +92,9 @@ def test_what_was_written_is_read(written, sample):
 def test_reading_twice_and_elsewhere_gives_the_same_ids_and_split(written, sample, tmp_path):
     _, path, _ = written[sample.name]
     moved, _ = damaged_copy(written, sample, tmp_path, 0, lambda content: content)
-    first, second = datasets.load(path), datasets.load(moved)
+    first, second = Dataset.open(path), Dataset.open(moved)
     assert first.ids.tolist() == second.ids.tolist()
-    parts, again = datasets.split(first, 1), datasets.split(second, 1)
+    parts, again = first.splits(1), second.splits(1)
     assert parts.validation.tolist() == again.validation.tolist()
     if first.split is not None:
         assert parts.test.tolist() == np.flatnonzero(first.split == "test").tolist()
@@ -165,4 +165,4 @@ def test_any_damage_is_refused_or_gives_a_whole_dataset(written, sample, tmp_pat
 def test_a_set_larger_than_memory_is_refused_before_loading(written, sample, monkeypatch):
     monkeypatch.setattr("hardpan.data.memory.free_memory", lambda: 100)
     with pytest.raises(InputError, match=r"needs about .* GB of memory"):
-        datasets.load(written[sample.name][1])
+        Dataset.open(written[sample.name][1])

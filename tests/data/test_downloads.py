@@ -10,8 +10,9 @@ from functools import partial
 import pytest
 from tests.data import samples
 
-from hardpan import data as datasets
-from hardpan.data import downloads, registry
+from hardpan.data import downloads
+from hardpan.data.dataset import Dataset
+from hardpan.data.sources import SOURCES
 from hardpan.errors import InputError
 
 
@@ -74,12 +75,12 @@ def publish(monkeypatch, root, name):
     return truth
 
 
-@pytest.mark.parametrize("name", registry.DOWNLOADED)
+@pytest.mark.parametrize("name", SOURCES)
 def test_a_name_is_fetched_once_and_kept(server, monkeypatch, tmp_path, name, capsys):
     root, address, asked = server
     truth = publish(monkeypatch, root, name)
     cache = tmp_path / "cache"
-    dataset = datasets.load(name, mirror=address, cache=cache)
+    dataset = Dataset.open(name, mirror=address, cache=cache)
     assert dataset.name == name
     assert dataset.x.tobytes() == truth.x.tobytes()
     assert dataset.labels.tolist() == truth.labels.tolist()
@@ -89,7 +90,7 @@ def test_a_name_is_fetched_once_and_kept(server, monkeypatch, tmp_path, name, ca
     assert out == ""
     assert err.count("fetched") == len(downloads.SOURCES[name].files)
     n = len(asked)
-    again = datasets.load(name, mirror=address, cache=cache)
+    again = Dataset.open(name, mirror=address, cache=cache)
     assert again.ids.tolist() == dataset.ids.tolist()
     assert len(asked) == n
     kept = {file.name for file in (cache / (downloads.SOURCES[name].folder or name)).iterdir()}
@@ -101,10 +102,10 @@ def test_settings_by_environment_and_the_argument_wins(server, monkeypatch, tmp_
     publish(monkeypatch, root, "mnist")
     monkeypatch.setenv(downloads.MIRROR_VARIABLE, f"{address}/")
     monkeypatch.setenv(downloads.CACHE_VARIABLE, str(tmp_path / "by variable"))
-    datasets.load("mnist")
+    Dataset.open("mnist")
     assert (tmp_path / "by variable" / "mnist" / "train-images-idx3-ubyte.gz").exists()
     monkeypatch.setenv(downloads.MIRROR_VARIABLE, "http://127.0.0.1:9")
-    datasets.load("mnist", mirror=address, cache=tmp_path / "by argument")
+    Dataset.open("mnist", mirror=address, cache=tmp_path / "by argument")
     assert (tmp_path / "by argument" / "mnist").is_dir()
     assert len(asked) == 8
 
@@ -116,7 +117,7 @@ def test_another_content_is_never_kept(server, monkeypatch, tmp_path):
     altered[-1] ^= 1
     (root / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(altered)))
     with pytest.raises(InputError, match=r"t10k-labels-idx1-ubyte.gz: has sha256 [0-9a-f]{64} instead of"):
-        datasets.load("mnist", mirror=address, cache=tmp_path / "cache")
+        Dataset.open("mnist", mirror=address, cache=tmp_path / "cache")
     kept = {file.name for file in (tmp_path / "cache" / "mnist").iterdir()}
     assert kept == {f"{name}.gz" for name in samples.IDX_FILES[:3]}
 
@@ -127,7 +128,7 @@ def test_what_is_no_dataset_is_refused(server, monkeypatch, tmp_path, content):
     publish(monkeypatch, root, "mnist")
     (root / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(InputError, match=r"has sha256 .* instead of|sends more than .* bytes"):
-        datasets.load("mnist", mirror=address, cache=tmp_path / "cache")
+        Dataset.open("mnist", mirror=address, cache=tmp_path / "cache")
     assert list((tmp_path / "cache" / "mnist").iterdir()) == []
 
 
@@ -138,7 +139,7 @@ def test_a_file_in_the_cache_with_another_content_is_refused_not_replaced(server
     mine.parent.mkdir()
     mine.write_bytes(b"mine")
     with pytest.raises(InputError, match="remove it to fetch it again"):
-        datasets.load("mnist", mirror=address, cache=tmp_path)
+        Dataset.open("mnist", mirror=address, cache=tmp_path)
     assert mine.read_bytes() == b"mine"
     assert asked == []
 
@@ -148,7 +149,7 @@ def test_files_put_there_by_hand_need_no_network_and_strangers_beside_them_are_n
     served.mkdir()
     truth = publish(monkeypatch, served, "fashion-mnist")
     (served / "fashion-mnist" / "train-images-idx3-ubyte").write_bytes(b"no sum was compared for this one")
-    dataset = datasets.load("fashion-mnist", mirror="http://127.0.0.1:9", cache=served)
+    dataset = Dataset.open("fashion-mnist", mirror="http://127.0.0.1:9", cache=served)
     assert dataset.x.tobytes() == truth.x.tobytes()
     assert dataset.class_names[:2] == ("T-shirt/top", "Trouser")
 
@@ -156,7 +157,7 @@ def test_files_put_there_by_hand_need_no_network_and_strangers_beside_them_are_n
 def test_offline_it_says_which_files_to_put_where(monkeypatch, tmp_path):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(InputError, match="no connection") as caught:
-        datasets.load("fashion-mnist", mirror="http://127.0.0.1:9", cache=tmp_path)
+        Dataset.open("fashion-mnist", mirror="http://127.0.0.1:9", cache=tmp_path)
     message = str(caught.value)
     assert all(f"{name}.gz" in message for name in samples.IDX_FILES)
     assert str(tmp_path / "fashion-mnist") in message
@@ -167,13 +168,13 @@ def test_offline_it_says_which_files_to_put_where(monkeypatch, tmp_path):
 def test_a_mirror_without_the_file_says_so(server, tmp_path):
     _, address, _ = server
     with pytest.raises(InputError, match="HTTP status 404"):
-        datasets.load("cifar10", mirror=address, cache=tmp_path)
+        Dataset.open("cifar10", mirror=address, cache=tmp_path)
 
 
 @pytest.mark.parametrize("mirror", ["ftp://example.org", "file:///etc", "nonsense"])
 def test_a_mirror_is_an_http_address(tmp_path, mirror):
     with pytest.raises(InputError, match="mirror must be an http or https address"):
-        datasets.load("mnist", mirror=mirror, cache=tmp_path)
+        Dataset.open("mnist", mirror=mirror, cache=tmp_path)
 
 
 def test_a_cache_that_cannot_be_written_says_so(server, monkeypatch, tmp_path):
@@ -181,11 +182,10 @@ def test_a_cache_that_cannot_be_written_says_so(server, monkeypatch, tmp_path):
     publish(monkeypatch, root, "mnist")
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(InputError, match="cannot be"):
-        datasets.load("mnist", mirror=address, cache=tmp_path / "file")
+        Dataset.open("mnist", mirror=address, cache=tmp_path / "file")
 
 
 def test_names_and_sources_are_the_same_and_sums_are_sums():
-    assert tuple(downloads.SOURCES) == registry.DOWNLOADED
     for source in downloads.SOURCES.values():
         assert source.address.startswith("http")
         for file in source.files:
@@ -206,7 +206,7 @@ def test_a_packed_file_with_another_content_is_refused_and_not_kept(server, monk
     content[len(content) // 2] ^= 1
     served.write_bytes(bytes(content))
     with pytest.raises(InputError, match=r"has sha256 [0-9a-f]{64} instead of"):
-        datasets.load(name, mirror=address, cache=tmp_path / "cache")
+        Dataset.open(name, mirror=address, cache=tmp_path / "cache")
     assert list((tmp_path / "cache" / (source.folder or name)).iterdir()) == []
 
 
@@ -218,7 +218,7 @@ def test_both_sums_have_to_be_right(server, monkeypatch, tmp_path, name):
     files = (replace(source.files[0], md5="0" * 32), *source.files[1:])
     monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, name: replace(source, files=files)})
     with pytest.raises(InputError, match=rf"has md5 [0-9a-f]{{32}} instead of {'0' * 32}"):
-        datasets.load(name, mirror=address, cache=tmp_path / "cache")
+        Dataset.open(name, mirror=address, cache=tmp_path / "cache")
 
 
 def test_the_sets_of_emnist_share_one_archive(server, monkeypatch, tmp_path):
@@ -233,7 +233,7 @@ def test_the_sets_of_emnist_share_one_archive(server, monkeypatch, tmp_path):
     changed = {name: replace(item, files=(summed(item.files[0], content),)) for name, item in known.items()}
     monkeypatch.setattr(downloads, "SOURCES", {**downloads.SOURCES, **changed})
     for name in known:
-        dataset = datasets.load(name, mirror=address, cache=tmp_path / "cache")
+        dataset = Dataset.open(name, mirror=address, cache=tmp_path / "cache")
         truth = samples.emnist_truth(name.removeprefix("emnist-"))
         assert dataset.x.tobytes() == truth.x.tobytes()
         assert dataset.class_names == truth.class_names
@@ -244,7 +244,7 @@ def test_the_sets_of_emnist_share_one_archive(server, monkeypatch, tmp_path):
 def test_offline_the_new_names_say_which_files_to_put_where(monkeypatch, tmp_path, name):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(InputError, match="no connection") as caught:
-        datasets.load(name, mirror="http://127.0.0.1:9", cache=tmp_path)
+        Dataset.open(name, mirror="http://127.0.0.1:9", cache=tmp_path)
     source = downloads.SOURCES[name]
     assert all(file.name in str(caught.value) for file in source.files)
     assert str(tmp_path / (source.folder or name)) in str(caught.value)

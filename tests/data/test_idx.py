@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tests.data import samples
 
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 
 
@@ -23,7 +23,7 @@ def test_every_type_of_number_is_read_in_this_machines_order(tmp_path, name, cod
     x = np.arange(12).reshape(3, 4).astype(dtype)
     path = tmp_path / f"some-images-idx2-{name}"
     path.write_bytes(samples.idx_bytes(x, code))
-    dataset = datasets.load(path)
+    dataset = Dataset.open(path)
     np.testing.assert_array_equal(dataset.x, x)
     assert dataset.x.dtype == np.dtype(dtype).newbyteorder("<")
     assert dataset.labels is None
@@ -35,19 +35,19 @@ def test_one_images_file_takes_the_labels_beside_it(tmp_path, dot):
     truth = samples.grey_truth()
     for name, content in samples.idx_files(truth).items():
         (tmp_path / name.replace("-idx", f"{dot}idx")).write_bytes(content)
-    dataset = datasets.load(tmp_path / f"t10k-images{dot}idx3-ubyte")
+    dataset = Dataset.open(tmp_path / f"t10k-images{dot}idx3-ubyte")
     assert dataset.name == "t10k"
     np.testing.assert_array_equal(dataset.labels, truth.labels[truth.n_train :])
-    assert datasets.load(tmp_path).split.tolist() == truth.split
+    assert Dataset.open(tmp_path).split.tolist() == truth.split
     with pytest.raises(InputError, match="holds labels without images"):
-        datasets.load(tmp_path / f"t10k-labels{dot}idx1-ubyte")
+        Dataset.open(tmp_path / f"t10k-labels{dot}idx1-ubyte")
 
 
 def test_a_plain_file_under_a_gzip_name_is_read(tmp_path):
     truth = samples.grey_truth()
     for name, content in samples.idx_files(truth).items():
         (tmp_path / f"{name}.gz").write_bytes(content)
-    np.testing.assert_array_equal(datasets.load(tmp_path).x, truth.x)
+    np.testing.assert_array_equal(Dataset.open(tmp_path).x, truth.x)
 
 
 @pytest.mark.parametrize("missing", samples.IDX_FILES)
@@ -55,7 +55,7 @@ def test_a_missing_file_is_named(tmp_path, missing):
     samples.write_idx(tmp_path)
     (tmp_path / missing).unlink()
     with pytest.raises(InputError, match=f"{missing} is missing"):
-        datasets.load(tmp_path)
+        Dataset.open(tmp_path)
 
 
 def header(*sides):
@@ -69,7 +69,7 @@ def test_an_absurd_header_takes_no_memory(tmp_path, sides, packed):
     content = header(*sides) + bytes(100)
     path.write_bytes(gzip.compress(content) if packed else content)
     with pytest.raises(InputError, match=r"claims (shape .* of ubyte|0 bytes)"):
-        datasets.load(path)
+        Dataset.open(path)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_refused(tmp_path, name, content, message):
     samples.write_idx(tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
-        datasets.load(tmp_path)
+        Dataset.open(tmp_path)
 
 
 @pytest.mark.parametrize("name", [samples.IDX_FILES[0], samples.IDX_FILES[2]])
@@ -105,4 +105,4 @@ def test_every_single_flipped_bit_of_a_plain_header_is_refused(tmp_path, name, p
         content[place] ^= 1 << bit
         (tmp_path / name).write_bytes(bytes(content))
         with pytest.raises(InputError):
-            datasets.load(tmp_path)
+            Dataset.open(tmp_path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 
 X = np.arange(24.0).reshape(6, 4)
@@ -12,7 +12,7 @@ TEXT = np.array(["owl", "cat", "ü x", "owl", "cat", "cat"])
 
 def test_text_is_numbered_by_the_alphabet(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=X, y_train=TEXT, x_test=X + 50, y_test=TEXT[::-1])
-    read = datasets.load(str(tmp_path / "a.npz"))
+    read = Dataset.open(str(tmp_path / "a.npz"))
     assert read.class_names == ("cat", "owl", "ü x")
     assert read.labels.dtype == np.int64
     assert np.array_equal(np.array(read.class_names)[read.labels], np.concatenate([TEXT, TEXT[::-1]]))
@@ -20,7 +20,7 @@ def test_text_is_numbered_by_the_alphabet(tmp_path):
 
 def test_class_names_give_the_order_and_may_name_a_class_without_examples(tmp_path):
     np.savez(tmp_path / "a.npz", x=X, y=TEXT, class_names=np.array(["ü x", "yak", "owl", "cat"]))
-    read = datasets.load(str(tmp_path / "a.npz"))
+    read = Dataset.open(str(tmp_path / "a.npz"))
     assert read.class_names == ("ü x", "yak", "owl", "cat")
     assert read.labels.tolist() == [2, 3, 0, 2, 3, 3]
 
@@ -29,19 +29,17 @@ def test_class_names_give_the_order_and_may_name_a_class_without_examples(tmp_pa
     ("given", "words"),
     [
         ({"y": TEXT, "class_names": np.array(["owl", "cat"])}, "label 'ü x' is not among class_names"),
-        ({"y": TEXT[:5]}, "one label for each example"),
-        ({"y": TEXT[:, None]}, "one label for each example"),
-        ({"y": np.arange(6.0)}, r"got float64: save whole numbers, as labels.astype\(int\) makes them"),
-        ({"y": np.array([b"a"] * 6)}, "must hold integers"),
+        ({"y": TEXT[:5]}, "y must have shape"),
+        ({"y": np.arange(6.0) / 4}, "y must hold"),
     ],
 )
 def test_what_cannot_be_numbered_is_refused(tmp_path, given, words):
     np.savez(tmp_path / "a.npz", x=X, **given)
     with pytest.raises(InputError, match=words):
-        datasets.load(str(tmp_path / "a.npz"))
+        Dataset.open(str(tmp_path / "a.npz"))
 
 
 def test_one_part_in_text_and_one_in_numbers_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=X, y_train=TEXT, x_test=X, y_test=np.arange(6))
-    with pytest.raises(InputError, match="y_train must hold integers"):
-        datasets.load(str(tmp_path / "a.npz"))
+    with pytest.raises(InputError, match="y_train"):
+        Dataset.open(str(tmp_path / "a.npz"))

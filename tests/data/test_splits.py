@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardpan import data as datasets
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
 
 contents = st.lists(st.integers(0, 40), min_size=1, max_size=120)
@@ -12,15 +11,15 @@ contents = st.lists(st.integers(0, 40), min_size=1, max_size=120)
 
 def made(values, split=None):
     x = np.array(values, dtype=np.int64)[:, None]
-    return Dataset("made", x, datasets.content_ids(x), split=split)
+    return Dataset("made", x, content_ids(x), split=split)
 
 
 @given(contents)
 def test_ids_are_unique_and_know_nothing_of_the_order(values):
     x = np.array(values)[:, None]
-    ids = datasets.content_ids(x).tolist()
+    ids = content_ids(x).tolist()
     assert len(set(ids)) == len(ids)
-    assert sorted(datasets.content_ids(x[::-1]).tolist()) == sorted(ids)
+    assert sorted(content_ids(x[::-1]).tolist()) == sorted(ids)
     firsts = {}
     for value, name in zip(values, ids, strict=True):
         assert firsts.setdefault(value, name) == name.partition("-")[0]
@@ -29,19 +28,19 @@ def test_ids_are_unique_and_know_nothing_of_the_order(values):
 def test_ids_know_dtype_and_shape():
     x = np.zeros((1, 4), dtype=np.uint8)
     variants = [x, x.astype(np.int8), x.reshape(1, 2, 2), x.astype(np.float32)]
-    assert len({datasets.content_ids(variant)[0] for variant in variants}) == 4
+    assert len({content_ids(variant)[0] for variant in variants}) == 4
 
 
 @given(contents, st.integers(0, 5), st.randoms(use_true_random=False))
 def test_parts_are_disjoint_complete_and_independent_of_row_order(values, seed, random):
     dataset = made(values)
-    parts = datasets.split(dataset, seed)
+    parts = dataset.splits(seed)
     joined = np.concatenate([parts.train, parts.validation, parts.test])
     assert sorted(joined.tolist()) == list(range(len(values)))
     order = list(range(len(values)))
     random.shuffle(order)
     mixed = made([values[row] for row in order])
-    again = datasets.split(mixed, seed)
+    again = mixed.splits(seed)
     for name in ("train", "validation", "test"):
         ours, theirs = getattr(parts, name), getattr(again, name)
         assert sorted(dataset.ids[ours].tolist()) == sorted(mixed.ids[theirs].tolist())
@@ -49,7 +48,7 @@ def test_parts_are_disjoint_complete_and_independent_of_row_order(values, seed, 
 
 @given(contents, st.integers(0, 5))
 def test_copies_of_one_example_stay_in_one_part(values, seed):
-    parts = datasets.split(made(values), seed)
+    parts = made(values).splits(seed)
     held = [{values[row] for row in rows.tolist()} for rows in (parts.train, parts.validation, parts.test)]
     assert len(held[0] | held[1] | held[2]) == sum(map(len, held))
 
@@ -57,21 +56,21 @@ def test_copies_of_one_example_stay_in_one_part(values, seed):
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(0, 5))
 def test_an_official_test_set_stays(n_train, n_test, seed):
     split = np.repeat(["train", "test"], [n_train, n_test])
-    parts = datasets.split(made(range(n_train + n_test), split), seed)
+    parts = made(range(n_train + n_test), split).splits(seed)
     assert parts.test.tolist() == list(range(n_train, n_train + n_test))
     assert len(parts.validation) == pytest.approx(0.1 * n_train, abs=0.5)
 
 
 @given(st.integers(1, 500))
 def test_without_a_split_the_shares_are_exact(n):
-    parts = datasets.split(made(range(n)))
+    parts = made(range(n)).splits()
     assert len(parts.train) == pytest.approx(0.6 * n, abs=0.5)
     assert len(parts.train) + len(parts.validation) == pytest.approx(0.8 * n, abs=0.5)
 
 
 def test_seeds_choose_differently_and_repeatably():
-    digits = datasets.load("digits")
-    first, same, other = (datasets.split(digits, seed) for seed in (0, 0, 1))
+    digits = Dataset.open("digits")
+    first, same, other = (digits.splits(seed) for seed in (0, 0, 1))
     assert first.test.tolist() == same.test.tolist()
     assert first.test.tolist() != other.test.tolist()
 
@@ -79,12 +78,12 @@ def test_seeds_choose_differently_and_repeatably():
 @pytest.mark.parametrize("seed", [-1, 1.5, "0", True, None])
 def test_a_seed_that_is_none_is_refused(seed):
     with pytest.raises(InputError, match="seed must be a whole number"):
-        datasets.split(made(range(5)), seed)
+        made(range(5)).splits(seed)
 
 
 @given(st.lists(st.sampled_from(["train", "validation", "test"]), min_size=1, max_size=60), st.integers(0, 5))
 def test_official_validation_examples_stay_where_they_are(names, seed):
     names = [*names, "validation"]
-    parts = datasets.split(made(range(len(names)), np.array(names)), seed)
+    parts = made(range(len(names)), np.array(names)).splits(seed)
     for part in ("train", "validation", "test"):
         assert getattr(parts, part).tolist() == [row for row, name in enumerate(names) if name == part]

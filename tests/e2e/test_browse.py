@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from hardpan import confusion
-from hardpan import data as datasets
 from hardpan.auditing import examples
+from hardpan.data.dataset import Dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """``hardpan browse`` over digits with made scores: an example's confusion is its row number over 1,000."""
-    dataset = datasets.load("digits")
-    parts = datasets.split(dataset)
+    dataset = Dataset.open("digits")
+    parts = dataset.splits()
     names = {"train": parts.train, "validation": parts.validation, "test": parts.test}
     table = examples.join(dataset, names, {"confusion": np.arange(len(dataset)) / 1000})
     folder = tmp_path_factory.mktemp("audit") / "digits"
@@ -58,7 +58,7 @@ def test_the_most_confusing_come_first_and_pages_turn(page):
 
 
 def test_filters_narrow_and_the_subset_is_what_is_shown(page, tmp_path):
-    dataset = datasets.load("digits")
+    dataset = Dataset.open("digits")
     page.get_by_label("confusion: at least").fill("1.5")
     page.get_by_role("group", name="label").get_by_label("7", exact=True).check()
     wanted = {str(dataset.ids[row]) for row in range(1500, 1797) if dataset.labels[row] == 7}
@@ -72,7 +72,7 @@ def test_filters_narrow_and_the_subset_is_what_is_shown(page, tmp_path):
 
 
 def test_selected_by_keyboard_and_exported(page, tmp_path):
-    dataset = datasets.load("digits")
+    dataset = Dataset.open("digits")
     box = page.get_by_label(f"Select {dataset.ids[1796]}")
     box.focus()
     page.keyboard.press("Space")
@@ -84,7 +84,7 @@ def test_selected_by_keyboard_and_exported(page, tmp_path):
 
 
 def test_the_story_of_an_example_and_the_table(page):
-    dataset = datasets.load("digits")
+    dataset = Dataset.open("digits")
     page.locator(".gallery .open").first.click()
     story = page.get_by_role("dialog")
     assert str(dataset.ids[1796]) in story.inner_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 from hardpan.flows import Flow, FlowConfig, FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
@@ -43,7 +42,7 @@ def blobs(n: int = 600, d: int = 4, n_classes: int = 3, seed: int = 0) -> Datase
 
 def three_digits() -> Dataset:
     """The zeros, ones and twos of digits: real pictures, of few classes so that exact errors come quickly."""
-    data = datasets.load("digits")
+    data = Dataset.open("digits")
     few = data.labels < 3
     return Dataset("three digits", data.x[few], data.ids[few], data.labels[few], data.class_names[:3])
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from tests.flows.small import random_flow, three_digits
 
-from hardpan import data as datasets
 from hardpan import files, flows
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.flows import benchmark, rounding
@@ -24,7 +23,7 @@ def vectors():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 400)
     x = (rng.normal(size=(400, 4)) + 2 * np.eye(3, 4)[labels]).astype(np.float32)
-    data = Dataset("blobs", x, datasets.content_ids(x), labels, ("a", "b", "c"))
+    data = Dataset("blobs", x, content_ids(x), labels, ("a", "b", "c"))
     return flows.fit(data, flows.FlowConfig(preset="tiny", epochs=2))
 
 
@@ -32,7 +31,7 @@ def vectors():
 def test_files_hold_the_draw_and_the_manifest_its_truth(flow, tmp_path, format):
     wanted = {"bayes_error": 0.15} if format == "npz" else {"temperature": 0.8}
     made = flows.synthesize(flow, tmp_path, n=900, format=format, seed=3, **wanted)
-    data = datasets.load(tmp_path / made.data)
+    data = Dataset.open(tmp_path / made.data)
     places = {str(name): row for row, name in enumerate(data.ids)}
     order = [places[str(name)] for name in made.ids]
     assert np.array_equal(data.labels[order], made.labels)
@@ -148,7 +147,7 @@ def test_the_floor_of_rounded_files_lies_where_the_cost_says():
 
 def test_vectors_come_as_npz_only(vectors, tmp_path):
     made = flows.synthesize(vectors, tmp_path, bayes_error=0.2, n=300)
-    assert datasets.load(tmp_path / made.data).x.shape == (300, 4)
+    assert Dataset.open(tmp_path / made.data).x.shape == (300, 4)
     with pytest.raises(InputError, match="draws feature vectors; give format npz"):
         flows.synthesize(vectors, tmp_path / "idx", n=300, format="idx")
 

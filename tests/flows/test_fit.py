@@ -11,7 +11,6 @@ import torch
 from tests.flows.small import blobs
 
 from hardpan import bayes, engine, flows
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.flows import FlowConfig
@@ -21,7 +20,7 @@ QUICK = FlowConfig(preset="tiny", epochs=3, steps=1, levels=1, width=8, batch_si
 
 @pytest.fixture(scope="module")
 def digits() -> Dataset:
-    whole = datasets.load("digits")
+    whole = Dataset.open("digits")
     rows = slice(0, 400)
     assert whole.labels is not None
     return Dataset("some digits", whole.x[rows], whole.ids[rows], whole.labels[rows], whole.class_names)
@@ -57,7 +56,7 @@ def test_an_image_flow_learns_and_says_how_it_went(digits, tmp_path):
 
 
 def rows_of(dataset, part):
-    rows = getattr(datasets.split(dataset), part)
+    rows = getattr(dataset.splits(), part)
     return dataset.x[rows], dataset.labels[rows]
 
 
@@ -149,7 +148,7 @@ def test_after_a_nan_the_last_good_checkpoint_is_there_and_is_named(digits, tmp_
 @pytest.mark.parametrize("data", ["digits", "blobs"])
 def test_the_test_rows_choose_nothing(data, digits):
     given = digits if data == "digits" else blobs(300)
-    parts = datasets.split(given)
+    parts = given.splits()
     other = dataclasses.replace(given, x=given.x.copy(), labels=given.labels.copy())
     other.x[parts.test] = other.x[parts.test][::-1]
     other.labels[parts.test] = (other.labels[parts.test] + 1) % given.n_classes

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
 from hardpan import replicate
 from hardpan.cli import main
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
@@ -22,7 +22,7 @@ def test_idx_files_are_those_of_mnist(tmp_path):
     write_idx(tmp_path / "t10k-images-idx3-ubyte", x)
     content = (tmp_path / "t10k-images-idx3-ubyte").read_bytes()
     assert content[:16] == bytes([0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 4, 0, 0, 0, 3])
-    np.testing.assert_array_equal(datasets.load(tmp_path / "t10k-images-idx3-ubyte").x, x)
+    np.testing.assert_array_equal(Dataset.open(tmp_path / "t10k-images-idx3-ubyte").x, x)
 
 
 def test_more_than_256_classes_have_labels_of_32_bits(tmp_path):

@@ -11,8 +11,8 @@ import pytest
 from tests.databases import new_database
 from tests.web import small
 
-from hardpan import data as datasets
 from hardpan import files, replicate
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
 from hardpan.replicate.bins import frequency_bins
@@ -176,12 +176,12 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
 
 def check_files(project, drawn):
     folder = project.root / "set"
-    data = datasets.load(folder / "data.npz")
+    data = Dataset.open(folder / "data.npz")
     assert data.ids.tolist() == list(drawn.ids)
     assert np.bincount(data.labels).tolist() == [PER_CLASS] * 10
-    idx = datasets.load(folder / "t10k-images-idx3-ubyte")
+    idx = Dataset.open(folder / "t10k-images-idx3-ubyte")
     np.testing.assert_array_equal(idx.x, data.x)
-    images = datasets.load(folder / "images")
+    images = Dataset.open(folder / "images")
     assert sorted(files.array_hash(x) for x in images.x) == sorted(files.array_hash(x) for x in data.x)
     with (folder / "index.csv").open() as stream:
         index = list(csv.DictReader(stream))

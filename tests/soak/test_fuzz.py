@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import hardpan
-from hardpan import data as datasets
 from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -66,14 +65,14 @@ def test_an_altered_npz_is_refused_or_read_as_it_was(tmp_path, shard):
     originals = []
     for content in FILES:
         path.write_bytes(content)
-        originals.append(datasets.load(path))
+        originals.append(Dataset.open(path))
     outcomes = {"refused": 0, "read": 0}
     for round_number in range(ROUNDS):
         rng = np.random.default_rng([shard, round_number])
         which = int(rng.integers(len(FILES)))
         path.write_bytes(damaged(FILES[which], rng))
         try:
-            data = datasets.load(path)
+            data = Dataset.open(path)
         except InputError as error:
             check_message(error)
             outcomes["refused"] += 1
@@ -94,7 +93,7 @@ def test_an_npz_that_lies_is_refused_or_a_whole_dataset(tmp_path, shard):
         rng = np.random.default_rng([100 + shard, round_number])
         path.write_bytes(with_damaged_member(FILES[int(rng.integers(len(FILES)))], rng))
         try:
-            data = datasets.load(path)
+            data = Dataset.open(path)
         except InputError as error:
             check_message(error)
             continue
@@ -108,7 +107,7 @@ def test_noise_is_no_dataset(tmp_path, shard):
         rng = np.random.default_rng([200 + shard, round_number])
         path.write_bytes(rng.bytes(int(rng.integers(400))))
         with pytest.raises(InputError):
-            datasets.load(path)
+            Dataset.open(path)
 
 
 def sample_records() -> list[object]:

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
 from hardpan import flows
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.studies import learning_curve
@@ -41,7 +41,7 @@ def test_two_sizes_give_no_law():
 
 
 def test_a_curve_falls_towards_the_floor_and_goes_on_after_a_stop(tmp_path):
-    flow = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=2))
+    flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=2))
     by_error = CurveConfig(
         bayes_error=0.05, models=("linear",), sizes=(40, 150, 600), test=1000, epochs=3, steps=80, device="cpu"
     )
@@ -67,7 +67,7 @@ def test_a_curve_falls_towards_the_floor_and_goes_on_after_a_stop(tmp_path):
     assert resumed.laws[0].exponent.value > 0
     with pytest.raises(InputError, match="other settings"):
         learning_curve.grow(flow, CurveConfig(**{**_settings(config), "epochs": 4}), out=tmp_path)
-    other = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1, width=8))
+    other = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=1, width=8))
     with pytest.raises(InputError, match="of another flow"):
         learning_curve.grow(other, config, out=tmp_path)
     damaged = next((tmp_path / "cells").iterdir())

@@ -75,9 +75,9 @@ def test_without_a_new_set_the_test_set_is_halved(world):
 
 
 def test_names_and_records_give_the_same_sets():
-    from hardpan import data as datasets
+    from hardpan.data.dataset import Dataset
 
-    named, given_ = read_sets("digits"), read_sets(datasets.load("digits"))
+    named, given_ = read_sets("digits"), read_sets(Dataset.open("digits"))
     assert named.fingerprint == given_.fingerprint
     assert read_sets("digits") is named
     assert read_sets("digits", seed=1).fingerprint != named.fingerprint

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.training import TrainConfig, fit_arrays
 
@@ -67,8 +67,8 @@ def test_same_seed_same_bits_and_nothing_outside_is_touched():
 
 @pytest.mark.parametrize("model", ["linear", "mlp", "convnet"])
 def test_digits_are_learned(model):
-    digits = datasets.load("digits")
-    parts = datasets.split(digits)
+    digits = Dataset.open("digits")
+    parts = digits.splits()
     epochs = 6 if model == "convnet" else 12
     given = (digits.x[parts.train], digits.labels[parts.train], digits.x[parts.test])
     fit = fit_arrays(*given, model=model, seeds=1, epochs=epochs, record_every=epochs, **CPU)
@@ -89,7 +89,7 @@ def test_digits_are_learned(model):
     ],
 )
 def test_every_setting_trains(changes):
-    digits = datasets.load("digits")
+    digits = Dataset.open("digits")
     fit = fit_arrays(
         digits.x[:700], digits.labels[:700], digits.x[700:1000], model="mlp", seeds=1, epochs=4, **CPU, **changes
     )

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from hardpan import data as datasets
 from hardpan import files, training
 from hardpan import predictions as store
+from hardpan.data.dataset import Dataset
 
 
 @pytest.fixture(scope="module")
 def groups():
-    return np.isin(datasets.load("digits").labels, (1, 8)).astype(np.int64)
+    return np.isin(Dataset.open("digits").labels, (1, 8)).astype(np.int64)
 
 
 def settings(groups, out):
@@ -20,8 +20,8 @@ def settings(groups, out):
 
 def test_it_is_what_the_predictions_say(tmp_path, groups):
     made = training.train("digits", **settings(groups, tmp_path / "run"))
-    digits = datasets.load("digits")
-    test = datasets.split(digits).test
+    digits = Dataset.open("digits")
+    test = digits.splits().test
     kept = store.open(tmp_path / "run")
     for run in made.runs:
         right = kept.read(run.seed, 2)[test].argmax(axis=1) == digits.labels[test]

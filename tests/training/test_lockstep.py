@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from hardpan import cli, confusion, engine, training
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.predictions import open_scores
@@ -26,14 +25,14 @@ N, C = 400, 10
 
 @pytest.fixture(scope="module")
 def digits():
-    whole = datasets.load("digits")
+    whole = Dataset.open("digits")
     return Dataset("some-digits", whole.x[:N], whole.ids[:N], whole.labels[:N], whole.class_names)
 
 
 @pytest.fixture(scope="module")
 def floats(digits):
     """The probabilities themselves, (seeds, epochs, examples, classes) float32."""
-    parts = datasets.split(digits)
+    parts = digits.splits()
     return training.fit_arrays(digits.x[parts.train], digits.labels[parts.train], digits.x, SMALL).probs
 
 
@@ -76,7 +75,7 @@ def test_a_chunk_that_is_smaller_than_the_set_changes_no_bit(reference, digits, 
     monkeypatch.setattr(lockstep_task, "_CHUNK_BYTES", 1)
     settings = {"evaluation_batch": 128, "epochs": 1}
     training.train(digits, SMALL, out=tmp_path / "run", scalars_only=True, **settings)
-    parts = datasets.split(digits)
+    parts = digits.splits()
     x, labels = digits.x[parts.train], digits.labels[parts.train]
     probs = training.fit_arrays(x, labels, digits.x, SMALL, **settings).probs
     expected = confusion.scores(probs.astype(np.float64))
@@ -86,7 +85,7 @@ def test_a_chunk_that_is_smaller_than_the_set_changes_no_bit(reference, digits, 
 def test_averaged_weights_and_fewer_epochs_are_what_is_scored(digits, tmp_path):
     settings = {"average": 0.9, "record_every": 2, "seeds": 2}
     training.train(digits, SMALL, out=tmp_path / "run", scalars_only=True, **settings)
-    parts = datasets.split(digits)
+    parts = digits.splits()
     x, labels = digits.x[parts.train], digits.labels[parts.train]
     fit = training.fit_arrays(x, labels, digits.x, SMALL, **settings)
     found = open_scores(tmp_path / "run")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hardpan import confusion, files, training
-from hardpan import data as datasets
 from hardpan import predictions as store
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -58,8 +57,8 @@ def test_manifests_and_scores_need_a_path():
 
 @pytest.mark.parametrize("part", ["test", "train"])
 def test_a_subset_that_leaves_a_group_without_training_examples(tmp_path, part):
-    digits = datasets.load("digits")
-    rows = getattr(datasets.split(digits), part)
+    digits = Dataset.open("digits")
+    rows = getattr(digits.splits(), part)
     manifest = confusion.chosen_by_hand(digits.ids[rows], examples=len(digits)).save(tmp_path / "some.json")
     words = f"the subset .*some.json names {'no' if part == 'test' else 'every'} training example"
     with pytest.raises(InputError, match=words):

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import hardpan
-from hardpan import data as datasets
 from hardpan import engine, files, training
 from hardpan import predictions as store
 from hardpan.data.dataset import Dataset
@@ -29,7 +28,7 @@ SMALL = training.TrainConfig(
 
 @pytest.fixture(scope="module")
 def digits():
-    whole = datasets.load("digits")
+    whole = Dataset.open("digits")
     keep = slice(0, 500)
     return Dataset("some-digits", whole.x[keep], whole.ids[keep], whole.labels[keep], whole.class_names)
 
@@ -53,7 +52,7 @@ def test_a_store_holds_every_example_after_every_epoch(reference, digits):
     assert found.epochs == (1, 2, 3)
     assert found.ids.tolist() == digits.ids.tolist()
     assert found.labels.tolist() == digits.labels.tolist()
-    parts = datasets.split(digits)
+    parts = digits.splits()
     assert set(np.flatnonzero(found.split == "test")) == set(parts.test.tolist())
     assert set(np.flatnonzero(found.split == "train")) == set(parts.train.tolist())
     assert found.config["architecture"] == "mlp"
@@ -93,7 +92,7 @@ def test_a_damaged_model_and_other_data_are_refused(reference, digits, tmp_path)
 
 def test_arrays_give_the_numbers_that_a_store_gets(reference, digits):
     _, found = reference
-    parts = datasets.split(digits)
+    parts = digits.splits()
     fit = training.fit_arrays(digits.x[parts.train], digits.labels[parts.train], digits.x, SMALL)
     np.testing.assert_array_equal(fit.probs.astype(np.float16), found.to_array())
 

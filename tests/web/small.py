@@ -13,8 +13,7 @@ import numpy as np
 from tests.databases import copy_project, drop_database, new_database
 
 from hardpan import replicate
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import TargetClass, simulate
 
 SCRIPT = "<script>alert(1)</script>"

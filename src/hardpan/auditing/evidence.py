@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan.auditing.progress import unheard
 from hardpan.bayes.floors import Entry
 from hardpan.bayes.floors.inputs import standardised
-from hardpan.data.checks import checked_labels, checked_x
+from hardpan.data.arrays import checked_labels, checked_x
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -237,7 +236,7 @@ def gather(dataset: Dataset, config: AuditConfig) -> Evidence:
         raise InputError(f"{name}: has {len(x)} examples; an audit needs at least {FEWEST_EXAMPLES}")
     if len(np.unique(labels)) < 2:
         raise InputError(f"{name}: all examples are of one class; an audit needs at least two classes")
-    split = datasets.split(dataset, config.seed)
+    split = dataset.splits(config.seed)
     if not len(split.test):
         raise InputError(f"{name}: nothing is left to test on; nearly all examples are copies of one another")
     if len(np.unique(labels[split.train])) < 2:

@@ -59,8 +59,8 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
         columns: further columns of length N; NaN in a column of numbers means that nothing is known.
 
     Example:
-        >>> from hardpan import datasets
-        >>> digits = datasets.load("digits")
+        >>> from hardpan import Dataset
+        >>> digits = Dataset.open("digits")
         >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
         >>> join(digits, rows, {"confusion": np.zeros(1797)}).column_names
         ['id', 'part', 'label', 'confusion']

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan import files, numbers, stats, testbed
 from hardpan.auditing.evidence import Evidence, Finding, Model
 from hardpan.data.dataset import Dataset
@@ -41,7 +40,7 @@ def check(evidence: Evidence) -> None:
     if config.testbed:
         testbed.read(*config.testbed, new=config.testbed_new or None)
         return
-    _checked(datasets.load(config.new_test), evidence)
+    _checked(Dataset.open(config.new_test), evidence)
     if config.predictions or config.ensemble == "none":
         raise InputError(_NO_MODEL.format(config.new_test))
 
@@ -79,7 +78,7 @@ def _other_set(report: testbed.Comparison, evidence: Evidence) -> tuple[str, ...
 
 
 def _new_test(evidence: Evidence) -> Finding:
-    fresh = datasets.load(evidence.config.new_test)
+    fresh = Dataset.open(evidence.config.new_test)
     labels = _checked(fresh, evidence)
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:

@@ -19,7 +19,7 @@ from hardpan import predictions as store
 from hardpan.auditing.evidence import Evidence, FlowEvidence, Model
 from hardpan.auditing.planning import AuditPlan, flow_config, one_thread, reduced
 from hardpan.auditing.progress import between
-from hardpan.data.chosen import short_name
+from hardpan.data.opening import short_name
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan import numbers, stats
 from hardpan.auditing.evidence import Evidence, Finding
+from hardpan.data.dataset import content_ids, content_of
 from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.estimates import Estimate
 from hardpan.report.sections import Chart, Section, Table
@@ -91,8 +91,8 @@ def _have(count: int) -> str:
 
 def _groups(evidence: Evidence) -> list[NDArray[np.int64]]:
     """Rows that hold the same numbers, two or more together."""
-    ids = datasets.content_ids(evidence.dataset.x)
-    contents = np.array([datasets.ids.content_of(str(name)) for name in ids])
+    ids = content_ids(evidence.dataset.x)
+    contents = np.array([content_of(str(name)) for name in ids])
     order = np.argsort(contents, kind="stable")
     edges = np.flatnonzero(contents[order][1:] != contents[order][:-1]) + 1
     return [rows for rows in np.split(order, edges) if len(rows) > 1]

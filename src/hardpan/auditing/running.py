@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import data as datasets
 from hardpan import files
 from hardpan import predictions as store
 from hardpan.auditing import counts, examples, floor, fresh, hardness, materials, planning, quality, verdict
@@ -106,7 +105,7 @@ def audit(
     """Audit a dataset: how low its error can go, which examples are hard, whether the score will hold.
 
     Args:
-        dataset: a labelled dataset, or what :func:`hardpan.data.load` loads.
+        dataset: a labelled dataset, or what :func:`hardpan.Dataset.open` loads.
         config: the settings; the defaults of :class:`AuditConfig` if None.
         predictions: of your models: paths of stores or arrays; or probabilities, one array or several by name, in
             the order of the examples or of the test examples: (N, K), (epochs, N, K) or (seeds, epochs, N, K), or
@@ -133,7 +132,7 @@ def audit(
     report("reading the data", 0.0)
     source = "" if isinstance(dataset, Dataset) else os.fspath(dataset)
     if not isinstance(dataset, Dataset):
-        dataset = datasets.load(dataset)
+        dataset = Dataset.open(dataset)
     evidence = gather(dataset, config)
     parts = [part for part in PARTS if part.wanted(config)]
     for part in parts:

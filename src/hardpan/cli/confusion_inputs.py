@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion
-from hardpan import data as datasets
 from hardpan.confusion.galleries import dataset_rows
 from hardpan.confusion.reports import ConfusionConfig
 from hardpan.confusion.sources import Source, read
-from hardpan.data.chosen import asked_for, short_name
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import parse_source, short_name
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions.making import is_store
@@ -64,7 +63,7 @@ def model_names(paths: Sequence[str], given: str | None) -> tuple[str, ...]:
 
 def load_data(name: str | None) -> Dataset | None:
     """The dataset, where one is named."""
-    return None if name is None else datasets.load(name)
+    return None if name is None else Dataset.open(name)
 
 
 def load_source(path: str, config: ConfusionConfig, data: Dataset | None = None, by_order: bool = False) -> Source:
@@ -187,7 +186,7 @@ def restricted(
 
 
 def _exists(path: str) -> None:
-    if "://" not in path and not os.path.exists(path) and not os.path.exists(asked_for(path)[0]):
+    if "://" not in path and not os.path.exists(path) and not os.path.exists(parse_source(path)[0]):
         raise InputError(f"{path}: is not there; give a store, an npz or npy file of predictions, or scores.json")
     folder = Path(path)
     if "://" not in path and folder.is_dir() and not is_store(folder):

@@ -62,9 +62,9 @@ def fit_command(
 
     Example: [bold]hardpan flow fit digits --preset tiny --out flows/digits[/bold]
     """
-    from hardpan import data as datasets
     from hardpan import flows
-    from hardpan.data.chosen import short_name
+    from hardpan.data.dataset import Dataset
+    from hardpan.data.opening import short_name
     from hardpan.report.files import check_writable
 
     out = out or Path(f"flow-{short_name(data)}")
@@ -80,7 +80,7 @@ def fit_command(
     weights = floats("--sweep", sweep) if sweep else ()
     if sweep and sweep_preset not in flows.PRESETS:
         raise InputError(f"--sweep-preset must be one of {', '.join(flows.PRESETS)}; got {sweep_preset!r}")
-    dataset = datasets.load(data)
+    dataset = Dataset.open(data)
     with progress_on_stderr() as progress:
         progress("preparing", 0.0)
         if weights:

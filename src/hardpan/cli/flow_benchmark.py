@@ -60,7 +60,7 @@ def synthesize(
     Example: [bold]hardpan flow synthesize fashion-mnist --bayes-error 0.10 -n 70000 --out synthetic[/bold]
     """
     from hardpan import flows
-    from hardpan.data.chosen import short_name
+    from hardpan.data.opening import short_name
     from hardpan.report.files import check_writable
 
     out = out or Path(f"synthetic-{short_name(flow)}")

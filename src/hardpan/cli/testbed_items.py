@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from rich.console import Group
 from rich.text import Text
 
-from hardpan import data as datasets
 from hardpan import files, numbers
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.report.files import check_writable, write_together
@@ -346,7 +346,7 @@ def _examples(name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
         with np.load(path, allow_pickle=False) as stored:
             if "x" in stored:
                 return stored["x"], stored.get("y")
-    data = datasets.load(name)
+    data = Dataset.open(name)
     rows = data.split == "test" if data.split is not None else np.ones(len(data), dtype=bool)
     return data.x[rows], None if data.labels is None else data.labels[rows]
 

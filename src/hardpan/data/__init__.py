@@ -1,16 +1,25 @@
-"""Datasets by name, file or folder, their example ids, and the one split that everything uses.
+"""Datasets by name, file, folder or from memory, their example ids, and the one split that everything uses.
 
->>> from hardpan import datasets
->>> digits = datasets.load("digits")
+>>> from hardpan import Dataset
+>>> digits = Dataset.open("digits")
 >>> digits.x.shape, digits.n_classes
 ((1797, 8, 8), 10)
->>> parts = datasets.split(digits)
->>> len(parts.train), len(parts.validation), len(parts.test)
+>>> split = digits.splits()
+>>> len(split.train), len(split.validation), len(split.test)
 (1078, 360, 359)
 """
 
-from hardpan.data.ids import content_ids, row_ids
-from hardpan.data.registry import formats, load, names
-from hardpan.data.splits import split
+from hardpan.data.dataset import Dataset, DataWarning, Split, TableFeatures, content_ids, row_ids
+from hardpan.data.opening import as_dataset, formats, names
 
-__all__ = ["content_ids", "formats", "load", "names", "row_ids", "split"]
+__all__ = [
+    "DataWarning",
+    "Dataset",
+    "Split",
+    "TableFeatures",
+    "as_dataset",
+    "content_ids",
+    "formats",
+    "names",
+    "row_ids",
+]

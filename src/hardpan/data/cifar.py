@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.archives import is_archive, read_members
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
 

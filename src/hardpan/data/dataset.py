@@ -1,31 +1,101 @@
-"""A dataset, and its split."""
+"""The dataset that every command and function takes: examples, ids, labels, class names and split."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from hardpan.files import record
+from hardpan.errors import InputError
+from hardpan.files import array_hash, record
+
+SPLITS = ("train", "validation", "test")
+VALIDATION_FRACTION = 0.1
+FRACTIONS = (0.6, 0.2, 0.2)
+_REPEAT = re.compile(r"([0-9a-f]{16})-[1-9][0-9]*")
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class DataWarning:
+    """Something about a dataset that its user should know before trusting a number computed from it.
+
+    Attributes:
+        message: one sentence, with the remedy.
+        code: what was noticed: "index_column", "identifier", "constant", "channels_first", "renumbered_labels",
+            "unused_column", "resized", ...
+        columns: the columns concerned, where the data has columns.
+    """
+
+    message: str
+    code: str
+    columns: tuple[str, ...] = ()
 
 
 @record
 @dataclass(frozen=True, slots=True, eq=False)
+class TableFeatures:
+    """The feature columns of a table before they were encoded, for models that take categories and gaps natively.
+
+    Attributes:
+        values: (N, d) float64; a category is its number, NaN is a missing value.
+        names: the d columns.
+        categorical: (d,) booleans.
+        levels: for each column its categories by number; empty for numbers.
+    """
+
+    values: NDArray[np.float64]
+    names: tuple[str, ...]
+    categorical: NDArray[np.bool_]
+    levels: tuple[tuple[str, ...], ...]
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Row numbers of train, validation and test, which do not overlap, and how they were chosen."""
+
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    test: NDArray[np.int64]
+    method: str
+    seed: int
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """Examples with ids, and what is known of them.
 
     Attributes:
-        name: what to call the set.
-        x: images (N, H, W) or (N, H, W, C), or feature vectors (N, d).
+        name: what to call the dataset.
+        x: images (N, H, W) or (N, H, W, C), or feature vectors (N, d); always finite numbers.
         ids: (N,) strings, each once.
         labels: (N,) class numbers in 0..C-1, or None.
         class_names: the C names.
-        split: (N,) "train", "test" or "validation" where the set has an official split, else None.
-        metadata: further columns of length N (sub-class, source, votes, ...).
+        split: (N,) "train", "test" or "validation" where the dataset has an official split, else None.
+        metadata: further columns of length N. ``row`` is the 0-based row in the file (in its split, where each
+            split has a file or array of its own), ``path`` the file of an image, ``group`` the group.
         source: where it came from.
+        feature_names: the d names of the columns of ``x``, where they have names.
+        warnings: what its user should know, see :class:`DataWarning`.
+        table: the feature columns before encoding, where there were categories or missing values, else None.
+
+    Example:
+        >>> import hardpan
+        >>> digits = hardpan.Dataset.open("digits")
+        >>> digits
+        Dataset('digits': 1,797 images of 8 × 8 (uint8), 10 classes)
+        >>> digits.select(split="test")
+        Dataset('digits': 359 images of 8 × 8 (uint8), 10 classes)
     """
 
     name: str
@@ -36,6 +106,93 @@ class Dataset:
     split: NDArray[np.str_] | None = None
     metadata: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     source: str = ""
+    feature_names: tuple[str, ...] = ()
+    warnings: tuple[DataWarning, ...] = ()
+    table: TableFeatures | None = None
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        *,
+        class_names: Sequence[str] | str | os.PathLike[str] | None = None,
+        name: str | None = None,
+        mirror: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> Dataset:
+        """Open a dataset: by name, from a file or folder, or from an object that holds one.
+
+        A name wins over a file of the same name in the working folder; write ``./digits`` for the file. After
+        either, ``@hard.json`` selects the examples of a subset.
+
+        Args:
+            source: one of :func:`hardpan.data.names`; the path of a file or folder in one of
+                :func:`hardpan.data.formats`; ``(x, y)`` or ``(x_train, y_train, x_test, y_test)``; an array, or a
+                mapping of arrays with the keys of an npz file; a scikit-learn Bunch; a Dataset.
+            class_names: the C names in the order of the class numbers, or a text file with one name per line.
+            name: what to call the dataset; by default the name of the file.
+            mirror: for names that are downloaded, an address with ``NAME/FILE`` under it; else ``HARDPAN_MIRROR``,
+                else the publisher's address.
+            cache: for names that are downloaded, the folder that keeps ``NAME/FILE``; else ``HARDPAN_CACHE``, else
+                the user's cache folder.
+
+        Example:
+            >>> Dataset.open("digits").class_names
+            ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')
+            >>> Dataset.open(([[0.0], [1.0], [2.0]], ["no", "yes", "no"]))
+            Dataset('arrays': 3 vectors of 1 number (float64), 2 classes)
+        """
+        from hardpan.data.opening import open_dataset
+
+        return open_dataset(source, class_names=class_names, name=name, mirror=mirror, cache=cache)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        x_test: ArrayLike | None = None,
+        y_test: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        class_names: Sequence[str] | None = None,
+        split: ArrayLike | None = None,
+        metadata: Mapping[str, ArrayLike] | None = None,
+        feature_names: Sequence[str] | None = None,
+        name: str = "arrays",
+    ) -> Dataset:
+        """A dataset of arrays.
+
+        Args:
+            x: images (N, H, W) or (N, H, W, C), or feature vectors (N, d). Images with channels first are turned.
+            y: (N,) labels: class numbers 0..C-1, or text. Other whole numbers are taken as names of classes.
+            x_test: the official test set, if ``x`` is the training set.
+            y_test: its labels.
+            ids: one for each row of ``x``, then of ``x_test``; by default a hash of the content.
+            class_names: by default the text of the labels in alphabetical order.
+            split: "train", "validation" or "test" for each row; not together with ``x_test``.
+            metadata: further columns, rows of ``x`` first.
+            feature_names: of the columns of ``x``, if it has columns.
+            name: what to call the dataset.
+
+        Example:
+            >>> Dataset.from_arrays(np.eye(4), ["cat", "dog", "cat", "dog"]).class_names
+            ('cat', 'dog')
+        """
+        from hardpan.data.arrays import from_arrays
+
+        return from_arrays(
+            x,
+            y,
+            x_test=x_test,
+            y_test=y_test,
+            ids=ids,
+            class_names=class_names,
+            split=split,
+            metadata=metadata,
+            feature_names=feature_names,
+            name=name,
+        )
 
     def __len__(self) -> int:
         return len(self.x)
@@ -45,18 +202,230 @@ class Dataset:
         """How many classes there are."""
         return len(self.class_names)
 
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images rather than feature vectors."""
+        return self.x.ndim > 2
+
     def features(self) -> NDArray[np.float64]:
         """Every example as a flat vector of float64, shape (N, d)."""
         return self.x.reshape(len(self.x), -1).astype(np.float64)
 
+    def select(self, rows: Any = None, *, split: str | None = None, seed: int = 0) -> Dataset:
+        """Some of the examples.
 
-@record
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
-    """Row numbers of the three disjoint parts of a dataset, and how they were chosen."""
+        Args:
+            rows: row numbers, a mask of N booleans, ids, or a :class:`~hardpan.confusion.Subset`; the result has
+                the order of ``rows``.
+            split: "train", "validation" or "test" of :meth:`splits` instead of ``rows``.
+            seed: of :meth:`splits`.
 
-    train: NDArray[np.int64]
-    validation: NDArray[np.int64]
-    test: NDArray[np.int64]
-    method: str
-    seed: int
+        Example:
+            >>> digits = Dataset.open("digits")
+            >>> [len(digits.select(rows)) for rows in ([5, 3], digits.labels == 3, digits.ids[:2])]
+            [2, 183, 2]
+        """
+        if (rows is None) == (split is None):
+            raise InputError("select needs either rows or split; got " + ("neither" if rows is None else "both"))
+        if split is not None:
+            if split not in SPLITS:
+                raise InputError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+            index: NDArray[np.int64] = getattr(self.splits(seed), split)
+        else:
+            index = self._rows(rows)
+        table = self.table
+        if table is not None:
+            table = dataclasses.replace(table, values=table.values[index])
+        return dataclasses.replace(
+            self,
+            x=self.x[index],
+            ids=self.ids[index],
+            labels=None if self.labels is None else self.labels[index],
+            split=None if self.split is None else self.split[index],
+            metadata={name: column[index] for name, column in self.metadata.items()},
+            table=table,
+        )
+
+    def align(self, other: Any, *, by_order: bool = False) -> Dataset:
+        """The examples in the order of others.
+
+        Args:
+            other: ids, or anything with ``ids`` (a dataset, predictions); every one of them must be here.
+            by_order: join by position instead: the rows stay and take the other's ids. Both need the same length.
+
+        Example:
+            >>> digits = Dataset.open("digits")
+            >>> digits.align(digits.ids[[4, 2]]).labels.tolist()
+            [4, 2]
+        """
+        ids = np.asarray(getattr(other, "ids", other))
+        if by_order:
+            if ids.shape != (len(self),):
+                raise InputError(
+                    f"by_order joins rows by position: the dataset has {len(self):,} rows and the other "
+                    f"{len(ids):,}; "
+                    "select the same rows first, or join by id"
+                )
+            return dataclasses.replace(self, ids=ids.astype(np.str_))
+        return self.select(ids.astype(np.str_))
+
+    def splits(self, seed: int = 0) -> Split:
+        """Row numbers of train, validation and test: the one split that everything uses.
+
+        An official test set stays the test set, and 10 % of train become validation, unless the dataset names its
+        own validation examples. A dataset without a split is cut 60/20/20. Examples are ranked by sha256 of
+        "seed:id" and cut at the exact fractions, so the order of the rows does not matter; exact repeats (ids "
+        "that end in "-2",
+        "-3") go where their first example goes, so that no copy of a training example is in the test set.
+
+        Args:
+            seed: another seed chooses other examples (never other official test examples).
+
+        Example:
+            >>> split = Dataset.open("digits").splits(seed=1)
+            >>> len(split.train), len(split.validation), len(split.test)
+            (1078, 360, 359)
+        """
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise InputError(f"seed must be a whole number of at least 0; got {seed!r}")
+        rows = np.arange(len(self))
+        if self.split is None:
+            train, validation, test = _cut(self.ids, rows, int(seed), FRACTIONS)
+            method = "60/20/20 by hash of (id, seed)"
+        elif (self.split == "validation").any():
+            train, validation, test = (rows[self.split == part] for part in SPLITS)
+            method = "official train, validation and test sets"
+        else:
+            test = rows[self.split == "test"]
+            fractions = (1 - VALIDATION_FRACTION, VALIDATION_FRACTION)
+            train, validation = _cut(self.ids, rows[self.split != "test"], int(seed), fractions)
+            method = "official test set; validation is 10 % of train by hash of (id, seed)"
+        return Split(train, validation, test, method, int(seed))
+
+    def _rows(self, rows: Any) -> NDArray[np.int64]:
+        if hasattr(rows, "rows") and hasattr(rows, "ids"):  # a Subset, which checks that every id is there
+            return np.sort(np.asarray(rows.rows(self.ids), dtype=np.int64))
+        index = np.asarray(rows)
+        if index.ndim != 1:
+            raise InputError(f"rows must be one-dimensional; got shape {index.shape}")
+        if index.dtype.kind == "b":
+            if len(index) != len(self):
+                raise InputError(f"rows must be a mask of {len(self):,} booleans; got {len(index):,}")
+            return np.flatnonzero(index)
+        if index.dtype.kind in "US":
+            return rows_of(self.ids, index.astype(np.str_))
+        if index.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if index.dtype.kind not in "iu":
+            raise InputError(f"rows must be row numbers, a mask, ids or a Subset; got {index.dtype}")
+        if index.min() < 0 or index.max() >= len(self):
+            wrong = int(index.min()) if index.min() < 0 else int(index.max())
+            raise InputError(f"rows must be between 0 and {len(self) - 1}; got {wrong}")
+        return index.astype(np.int64)
+
+    def __repr__(self) -> str:
+        shape = self.x.shape[1:]
+        kind = f"images of {' × '.join(map(str, shape))}" if len(shape) > 1 else "vectors of "
+        if len(shape) == 1:
+            kind += f"{shape[0]} number{'' if shape[0] == 1 else 's'}"
+        known = f"{self.n_classes} classes" if self.labels is not None else "no labels"
+        counts = ""
+        if self.split is not None:
+            counts = ", " + " + ".join(
+                f"{int((self.split == name).sum()):,} {name}" for name in _present(self.split)
+            )
+        return f"Dataset({self.name!r}: {len(self):,} {kind} ({self.x.dtype}), {known}{counts})"
+
+
+def _present(split: NDArray[np.str_]) -> list[str]:
+    return [name for name in SPLITS if (split == name).any()]
+
+
+def rows_of(ids: NDArray[np.str_], wanted: NDArray[np.str_]) -> NDArray[np.int64]:
+    """Row numbers of the wanted ids; one that is missing is refused.
+
+    Example:
+        >>> rows_of(np.array(["a", "b", "c"]), np.array(["c", "a"])).tolist()
+        [2, 0]
+    """
+    order = np.argsort(ids)
+    at = np.searchsorted(ids, wanted, sorter=order)
+    rows = order[np.minimum(at, len(ids) - 1)] if len(ids) else np.zeros(len(wanted), dtype=np.int64)
+    missing = np.ones(len(wanted), dtype=bool) if not len(ids) else ids[rows] != wanted
+    if missing.any():
+        first = str(wanted[int(np.argmax(missing))])
+        raise InputError(
+            f"ids: {int(missing.sum()):,} of {len(wanted):,} are not in the dataset, such as {first!r}; give ids "
+            f"of this "
+            "dataset, or join by_order if both have the same rows"
+        )
+    return rows.astype(np.int64)
+
+
+def content_ids(x: NDArray[Any]) -> NDArray[np.str_]:
+    """Name every example by its content, the same on every machine and in every order.
+
+    The id is the first 16 hexadecimal digits of sha256 over dtype, shape and bytes of ``x[i]``; the second example
+    with the same content gets "-2", the third "-3".
+
+    Args:
+        x: examples along the first axis, shape (N, ...).
+
+    Returns:
+        (N,) strings, each once.
+
+    Example:
+        >>> content_ids(np.array([[1.0], [2.0], [1.0]])).tolist()
+        ['f12f1de45222225a', '377e1c566a8c4e6b', 'f12f1de45222225a-2']
+    """
+    little = x.astype(x.dtype.newbyteorder("<"), copy=False)
+    return numbered_ids([array_hash(np.asarray(example))[:16] for example in little])
+
+
+def numbered_ids(hashes: Sequence[str]) -> NDArray[np.str_]:
+    """Ids of hashes: the second example with the same hash gets "-2"."""
+    seen: Counter[str] = Counter()
+    ids = []
+    for name in hashes:
+        seen[name] += 1
+        ids.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return np.array(ids, dtype=np.str_)
+
+
+def row_ids(n: int) -> NDArray[np.str_]:
+    """Ids of rows whose content is not known; they join other data only by order.
+
+    Example:
+        >>> row_ids(2).tolist()
+        ['row-0000000', 'row-0000001']
+    """
+    return np.array([f"row-{row:07d}" for row in range(n)], dtype=np.str_)
+
+
+def content_of(name: str) -> str:
+    """The id of the first example with the same content: removes "-2", "-3" from content ids, nothing else.
+
+    Example:
+        >>> content_of("00112233aabbccdd-3"), content_of("photo-3")
+        ('00112233aabbccdd', 'photo-3')
+    """
+    repeat = _REPEAT.fullmatch(name)
+    return repeat[1] if repeat else name
+
+
+def _cut(
+    ids: NDArray[np.str_], rows: NDArray[np.int64], seed: int, fractions: Sequence[float]
+) -> list[NDArray[np.int64]]:
+    """Cut ``rows`` at the fractions, in the order of their hashes, repeats kept together."""
+    groups: dict[str, list[int]] = {}
+    for row in rows.tolist():
+        groups.setdefault(content_of(str(ids[row])), []).append(row)
+    ranked = sorted(groups, key=lambda name: (hashlib.sha256(f"{seed}:{name}".encode()).digest(), name))
+    edges = np.round(np.cumsum(fractions) * len(rows)).astype(int)
+    parts: list[list[int]] = [[] for _ in fractions]
+    count = 0
+    for name in ranked:
+        # A group belongs where its first example falls; searchsorted counts the edges at or below it.
+        parts[int(np.searchsorted(edges[:-1], count, side="right"))].extend(groups[name])
+        count += len(groups[name])
+    return [np.array(sorted(part), dtype=np.int64) for part in parts]

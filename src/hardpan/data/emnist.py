@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data import idx
-from hardpan.data.checks import checked_labels, checked_x
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.arrays import checked_labels, checked_x
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
 
@@ -53,7 +52,7 @@ def read(path: Path) -> Dataset:
     """Read a folder of images into a dataset, or refuse it in one sentence that names the file.
 
     All headers are read first: sizes that differ, images too large to be true and sets larger than memory are
-    refused before a pixel is decoded. The file of each row is the metadata column ``file``.
+    refused before a pixel is decoded. The file of each row is the metadata column ``path``.
     """
     pictures, class_names, official = _pictures(path)
     sizes, colour = _surveyed(path, pictures)
@@ -68,7 +67,7 @@ def read(path: Path) -> Dataset:
     split = np.array([picture.part for picture in pictures]) if official else None
     files = np.array([picture.path.relative_to(path).as_posix() for picture in pictures])
     name = path.resolve().name
-    return Dataset(name, x, content_ids(x), labels, class_names, split, metadata={"file": files}, source=name)
+    return Dataset(name, x, content_ids(x), labels, class_names, split, metadata={"path": files}, source=name)
 
 
 def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:

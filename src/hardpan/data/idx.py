@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.checks import checked_class_names, checked_labels, checked_x
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.arrays import checked_labels, checked_x, number_labels
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
 
@@ -87,8 +86,8 @@ def _joined(path: Path, found: dict[tuple[str, str], _File]) -> Dataset:
         )
     x, joined = np.concatenate([train, test]), np.concatenate(labels)
     split = np.repeat(np.array(["train", "test"]), [len(train), len(test)])
-    names = checked_class_names(f"{path}: class_names", None, joined)
-    return Dataset(path.name, x, content_ids(x), joined, names, split, source=path.name)
+    numbers, names, noticed = number_labels(f"{path}: labels", joined)
+    return Dataset(path.name, x, content_ids(x), numbers, names, split, source=path.name, warnings=noticed)
 
 
 def _one(path: Path) -> Dataset:
@@ -99,8 +98,8 @@ def _one(path: Path) -> Dataset:
     check_memory(path, sum(_claimed(file)[1] for file in (images, beside) if file))
     x = checked_x(str(path), _array(images))
     labels = checked_labels(str(beside.path), _array(beside), len(x)) if beside else None
-    names = checked_class_names(f"{path}: class_names", None, labels)
-    return Dataset(images.part, x, content_ids(x), labels, names, source=path.name)
+    numbers, names, noticed = number_labels(f"{path}: labels", labels)
+    return Dataset(images.part, x, content_ids(x), numbers, names, source=path.name, warnings=noticed)
 
 
 def _named(path: Path) -> _File | None:

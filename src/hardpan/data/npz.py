@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.checks import checked_class_names, checked_ids, checked_labels, checked_x
+from hardpan.data.arrays import SPLIT_KEYS, from_arrays
 from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
 
-SPLIT_KEYS = ("x_train", "y_train", "x_test", "y_test")
 PLAIN_KEYS = ("x", "y")
 OPTIONAL_KEYS = ("class_names", "ids")
 
@@ -38,63 +36,25 @@ def read(path: Path) -> Dataset:
     Every array's header is compared with the bytes that are there, and with the memory that is free, before any
     of it is loaded.
     """
-    arrays = _numbered(path, _arrays(path))
-    if "x" in arrays and not set(SPLIT_KEYS) & set(arrays):
-        x, split = checked_x(f"{path}: x", arrays["x"]), None
-        labels = checked_labels(f"{path}: y", arrays["y"], len(x)) if "y" in arrays else None
-    else:
-        x, labels, split = _official(path, arrays)
-    class_names = checked_class_names(f"{path}: class_names", arrays.get("class_names"), labels)
-    given_ids = arrays.get("ids")
-    ids = content_ids(x) if given_ids is None else checked_ids(f"{path}: ids", given_ids, len(x))
-    return Dataset(path.stem, x, ids, labels, class_names, split, source=path.name)
-
-
-def _numbered(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Put class numbers in the place of labels that are text, and name the classes."""
-    given: dict[str, NDArray[Any]] = {key: arrays[key] for key in ("y", "y_train", "y_test") if key in arrays}
-    if not given or any(labels.dtype.kind != "U" or labels.ndim != 1 for labels in given.values()):
-        return arrays
-    used = np.unique(np.concatenate(list(given.values())))
-    names = arrays.get("class_names", used)
-    unknown = used[~np.isin(used, names)]
-    if len(unknown):
-        raise InputError(
-            f"{path}: label {str(unknown[0])!r} is not among class_names ({', '.join(map(str, names[:8]))}"
-            f"{', ...' if len(names) > 8 else ''}); add it, or leave class_names out"
-        )
-    order = np.argsort(names)
-    found: dict[str, NDArray[Any]] = {
-        key: order[np.searchsorted(names, labels, sorter=order)] for key, labels in given.items()
+    arrays = _arrays(path)
+    common: dict[str, Any] = {
+        "ids": arrays.get("ids"),
+        "class_names": arrays.get("class_names"),
+        "name": path.stem,
+        "where": f"{path}: ",
+        "source": path.name,
     }
-    return {**arrays, **found, "class_names": names}
-
-
-def _official(
-    path: Path, arrays: dict[str, NDArray[Any]]
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.str_]]:
+    if "x" in arrays and not set(SPLIT_KEYS) & set(arrays):
+        return from_arrays(arrays["x"], arrays.get("y"), **common)
     missing = [key for key in SPLIT_KEYS if key not in arrays]
     if missing:
-        held = ", ".join(sorted(arrays)) or "none of the keys that are read"
+        present = ", ".join(sorted(arrays)) or "none of the keys that are read"
         raise InputError(
-            f"{path}: key {missing[0]} is missing (the file holds {held}); "
+            f"{path}: key {missing[0]} is missing (the file has {present}); "
             f"give {', '.join(SPLIT_KEYS)}, or x with an optional y"
         )
-    parts = {key: checked_x(f"{path}: {key}", arrays[key]) for key in ("x_train", "x_test")}
-    train, test = parts["x_train"], parts["x_test"]
-    if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
-        raise InputError(
-            f"{path}: x_train holds {train.dtype} of shape {train.shape[1:]} and x_test {test.dtype} of shape "
-            f"{test.shape[1:]}; both must be alike"
-        )
-    labels = np.concatenate(
-        [
-            checked_labels(f"{path}: y_train", arrays["y_train"], len(train)),
-            checked_labels(f"{path}: y_test", arrays["y_test"], len(test)),
-        ]
-    )
-    split = np.repeat(np.array(["train", "test"]), [len(train), len(test)])
-    return np.concatenate([train, test]), labels, split
+    x, y, x_test, y_test = (arrays[key] for key in SPLIT_KEYS)
+    return from_arrays(x, y, x_test=x_test, y_test=y_test, **common)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.checks import checked_class_names, checked_ids, checked_labels, checked_x
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.arrays import checked_ids, checked_x, number_labels
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
 
@@ -139,11 +138,7 @@ def _labels(path: Path, table: Any) -> tuple[NDArray[np.int64] | None, tuple[str
     if "label" not in table.column_names:
         return None, ()
     given = _plain(path, table, "label")
-    if given.dtype.kind == "U":
-        names, numbers = np.unique(given, return_inverse=True)
-        return numbers.astype(np.int64), tuple(names.tolist())
-    labels = checked_labels(f"{path}: label", given, len(given))
-    return labels, checked_class_names(f"{path}: label", None, labels)
+    return number_labels(f"{path}: label", given)[:2]
 
 
 def _split(path: Path, table: Any) -> NDArray[np.str_] | None:

@@ -77,7 +77,7 @@ class Benchmark:
         observed: error of the Bayes-optimal classifier on these very examples.
         rounding: how much the floor rises at most by rounding to 8 bits; None for float32 files.
         class_names: the K names.
-        data: the file or folder of the examples, for ``hardpan.data.load``.
+        data: the file or folder of the examples, for ``hardpan.Dataset.open``.
         ids: (N,) ids of the examples as they are read from there.
         labels: (N,) the classes that were drawn.
         split: (N,) "train" or "test".

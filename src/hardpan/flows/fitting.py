@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 import hardpan
-from hardpan import data as datasets
 from hardpan import engine
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
@@ -44,20 +43,20 @@ def fit(
     looked at once, at the end, and choose nothing.
 
     Args:
-        dataset: labelled images (Glow) or feature vectors (splines); split by :func:`hardpan.data.split`.
+        dataset: labelled images (Glow) or feature vectors (splines); split by :func:`hardpan.Dataset.splits`.
         config: settings; default ``FlowConfig()``.
         out: folder for the flow and, while it is fitted, its checkpoints: the same call goes on after a kill.
         progress: called with a line and the fraction done.
 
     Example:
-        >>> from hardpan import datasets, flows
-        >>> flow = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=2))
+        >>> from hardpan import Dataset, flows
+        >>> flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=2))
         >>> flow.record.fitted["epochs"], flow.bayes_error().method
         (2, 'importance')
     """
     settings = (config or FlowConfig()).filled()
     _check(dataset)
-    parts = datasets.split(dataset, seed=settings.seed)
+    parts = dataset.splits(seed=settings.seed)
     device = engine.pick_device(settings.device)
     with engine.process_group(device), engine.claimed(out), engine.matrix_precision("float32", device):
         task = prepare(dataset, parts, settings, device)

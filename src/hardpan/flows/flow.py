@@ -66,8 +66,8 @@ class Flow:
     taken as it is. Images may be given in their own size or padded, as samples come.
 
     Example:
-        >>> from hardpan import datasets, flows
-        >>> flow = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1))
+        >>> from hardpan import Dataset, flows
+        >>> flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=1))
         >>> x, y = flow.sample(3, temperature=0.7, seed=1)
         >>> x.shape, y.shape, flow.posterior(x).shape
         ((3, 8, 8), (3,), (3, 10))

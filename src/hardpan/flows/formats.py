@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from hardpan import data as datasets
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.flows.rounding import to_levels
 
@@ -54,10 +54,10 @@ def write(
         name, files = "idx", _write_idx(folder / "idx", _bytes(pieces, levels), labels, split)
     else:
         name, files = "images", _write_png(folder / "images", _bytes(pieces, levels), labels, split, class_names)
-    read = datasets.load(folder / name)
+    read = Dataset.open(folder / name)
     if format == "png":
         # A folder is read class by class; these ids are in the order of the draw.
-        places = {str(file): row for row, file in enumerate(read.metadata["file"])}
+        places = {str(file): row for row, file in enumerate(read.metadata["path"])}
         folders = _class_folders(class_names)
         order = [places[_png_name(row, split, labels, folders)] for row in range(len(labels))]
         return name, files, read.ids[order]

@@ -72,8 +72,8 @@ def judge(benchmark: Benchmark, probs: ArrayLike, *, confidence: float = 0.95) -
 
     Example:
         >>> import tempfile
-        >>> from hardpan import datasets, flows
-        >>> flow = flows.fit(datasets.load("digits"), flows.FlowConfig(preset="tiny", epochs=1))
+        >>> from hardpan import Dataset, flows
+        >>> flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=1))
         >>> with tempfile.TemporaryDirectory() as place:
         ...     made = flows.synthesize(flow, place, bayes_error=0.2, n=400)
         >>> best = judge(made, made.posterior[made.test])

@@ -10,8 +10,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.data.checks import checked_ids, checked_labels
-from hardpan.data.ids import row_ids
+from hardpan.data.arrays import checked_ids, checked_labels
+from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 
 LARGEST = 2**31 - 1  # of a seed's or an epoch's number

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import hardpan
-from hardpan.data.chosen import asked_for
+from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
 from hardpan.predictions import columns, layout
 from hardpan.predictions.predictions import Predictions
@@ -147,7 +147,7 @@ def open(path: PathLike) -> Predictions:
     ``@hard.json`` behind any of them takes only the examples that a subset's manifest names, to be read only.
     """
     text = os.fspath(path)
-    data, manifest = asked_for(text)
+    data, manifest = parse_source(text)
     if manifest and ("://" in text or not os.path.exists(text)):
         from hardpan.predictions.selected import select
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.chosen import asked_for
+from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions.assembly import Assembler, assembling
@@ -98,7 +98,7 @@ def merge(
 
 def _same_place(path: str | os.PathLike[str]) -> str:
     """A path in one spelling: "./run", "run/" and a link to it are the same place."""
-    text = os.fspath(asked_for(os.fspath(path))[0]).removeprefix("file://")
+    text = os.fspath(parse_source(os.fspath(path))[0]).removeprefix("file://")
     return text.rstrip("/") if "://" in text else os.path.realpath(text)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.chosen import MARK, chosen_rows
+from hardpan.data.opening import SEPARATOR, subset_rows
 from hardpan.predictions.predictions import Predictions
 
 
@@ -110,4 +110,4 @@ def select(whole: Predictions, manifest: str | os.PathLike[str]) -> SelectedPred
         manifest: path of a subset that hardpan wrote.
     """
     path = os.fspath(manifest)
-    return SelectedPredictions(whole, chosen_rows(path, whole.ids), f"{whole.where}{MARK}{path}")
+    return SelectedPredictions(whole, subset_rows(path, whole.ids), f"{whole.where}{SEPARATOR}{path}")

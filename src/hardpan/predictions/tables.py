@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.ids import row_ids
+from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions.assembly import assembling

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan import files
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids, content_of
+from hardpan.data.dataset import Dataset, content_ids, content_of
 from hardpan.errors import InputError
 from hardpan.replicate.project import Project, ProjectConfig, TargetClass, new_secrets, open_project, write_secrets
 from hardpan.replicate.steps import hash_rows, record_step
@@ -38,7 +36,7 @@ def create_project(
 
     Args:
         path: a new folder.
-        original: the data whose test set is rebuilt: a name, file or folder for ``datasets.load``, or a dataset.
+        original: the data whose test set is rebuilt: a name, file or folder for ``Dataset.open``, or a dataset.
         classes: a CSV file (class, definition, link, nearby) or the classes themselves; else the dataset's names.
         name: what to call the new test set.
         database_url: address of a PostgreSQL database of its own; else SQLite in the project's folder.
@@ -48,7 +46,7 @@ def create_project(
         The project and the owner's token, which is shown once: "" where the project was there already.
     """
     root = Path(path)
-    dataset = original if isinstance(original, Dataset) else datasets.load(original)
+    dataset = original if isinstance(original, Dataset) else Dataset.open(original)
     pixels = as_pictures(dataset)
     if dataset.labels is None:
         raise InputError(f"{dataset.name} has no labels; the original set needs them")
@@ -114,7 +112,7 @@ def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
     """Images of a dataset as 8-bit pixels: as they are, or, where no byte is above 127, scaled up to 255.
 
     Example:
-        >>> as_pictures(datasets.load("digits")).max()
+        >>> as_pictures(Dataset.open("digits")).max()
         np.uint8(255)
     """
     x = dataset.x

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 from hardpan.replicate.pictures import store_picture
 from hardpan.replicate.project import Project
@@ -26,7 +25,7 @@ def demo_project(
     from hardpan.replicate.creation import create_project
     from hardpan.replicate.tasks import make_tasks
 
-    digits = datasets.load("digits")
+    digits = Dataset.open("digits")
     rest = np.arange(1000, len(digits))
     original = Dataset(
         "digits",

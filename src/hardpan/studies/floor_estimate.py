@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from hardpan import bayes, files
-from hardpan import data as datasets
 from hardpan.bayes.floors import FROM_FEATURES, Difference, Examples, Floor
 from hardpan.bayes.floors.calibration import CALIBRATIONS
 from hardpan.bayes.floors.inputs import Labels, standardised
-from hardpan.data.checks import checked_labels, checked_x
+from hardpan.data.arrays import checked_labels, checked_x
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -127,7 +126,7 @@ def estimate_floor(
     """Estimate how low the error on a dataset can go, by every means that is given, and say what survives.
 
     Args:
-        dataset: a labelled dataset, or what :func:`hardpan.data.load` loads.
+        dataset: a labelled dataset, or what :func:`hardpan.Dataset.open` loads.
         config: the settings; the defaults of :class:`FloorConfig` if None.
         progress: called with the step that begins and the fraction of the work that is done.
         command: the command to name as the one that makes the report again.
@@ -141,9 +140,9 @@ def estimate_floor(
     tell = progress or (lambda step, fraction: None)
     tell("reading the data", 0.0)
     if not isinstance(dataset, Dataset):
-        dataset = datasets.load(dataset)
+        dataset = Dataset.open(dataset)
     labels = _checked(dataset)
-    split = datasets.split(dataset, config.seed)
+    split = dataset.splits(config.seed)
     if not len(split.test) or len(np.unique(labels[split.train])) < 2:
         raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
     gathered = _gather(dataset, labels, split, config, tell)

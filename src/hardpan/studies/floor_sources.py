@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from hardpan import predictions as store
 from hardpan.bayes.floors import Difference, told_apart
 from hardpan.bayes.floors.inputs import Labels
-from hardpan.data.chosen import short_name
 from hardpan.data.dataset import Dataset, Split
+from hardpan.data.opening import short_name
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.files import array_hash
@@ -90,9 +89,9 @@ def _cached_sets(data: str, new: str | None, seed: int) -> Sets:
 
 
 def _sets(data: Source, new: Source | None, seed: int) -> Sets:
-    old = data if isinstance(data, Dataset) else datasets.load(data)
+    old = data if isinstance(data, Dataset) else Dataset.open(data)
     labels = _labels(old)
-    parts = datasets.split(old, seed=seed)
+    parts = old.splits(seed=seed)
     if not len(parts.test):
         raise InputError(f"{old.name} has no test examples; give a dataset with a test set")
     train = Labelled(old.x, labels).take(np.sort(np.concatenate([parts.train, parts.validation])))
@@ -101,7 +100,7 @@ def _sets(data: Source, new: Source | None, seed: int) -> Sets:
         first, second = balanced_parts(test.labels, 2, seed)
         original, fresh, new_name = test.take(first), test.take(second), "half of the test set"
     else:
-        other = new if isinstance(new, Dataset) else datasets.load(new)
+        other = new if isinstance(new, Dataset) else Dataset.open(new)
         original, fresh, new_name = test, _new(old, other), other.name
     arrays = (train.x, train.labels, original.x, original.labels, fresh.x, fresh.labels)
     marks = "".join(array_hash(array) for array in arrays).encode()

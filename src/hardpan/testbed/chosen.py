@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.chosen import asked_for, chosen_rows
+from hardpan.data.opening import parse_source, subset_rows
 from hardpan.errors import InputError
 from hardpan.testbed.predictions import SetPredictions
 from hardpan.testbed.tables import Outcomes
@@ -25,7 +25,7 @@ def place_and_manifest(path: str | os.PathLike[str]) -> tuple[Path, str]:
         >>> place_and_manifest("both.npz@hard.json")[1], place_and_manifest("both.npz")[1]
         ('hard.json', '')
     """
-    data, manifest = asked_for(os.fspath(path))
+    data, manifest = parse_source(os.fspath(path))
     return (Path(path), "") if not manifest or Path(path).exists() else (Path(data), manifest)
 
 
@@ -75,7 +75,7 @@ def _rows(
     pool = np.concatenate(names)
     if len(np.unique(pool)) < len(pool):
         raise InputError(f"{place}: an id names two examples, so {manifest} could mean either; give each its own")
-    wanted = pool[chosen_rows(manifest, pool)]
+    wanted = pool[subset_rows(manifest, pool)]
     rows = np.flatnonzero(np.isin(_ids(part, place, len(sets)), wanted)).astype(np.int64)
     if not len(rows):
         raise InputError(

@@ -66,8 +66,8 @@ def fit_arrays(
         changes: settings to be changed in ``config``.
 
     Example:
-        >>> from hardpan import datasets
-        >>> digits = datasets.load("digits")
+        >>> from hardpan import Dataset
+        >>> digits = Dataset.open("digits")
         >>> fit = fit_arrays(digits.x[:1000], digits.labels[:1000], digits.x[1000:], model="linear", seeds=2,
         ...                  epochs=8, record_every=8, device="cpu")
         >>> fit.probs.shape

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import data as datasets
-from hardpan.data.chosen import asked_for
 from hardpan.data.dataset import Dataset, Split
+from hardpan.data.opening import parse_source
 from hardpan.files import array_hash
 from hardpan.training.config import TrainConfig
 
@@ -21,18 +20,18 @@ _HASHED_BYTES = 2**30  # examples of more than this are named by a sample of the
 
 def load_split(data: str | Dataset) -> tuple[Dataset, Split]:
     """Give a dataset and its one split; a worker that runs several pieces loads the data once."""
-    return _loaded(data, _stamps(data)) if isinstance(data, str) else (data, datasets.split(data))
+    return _loaded(data, _stamps(data)) if isinstance(data, str) else (data, data.splits())
 
 
 @functools.lru_cache(maxsize=1)
 def _loaded(name: str, stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
-    dataset = datasets.load(name)
-    return dataset, datasets.split(dataset)
+    dataset = Dataset.open(name)
+    return dataset, dataset.splits()
 
 
 def _stamps(name: str) -> tuple[int, ...]:
     """Times and sizes of the files that a dataset is read from, so that one written anew is read anew."""
-    places = [Path(text) for text in (name, *asked_for(name)) if text]
+    places = [Path(text) for text in (name, *parse_source(name)) if text]
     found = [place.stat() for place in places if place.exists()]
     return tuple(number for item in found for number in (item.st_mtime_ns, item.st_size))
 

@@ -55,7 +55,7 @@ def train(
     see ``dataset``, ``out`` and ``weights``.
 
     Args:
-        dataset: a name or path for ``datasets.load``, or a dataset with labels.
+        dataset: a name or path for ``Dataset.open``, or a dataset with labels.
         config: settings.
         out: the store of predictions (folder or fsspec address); with several architectures, a folder with a store
             for each.

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 import hardpan
-from hardpan import data as datasets
 from hardpan import engine
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
@@ -126,7 +125,7 @@ def predict(
 
     Args:
         model: the folder of one seed that ``hardpan train`` wrote, or what :func:`load_model` gave.
-        data: a name or path for ``datasets.load``, a dataset, or an array like those it was trained on.
+        data: a name or path for ``Dataset.open``, a dataset, or an array like those it was trained on.
         device: where to compute.
         precision: ``float32``, ``tf32`` or ``bf16``.
         batch: examples at a time; 0: what suits the device.
@@ -136,7 +135,7 @@ def predict(
     """
     found = model if isinstance(model, SavedModel) else load_model(model)
     if isinstance(data, (str, os.PathLike)):
-        data = datasets.load(data)
+        data = Dataset.open(data)
     x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
     check_size(x, "data")
     place = engine.pick_device(device)

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from hardpan import data as datasets
 from hardpan import files
 from hardpan.auditing import examples
 from hardpan.auditing.examples import Examples
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.web.explorer import SPRITE_COLUMNS, create_app
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
-    dataset = datasets.load("digits")
-    parts = datasets.split(dataset)
+    dataset = Dataset.open("digits")
+    parts = dataset.splits()
     confusion = np.linspace(0, 1, len(dataset))
     table = examples.join(
         dataset,
@@ -41,8 +41,8 @@ def client(digits):
 def test_rows_come_a_page_at_a_time(client):
     asked = {"filters": [{"column": "part", "operation": "any_of", "value": ["test"]}], "sort": "confusion"}
     answer = client.post("/api/rows", json=asked | {"descending": True, "offset": 10, "limit": 5}).json()
-    dataset = datasets.load("digits")
-    test = datasets.split(dataset).test
+    dataset = Dataset.open("digits")
+    test = dataset.splits().test
     assert answer["total"] == len(test)
     assert [row["id"] for row in answer["rows"]] == [str(dataset.ids[row]) for row in test[::-1][10:15]]
 
@@ -51,7 +51,7 @@ def test_a_sprite_holds_the_pictures_asked_for(client):
     rows = [5, 900, *range(SPRITE_COLUMNS)]
     answer = client.get("/api/sprite", params={"rows": ",".join(map(str, rows))})
     sheet = np.asarray(Image.open(io.BytesIO(answer.content)))
-    pictures = examples.thumbnails(datasets.load("digits"))
+    pictures = examples.thumbnails(Dataset.open("digits"))
     assert np.array_equal(sheet[:8, 8:16], pictures[900])
     assert np.array_equal(sheet[8:16, :8], pictures[rows[SPRITE_COLUMNS]])
 
@@ -61,7 +61,7 @@ def chosen(answer):
 
 
 def test_a_subset_names_the_ids(client):
-    ids = [str(name) for name in datasets.load("digits").ids[[3, 7]]]
+    ids = [str(name) for name in Dataset.open("digits").ids[[3, 7]]]
     answer = client.post("/api/subset", json={"rows": [3, 7]})
     assert chosen(answer) == ids
     assert "attachment" in answer.headers["content-disposition"]
@@ -101,7 +101,7 @@ def test_only_this_machine_is_answered(client):
 
 
 def test_vectors_have_no_pictures():
-    dataset = datasets.load("digits")
+    dataset = Dataset.open("digits")
     flat = type(dataset)("flat", dataset.features(), dataset.ids, dataset.labels, dataset.class_names)
     assert examples.thumbnails(flat) is None
     table = examples.join(flat, {"test": np.arange(len(flat))}, {})
@@ -123,6 +123,6 @@ def test_a_folder_that_holds_no_table_is_refused(tmp_path, digits):
 
 
 def test_a_column_of_another_length_is_refused():
-    dataset = datasets.load("digits")
+    dataset = Dataset.open("digits")
     with pytest.raises(InputError, match="'confusion' must have one value an example, 1,797; got 3"):
         examples.join(dataset, {}, {"confusion": np.zeros(3)})

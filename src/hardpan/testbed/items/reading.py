@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.chosen import asked_for, chosen_rows
+from hardpan.data.opening import parse_source, subset_rows
 from hardpan.errors import InputError
 from hardpan.testbed.columns import Columns, numbers, read_columns
 from hardpan.testbed.items.fit import check_matrix
@@ -44,10 +44,10 @@ def read_matrix(path: Path, which: str | None = None) -> Matrix:
         path: the file; ``FILE@hard.json`` takes only the examples that a subset's manifest names.
         which: the test set, where a file of predictions holds several.
     """
-    data, manifest = asked_for(str(path))
+    data, manifest = parse_source(str(path))
     if manifest and not path.exists():
         whole = read_matrix(Path(data), which)
-        rows = chosen_rows(manifest, whole.ids)
+        rows = subset_rows(manifest, whole.ids)
         return Matrix(whole.models, tuple(whole.ids[row] for row in rows), whole.right[:, rows])
     matrix: Matrix | None = None
     if not is_store(path):
