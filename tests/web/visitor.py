@@ -13,7 +13,14 @@ from hardpan import replicate
 from hardpan.web.annotation import create_app, links
 from hardpan.web.security import Limits
 
-GENEROUS = Limits(requests_per_second=1e6, requests_burst=1e6, posts_per_second=1e5, entries_per_minute=1e6)
+GENEROUS = Limits(
+    requests_per_second=1e6,
+    requests_burst=1e6,
+    posts_per_second=1e5,
+    entries_per_minute=1e6,
+    newcomers_per_hour=1e6,
+    image_seconds=0.0,
+)
 ROLES = {"annotator": "annotate", "selector": "select", "reviewer": "review", "participant": "people"}
 
 

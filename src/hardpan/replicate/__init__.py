@@ -118,12 +118,17 @@ if TYPE_CHECKING:
     )
     from hardpan.replicate.database.people import (
         Invited,
+        NotAdmitted,
         Person,
+        block,
+        check_admitted,
         completion_code,
         enter,
+        excluded_workers,
         invitations,
         invite,
         revoke,
+        unblock,
         worker,
         workers,
     )
@@ -201,7 +206,8 @@ _HOMES = {
     "database.experiment": "Asked answer_question human_responses next_question question_image start_experiment",
     "database.leases": "Lease LeaseLost Receipt Standing give_back next_task renew_lease shown_image standing "
     "submit",
-    "database.people": "Invited Person completion_code enter invitations invite revoke worker workers",
+    "database.people": "Invited NotAdmitted Person block check_admitted completion_code enter "
+    "excluded_workers invitations invite revoke unblock worker workers",
     "database.votes": "ClassCoverage StoredVote TaskTime add_event all_votes coverage events import_votes "
     "task_times",
 }
@@ -228,6 +234,7 @@ __all__ = [
     "LeaseLost",
     "Lineage",
     "Neighbours",
+    "NotAdmitted",
     "PairItem",
     "Person",
     "Project",
@@ -258,6 +265,8 @@ __all__ = [
     "assemble",
     "begin_experiment",
     "beta_interval",
+    "block",
+    "check_admitted",
     "completion_code",
     "coverage",
     "create_project",
@@ -269,6 +278,7 @@ __all__ = [
     "duplicate_queue",
     "enter",
     "events",
+    "excluded_workers",
     "experiment_results",
     "experiment_section",
     "export_votes",
@@ -322,6 +332,7 @@ __all__ = [
     "submit",
     "task_times",
     "top_up",
+    "unblock",
     "verdicts",
     "verify",
     "what_if_section",

@@ -20,8 +20,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
-from hardpan.replicate.pictures import resized
-from hardpan.replicate.project import Project
+from hardpan.replicate.project import Project, resized
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.steps import hash_file, hash_rows, read_steps, record_step
 

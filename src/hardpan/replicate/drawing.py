@@ -43,6 +43,7 @@ def draw_sample(
         without_flagged: leave out the votes of workers who fail the controls.
     """
     from hardpan.replicate.database.chosen import begin_sample
+    from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.votes import all_votes
 
     check_open(project)
@@ -56,6 +57,7 @@ def draw_sample(
         "source": source,
         "without_flagged": without_flagged,
         "votes_counted": len(all_votes(project)),
+        "excluded_workers": sorted(excluded_workers(project)),
         "exclude": sorted(removed_so_far(project)),
         "selected": sorted(_selected(project)) if source == "selection" else [],
     }
@@ -117,7 +119,8 @@ def tables(project: Project, settings: Any) -> tuple[Annotated, Annotated]:
             np.full(len(kept), UNKNOWN_VOTES),
             np.array([words[row.id] for row in kept], dtype=np.str_),
         ), Annotated(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
-    votes = all_votes(project)[: settings["votes_counted"]]
+    excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
+    votes = [v for v in all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
     frequencies = selection_frequencies(votes, flagged)
     without = bool(settings["without_flagged"])

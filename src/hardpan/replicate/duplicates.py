@@ -15,8 +15,7 @@ from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.neighbors.near import near_duplicates
 from hardpan.replicate.drawing import check_open, current_sample, draw_again, removed_so_far
-from hardpan.replicate.pictures import resized
-from hardpan.replicate.project import Project
+from hardpan.replicate.project import Project, resized
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
 from hardpan.stats import share
 

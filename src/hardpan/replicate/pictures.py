@@ -70,16 +70,6 @@ def store_picture(project: Project, pixels: NDArray[np.uint8]) -> str:
     return name
 
 
-def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """A picture in the size of the originals (Lanczos), itself where it has that size."""
-    from PIL import Image
-
-    if pixels.shape == shape:
-        return pixels
-    image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
-    return np.asarray(image.resize((shape[1], shape[0]), Image.Resampling.LANCZOS))
-
-
 def _check_header(name: str, image: Any) -> None:
     width, height = image.size
     if width * height > MOST_PIXELS:

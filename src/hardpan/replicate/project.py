@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from hardpan.replicate.database.connection import Database
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
+SMALL, LARGEST = 96, 640  # pixels; up to SMALL an image is sent without compression
+PADDING = 16 * 1024
 _ID = re.compile(r"[0-9a-f]{16}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
@@ -154,16 +156,31 @@ class Project:
         return self.root / "pool" / image_id[:2] / f"{image_id}.png"
 
     def picture(self, image_id: str, row: int | None) -> bytes:
-        """An image as PNG without any metadata: from the pool, or, given its row, from the original set.
+        """An image as PNG without metadata, in its own size: for the owner, selectors and reviewers."""
+        from PIL import Image
 
-        Originals and candidates come out of the same encoder, so that neither type nor header tells them apart.
+        stream = io.BytesIO()
+        Image.fromarray(self.pixels(image_id, row)).save(stream, format="PNG", compress_level=1)
+        return stream.getvalue()
+
+    def blinded_picture(self, image_id: str, row: int | None) -> bytes:
+        """An image for people who must not know whether it is a control: one size, format and length for all.
+
+        Candidates are resized to the originals' size, as in the assembled set. Small images become PNG without
+        compression, whose length depends on the size alone; large ones become WebP, padded to a multiple of 16 KiB.
         """
         from PIL import Image
 
-        pixels = self.pixels(image_id, row)
+        image = Image.fromarray(resized(self.pixels(image_id, row), self.config.shape))
         stream = io.BytesIO()
-        Image.fromarray(pixels).save(stream, format="PNG", compress_level=1)
-        return stream.getvalue()
+        if max(image.size) <= SMALL:
+            image.save(stream, format="PNG", compress_level=0)
+            return stream.getvalue()
+        image = image.convert("RGB")
+        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+        image.save(stream, "WEBP", quality=88, method=2)
+        content = stream.getvalue()
+        return content + bytes(-len(content) % PADDING)  # a reader of WebP stops at the length in its header
 
     def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
         """An image as an array (H, W) or (H, W, 3), in its own size."""
@@ -178,6 +195,16 @@ class Project:
         """Close the database's connections."""
         if "database" in self.__dict__:
             self.database.dispose()
+
+
+def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """A picture in the size of the originals (Lanczos), unchanged where it has that size."""
+    from PIL import Image
+
+    if pixels.shape == shape:
+        return pixels
+    image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
+    return np.asarray(image.resize((shape[1], shape[0]), Image.Resampling.LANCZOS))
 
 
 def open_project(path: str | os.PathLike[str], *, database_url: str = "") -> Project:

@@ -102,9 +102,9 @@ class Quality:
 
 def annotation_quality(project: Project, *, min_informedness: float = MIN_INFORMEDNESS) -> Quality:
     """Workers, frequencies and agreement of a project's votes so far."""
-    from hardpan.replicate.database.votes import all_votes
+    from hardpan.replicate.database.votes import counted_votes
 
-    return quality_of(all_votes(project), min_informedness=min_informedness)
+    return quality_of(counted_votes(project), min_informedness=min_informedness)
 
 
 def quality_of(votes: Sequence[StoredVote], *, min_informedness: float = MIN_INFORMEDNESS) -> Quality:

@@ -125,13 +125,14 @@ def make_tasks(
 
 
 def top_up(project: Project) -> int:
-    """Ask for one more worker wherever one who fails the controls has answered; gives how many were asked for."""
+    """Ask for one more worker wherever one who fails the controls or is excluded has answered; gives how many."""
+    from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.tasks import tasks_wanted, want_more
     from hardpan.replicate.database.votes import all_votes
     from hardpan.replicate.quality import worker_quality
 
     votes = all_votes(project)
-    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
+    flagged = {item.worker_id for item in worker_quality(votes) if item.flagged} | excluded_workers(project)
     spoilt = Counter(task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged)
     extra = {
         task: project.config.workers_per_image + spoilt[task] - wanted

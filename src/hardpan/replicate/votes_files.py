@@ -17,17 +17,20 @@ from hardpan.replicate.files import write_file
 from hardpan.replicate.project import Project
 from hardpan.replicate.steps import hash_file, record_step
 
-COLUMNS = ("image_id", "class", "worker", "selected", "role", "at")
+COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
 
 
 def export_votes(project: Project, path: str | os.PathLike[str]) -> int:
-    """Write every vote as CSV or Parquet (by the name's ending): image, class, worker, selected, role, time."""
+    """Write every vote as CSV or Parquet (by the name's ending): image, class, worker, selected, role, time, excluded."""
+    from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.votes import all_votes
 
+    excluded = excluded_workers(project)
     target = Path(path)
     names = [item.name for item in project.classes]
     rows = [
-        (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at) for v in all_votes(project)
+        (v.image_id, names[v.class_index], v.worker_id, int(v.selected), v.role, v.at, int(v.worker_id in excluded))
+        for v in all_votes(project)
     ]
     if target.suffix.lower() in (".parquet", ".pq"):
         import pyarrow

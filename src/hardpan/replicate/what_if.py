@@ -102,10 +102,10 @@ def project_what_if(
         predictions: table with a column id and a column of predicted classes for each model, for every candidate.
         actor: who opens them.
     """
-    from hardpan.replicate.database.votes import add_event, all_votes
+    from hardpan.replicate.database.votes import add_event, counted_votes
 
     names = [item.name for item in project.classes]
-    table = frequency_table(quality_of(all_votes(project)).frequencies, "candidate", names)
+    table = frequency_table(quality_of(counted_votes(project)).frequencies, "candidate", names)
     if not len(table):
         raise InputError("no candidate has votes yet")
     right = None

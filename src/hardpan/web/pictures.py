@@ -36,6 +36,11 @@ def for_browser(png: bytes) -> tuple[bytes, str]:
     return stream.getvalue(), "image/webp"
 
 
+def media_type(content: bytes) -> str:
+    """The media type of an image by its first bytes: PNG, else WebP."""
+    return "image/png" if content.startswith(b"\x89PNG") else "image/webp"
+
+
 def difference(first: bytes, second: bytes) -> bytes:
     """Where two PNGs differ, as PNG: |a − b| a channel, black where they agree; the second takes the first's size.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,8 +38,8 @@ def start_experiment(project: Project, original_ids: Sequence[str], new_ids: Seq
         missing = [name for name in origins if classes.get(name) is None]
         if missing:
             raise InputError(f"image {missing[0]!r} is not in this project or has no class")
-        order = sorted(origins)
-        random.Random(f"{project.config.seed}:experiment").shuffle(order)  # numbers must not tell the origin
+        order = list(origins)
+        secrets.SystemRandom().shuffle(order)  # question numbers must not reveal the origin
         questions = [{"image_id": n, "origin": origins[n], "class_index": classes[n]} for n in order]
         if questions:
             connection.execute(insert(Question), questions)
@@ -56,13 +55,13 @@ def next_question(project: Project, worker_id: str) -> Asked | None:
     left = [number for number in questions if number not in answered]
     if not left:
         return None
-    key = f"{project.config.seed}:{worker_id}:"
-    first = min(left, key=lambda number: hashlib.sha256(f"{key}{number}".encode()).digest())
+    # Keyed by the project's secret: the same for this participant every time, unpredictable for anybody else.
+    first = min(left, key=lambda number: project.sign("question", f"{worker_id}:{number}"))
     return Asked(first, len(answered), len(questions))
 
 
 def question_image(project: Project, worker_id: str, question: int) -> bytes:
-    """The PNG of a question, for participants only."""
+    """The image of a question, for participants only, encoded as :meth:`Project.blinded_picture` does."""
     with project.database.read() as connection:
         _check_participant(connection.scalar(select(Worker.role).where(Worker.id == worker_id)))
         row = connection.execute(
@@ -70,7 +69,7 @@ def question_image(project: Project, worker_id: str, question: int) -> bytes:
         ).first()
     if row is None:
         raise InputError("there is no such question")
-    return project.picture(row.id, row.row)
+    return project.blinded_picture(row.id, row.row)
 
 
 def answer_question(project: Project, worker_id: str, question: int, class_index: int) -> bool:

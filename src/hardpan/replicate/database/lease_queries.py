@@ -10,13 +10,14 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, Table, and_, bindparam, exists, func, insert, or_, select, update
 
 from hardpan.replicate.database.connection import in_plain_order
-from hardpan.replicate.database.models import Assignment, Task, TaskImage, Vote, Worker
+from hardpan.replicate.database.models import Assignment, Invitation, Task, TaskImage, Vote, Worker
 
 _assignments = cast(Table, Assignment.__table__)
 _tasks = cast(Table, Task.__table__)
 _places = cast(Table, TaskImage.__table__)
 _votes = cast(Table, Vote.__table__)
 _workers = cast(Table, Worker.__table__)
+_invitations = cast(Table, Invitation.__table__)
 _a, _t, _p, _v = _assignments.c, _tasks.c, _places.c, _votes.c
 
 _worker: BindParameter[Any] = bindparam("worker")
@@ -27,7 +28,16 @@ _mine = select(_a.task_id).where(_a.worker_id == _worker, or_(_a.state == "submi
 _leased = select(_a.task_id, func.count().label("held")).where(_running).group_by(_a.task_id).subquery()
 _taken = _t.submitted + func.coalesce(_leased.c.held, 0)
 
-WORKER_ROLE = select(_workers.c.role).where(_workers.c.id == _worker)
+WORKER = (
+    select(
+        _workers.c.role, _workers.c.blocked_at, _invitations.c.id, _invitations.c.uses, _invitations.c.revoked_at
+    )
+    .outerjoin(_invitations, _invitations.c.id == _workers.c.invitation_id)
+    .where(_workers.c.id == _worker)
+)
+TAKES_PART = (
+    select(_a.id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now)).limit(1)
+)
 HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a.leased_at)
 OPEN_TASKS = (
     select(_t.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from hardpan.errors import InputError
 from hardpan.replicate.database import lease_queries as queries
 from hardpan.replicate.database.connection import log
 from hardpan.replicate.database.models import Assignment, Image
+from hardpan.replicate.database.people import NotAdmitted, taking_part
 from hardpan.replicate.project import Project
 
 MOST_HELD = 3
@@ -67,7 +67,7 @@ def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()
     """
     now = project.clock()
     with project.database.write(light=True) as connection:
-        _check_worker(connection, worker_id)
+        _check_worker(connection, worker_id, now)
         held = connection.execute(queries.HELD, {"worker": worker_id, "now": now}).all()
         for row in held:
             if row.token not in besides:
@@ -135,7 +135,7 @@ def give_back(project: Project, worker_id: str, token: str) -> None:
 
 
 def shown_image(project: Project, worker_id: str, token: str, place: int) -> bytes:
-    """The PNG at a place of a worker's own lease."""
+    """The image at a place of a worker's own lease, as :meth:`Project.blinded_picture` encodes it."""
     with project.database.read() as connection:
         shown = connection.scalar(
             select(Assignment.shown).where(Assignment.token == token, Assignment.worker_id == worker_id)
@@ -143,7 +143,7 @@ def shown_image(project: Project, worker_id: str, token: str, place: int) -> byt
         if shown is None or not 0 <= place < len(shown):
             raise LeaseLost("there is no such image in this task")
         row = connection.execute(select(Image.id, Image.row).where(Image.id == shown[place])).one()
-    return project.picture(row.id, row.row)
+    return project.blinded_picture(row.id, row.row)
 
 
 def ids_shown(project: Project, token: str) -> list[str]:
@@ -196,7 +196,8 @@ def _take(connection: Connection, project: Project, worker_id: str, task: int, n
         log(connection, now, worker_id, "leased-again", task=task)
         return _lease(connection, again, expires)
     shown = list(connection.scalars(queries.TASK_IMAGES, {"task": task}))
-    random.Random(f"{project.config.seed}:{task}:{worker_id}").shuffle(shown)
+    # A seeded order could be computed by a worker, and with it the controls; this one is only stored.
+    secrets.SystemRandom().shuffle(shown)
     row = {
         "token": secrets.token_urlsafe(18),
         "task_id": task,
@@ -270,9 +271,14 @@ def _lease(connection: Connection, row: Any, expires: float | None = None) -> Le
     return Lease(row.token, int(class_index or 0), len(row.shown), row.expires_at if expires is None else expires)
 
 
-def _check_worker(connection: Connection, worker_id: str) -> None:
-    role = connection.scalar(queries.WORKER_ROLE, {"worker": worker_id})
-    if role is None:
+def _check_worker(connection: Connection, worker_id: str, now: float) -> None:
+    row = connection.execute(queries.WORKER, {"worker": worker_id}).first()
+    if row is None:
         raise InputError("this worker is not known; enter by an invitation link")
-    if role != "annotator":
-        raise InputError(f"tasks are for annotators; this worker came as {role}")
+    if row.role != "annotator":
+        raise InputError(f"tasks are for annotators; this worker has the role {row.role}")
+    if row.blocked_at is not None or row.revoked_at is not None:
+        raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
+    begun = connection.scalar(queries.TAKES_PART, {"worker": worker_id, "now": now})
+    if begun is None and row.id is not None and taking_part(connection, row.id, now) >= row.uses:
+        raise NotAdmitted("this link has been used by as many people as it was made for; ask for a new one")

@@ -74,6 +74,8 @@ class Worker(Base):
     external_id: Mapped[str] = mapped_column(String(200), default="")
     role: Mapped[str] = mapped_column(String(16))
     created_at: Mapped[float]
+    blocked_at: Mapped[float | None]
+    excluded_at: Mapped[float | None]
     __table_args__ = (UniqueConstraint("invitation_id", "external_id"),)
 
 

@@ -6,11 +6,11 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, insert, or_, select, update
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
-from hardpan.replicate.database.models import Assignment, Invitation, Worker
+from hardpan.replicate.database.models import Answer, Assignment, Decision, Invitation, Worker
 from hardpan.replicate.project import Project
 
 ROLES = ("annotator", "selector", "reviewer", "participant")
@@ -18,9 +18,16 @@ MOST_EXTERNAL = 200
 MOST_USES = 1_000_000_000
 
 
+class NotAdmitted(InputError):
+    """The link or the person behind a session may not enter (any more)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Invited:
-    """An invitation; ``link`` is the signed text that goes into its address."""
+    """An invitation; ``link`` is the signed text that goes into its address.
+
+    ``entered`` counts the people who opened it, ``used`` those who have taken part: hold a task or have answered.
+    """
 
     id: str
     link: str
@@ -28,6 +35,7 @@ class Invited:
     label: str
     uses: int
     used: int
+    entered: int
     expires_at: float | None
     revoked: bool
 
@@ -41,6 +49,8 @@ class Person:
     external_id: str
     invitation: str
     created_at: float
+    blocked: bool = False
+    excluded: bool = False
 
 
 def new_name() -> str:
@@ -83,10 +93,15 @@ def invite(
 
 
 def invitations(project: Project, only: str | None = None) -> list[Invited]:
-    """Every invitation, oldest first, with how many people came by it."""
-    used = select(Worker.invitation_id, func.count().label("used")).group_by(Worker.invitation_id).subquery()
-    query = select(Invitation.__table__, func.coalesce(used.c.used, 0).label("used")).outerjoin(
-        used, used.c.invitation_id == Invitation.id
+    """Every invitation, oldest first, with how many people opened it and how many of them have taken part."""
+    taking_part = case((_takes_part(project.clock()), 1))
+    counts = (
+        select(Worker.invitation_id, func.count().label("entered"), func.count(taking_part).label("used"))
+        .group_by(Worker.invitation_id)
+        .subquery()
+    )
+    query = select(Invitation.__table__, counts.c.entered, counts.c.used).outerjoin(
+        counts, counts.c.invitation_id == Invitation.id
     )
     if only is not None:
         query = query.where(Invitation.id == only)
@@ -99,7 +114,8 @@ def invitations(project: Project, only: str | None = None) -> list[Invited]:
             row.role,
             row.label,
             row.uses,
-            row.used,
+            row.used or 0,
+            row.entered or 0,
             row.expires_at,
             row.revoked_at is not None,
         )
@@ -108,47 +124,106 @@ def invitations(project: Project, only: str | None = None) -> list[Invited]:
 
 
 def revoke(project: Project, invitation: str) -> None:
-    """Let nobody else in by this invitation; who came by it may go on."""
+    """End an invitation: nobody enters by it any more, and the sessions of those who did end."""
     with project.database.write() as connection:
         now = project.clock()
         connection.execute(update(Invitation).where(Invitation.id == invitation).values(revoked_at=now))
+        _return_tasks(connection, now, select(Worker.id).where(Worker.invitation_id == invitation))
         log(connection, now, "owner", "revoked", invitation=invitation)
 
 
-def enter(project: Project, link: str, *, external_id: str = "") -> Person:
+def block(project: Project, worker_id: str, *, exclude_votes: bool = False) -> None:
+    """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
+    with project.database.write() as connection:
+        now = project.clock()
+        row = connection.execute(
+            select(Worker.blocked_at, Worker.excluded_at).where(Worker.id == worker_id)
+        ).first()
+        if row is None:
+            raise InputError(f"worker {worker_id[:40]!r} is not in this project; the workers are in workers.csv")
+        values = {"blocked_at": row.blocked_at or now}
+        if exclude_votes:
+            values["excluded_at"] = row.excluded_at or now
+        connection.execute(update(Worker).where(Worker.id == worker_id).values(**values))
+        _return_tasks(connection, now, select(Worker.id).where(Worker.id == worker_id))
+        log(connection, now, "owner", "blocked", worker=worker_id, votes_excluded=exclude_votes)
+
+
+def unblock(project: Project, worker_id: str) -> None:
+    """Give a blocked worker access again, and count the votes again."""
+    with project.database.write() as connection:
+        now = project.clock()
+        connection.execute(update(Worker).where(Worker.id == worker_id).values(blocked_at=None, excluded_at=None))
+        log(connection, now, "owner", "unblocked", worker=worker_id)
+
+
+def excluded_workers(project: Project) -> frozenset[str]:
+    """Ids of the workers whose votes are excluded."""
+    with project.database.read() as connection:
+        return frozenset(connection.scalars(select(Worker.id).where(Worker.excluded_at.is_not(None))))
+
+
+def check_admitted(project: Project, worker_id: str, *, entering: bool = False) -> None:
+    """Raise :class:`NotAdmitted` for a person who was blocked, or whose invitation was revoked.
+
+    ``entering`` by the link also needs one that has not expired.
+    """
+    with project.database.read() as connection:
+        row = connection.execute(_ADMITTED, {"worker": worker_id}).first()
+    if row is None or row.blocked_at is not None or row.revoked_at is not None:
+        raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
+    if entering and row.expires_at is not None and row.expires_at < project.clock():
+        raise NotAdmitted("this link has ended; ask for a new one")
+
+
+def enter(project: Project, link: str, *, external_id: str = "", role: str = "") -> Person:
     """Let a person in by a signed link: the same person for the same link and external id, every time.
 
     A link of one use is one person, whoever opens it. A link of more uses tells people apart by ``external_id``
     (a crowd platform's worker number); without one every call is a new person, which the page keeps in its cookie.
+    A use of such a link is counted when a person takes part, so opening it again and again uses nothing up.
+
+    Args:
+        project: an open project.
+        link: the signed text of an invitation.
+        external_id: a crowd platform's worker number.
+        role: what the page is for; a link of another role is refused and nothing is recorded.
     """
     name, _, signature = link.rpartition(".")
     if not name or not project.is_signed("invitation", name, signature):
-        raise InputError("this link is not valid; ask for a new one")
+        raise NotAdmitted("this link is not valid; ask for a new one")
     if len(external_id) > MOST_EXTERNAL or "\0" in external_id:
         raise InputError(f"external_id must be text of at most {MOST_EXTERNAL} characters")
     now = project.clock()
     with project.database.write() as connection:
-        found = connection.execute(
+        invitation = connection.execute(
             select(Invitation.__table__).where(Invitation.id == name).with_for_update()
         ).first()
-        if found is None:
-            raise InputError("this link is not valid; ask for a new one")
-        external = "" if found.uses == 1 else external_id
-        if external or found.uses == 1:
+        if invitation is None or (role and invitation.role != role):
+            raise NotAdmitted("this link is not valid; ask for a new one")
+        if invitation.revoked_at is not None or (invitation.expires_at is not None and invitation.expires_at < now):
+            raise NotAdmitted("this link has ended; ask for a new one")
+        external = "" if invitation.uses == 1 else external_id
+        if external or invitation.uses == 1:
             known = connection.execute(
                 select(Worker.__table__).where(Worker.invitation_id == name, Worker.external_id == external)
             ).first()
             if known is not None:
+                if known.blocked_at is not None:
+                    raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
                 return _person(known)
-        used = connection.scalar(select(func.count()).where(Worker.invitation_id == name)) or 0
-        if found.revoked_at is not None or (found.expires_at is not None and found.expires_at < now):
-            raise InputError("this link has ended; ask for a new one")
-        if used >= found.uses:
-            raise InputError("this link has been used by as many people as it was made for; ask for a new one")
+        if taking_part(connection, name, now) >= invitation.uses:
+            raise NotAdmitted("this link has been used by as many people as it was made for; ask for a new one")
         worker = new_name()
         # A link of several uses without an outside name: the worker's own id keeps the pair unique.
-        external = external or ("" if found.uses == 1 else f"#{worker}")
-        return _new_worker(connection, now, worker, name, external, found.role)
+        external = external or ("" if invitation.uses == 1 else f"#{worker}")
+        return _new_worker(connection, now, worker, name, external, invitation.role)
+
+
+def taking_part(connection: Connection, invitation: str, now: float) -> int:
+    """How many people of an invitation hold a task or have answered."""
+    query = select(func.count()).select_from(Worker).where(Worker.invitation_id == invitation, _takes_part(now))
+    return int(connection.scalar(query) or 0)
 
 
 def worker(project: Project, worker_id: str) -> Person | None:
@@ -185,4 +260,27 @@ def _new_worker(
 
 
 def _person(row: Any) -> Person:
-    return Person(row.id, row.role, row.external_id, row.invitation_id or "", row.created_at)
+    blocked, excluded = row.blocked_at is not None, row.excluded_at is not None
+    return Person(row.id, row.role, row.external_id, row.invitation_id or "", row.created_at, blocked, excluded)
+
+
+def _takes_part(now: float) -> ColumnElement[bool]:
+    mine = Assignment.worker_id == Worker.id
+    return or_(
+        exists().where(mine, or_(Assignment.state == "submitted", Assignment.expires_at > now)),
+        exists().where(Decision.worker_id == Worker.id),
+        exists().where(Answer.worker_id == Worker.id),
+    )
+
+
+def _return_tasks(connection: Connection, now: float, workers: Select[tuple[str]]) -> None:
+    """Give tasks that these workers hold back to the others."""
+    held = (Assignment.worker_id.in_(workers), Assignment.state == "leased", Assignment.expires_at > now)
+    connection.execute(update(Assignment).where(*held).values(expires_at=now))
+
+
+_ADMITTED = (
+    select(Worker.blocked_at, Invitation.revoked_at, Invitation.expires_at)
+    .outerjoin(Invitation, Invitation.id == Worker.invitation_id)
+    .where(Worker.id == bindparam("worker"))
+)

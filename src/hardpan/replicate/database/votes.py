@@ -12,6 +12,7 @@ from sqlalchemy import func, insert, select
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
 from hardpan.replicate.database.models import Assignment, Event, Image, Task, Vote, Worker
+from hardpan.replicate.database.people import excluded_workers
 from hardpan.replicate.project import Project
 
 MOST_NAME = 64  # characters of a worker's name in the database
@@ -39,6 +40,12 @@ def all_votes(project: Project) -> list[StoredVote]:
             ).order_by(Vote.id)
         )
         return [StoredVote(*row) for row in rows]
+
+
+def counted_votes(project: Project) -> list[StoredVote]:
+    """Every vote but those of workers whose votes the owner has excluded."""
+    excluded = excluded_workers(project)
+    return [vote for vote in all_votes(project) if vote.worker_id not in excluded]
 
 
 def vote_totals(project: Project) -> tuple[int, int]:

@@ -27,7 +27,7 @@ def routes(site: Site) -> list[BaseRoute]:
         action(site, "/annotate/api/renew", role, renew),
         action(site, "/annotate/api/submit", role, submit),
         action(site, "/annotate/api/code", role, code, writes=False),
-        picture(site, "/annotate/image/{token}/{place:int}", role, image),
+        picture(site, "/annotate/image/{token}/{place:int}", role, image, blinded=True),
     ]
 
 

@@ -14,13 +14,14 @@ from starlette.routing import BaseRoute, Route
 from hardpan import replicate
 from hardpan.errors import InputError
 from hardpan.web.annotation import links
-from hardpan.web.annotation.site import ROLE_NAMES, Site
+from hardpan.web.annotation.site import ROLE_NAMES, ROLE_OF, Site
 from hardpan.web.security import Role, check_origin
 from hardpan.web.shell import read_json, text_of
 
 # What the crowd platforms call their worker's number in the address that they open.
 PLATFORM_NAMES = ("worker", "PROLIFIC_PID", "workerId", "participantId", "aid")
 Endpoint = Callable[[Request], Awaitable[Response]]
+_LATER = {"Retry-After": "600"}
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -50,9 +51,12 @@ def _join(site: Site, role: Role) -> Endpoint:
         if person is None or link != _link_of(site, person) or given not in ("", person.external_id):
             if not given.isprintable():
                 raise HTTPException(400, "The worker's number in this address cannot be read.")
-            person = replicate.enter(site.project, link, external_id=given)
-        if ROLE_NAMES[person.role] is not role:
-            raise HTTPException(404, "There is no such page.")
+            address = request.client.host if request.client else ""
+            if not site.newcomers.allow(f"{address} {link}"):
+                raise HTTPException(429, "Too many people entered from your address. Try again later.", _LATER)
+            person = replicate.enter(site.project, link, external_id=given, role=ROLE_OF[role])
+        else:
+            replicate.check_admitted(site.project, person.id, entering=True)
         return person
 
     def let_in(request: Request) -> Response:

@@ -44,9 +44,13 @@ def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
 
 def _votes(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
     names = [item.name for item in project.classes]
-    header = ("image_id", "class", "worker", "role", "selected", "at")
+    excluded = replicate.excluded_workers(project)
+    header = ("image_id", "class", "worker", "role", "selected", "at", "excluded")
     return header, (
-        (v.image_id, names[v.class_index], v.worker_id, v.role, int(v.selected), time_text(v.at))
+        (
+            *(v.image_id, names[v.class_index], v.worker_id, v.role),
+            *(int(v.selected), time_text(v.at), int(v.worker_id in excluded)),
+        )
         for v in replicate.all_votes(project)
     )
 
@@ -63,13 +67,15 @@ def _frequencies(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any
 
 def _workers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
     seen = {row.quality.worker_id: row for row in figures.count(project).workers}
-    header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", "flagged", "completion_code")
+    states = ("flagged", "blocked", "excluded")
+    header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
     rows = []
     for person in replicate.workers(project):
         row = seen.get(person.id)
         code = replicate.completion_code(project, person.id) if person.role == "annotator" else ""
         counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
-        rows.append((person.id, person.role, person.external_id, *counts, code))
+        state = (int(person.blocked), int(person.excluded))
+        rows.append((person.id, person.role, person.external_id, *counts, *state, code))
     return header, rows
 
 

@@ -25,6 +25,7 @@ class WorkerRow:
     quality: WorkerQuality
     tasks: int
     seconds: float | None
+    blocked: bool = False
 
     @property
     def controls(self) -> int:
@@ -62,6 +63,7 @@ class Figures:
     alpha_unflagged: Estimate | None
     histograms: Mapping[int | None, tuple[Histogram, Histogram]]
     people: int
+    excluded: list[replicate.Person]
     humans: Humans | None
 
 
@@ -80,12 +82,13 @@ def count(project: Project) -> Figures:
         sum(item.wanted for item in coverage),
         sum(item.votes for item in quality.workers),
         statistics.median(every) if every else None,
-        _workers(quality, {person.id: person.external_id for person in persons}, seconds),
+        _workers(quality, {person.id: person for person in persons}, seconds),
         len(quality.flagged),
         _known(quality.alpha),
         _known(quality.alpha_unflagged),
         _histograms(quality.frequencies, len(project.classes)),
         len(persons),
+        [person for person in persons if person.excluded],
         _humans(project),
     )
 
@@ -118,14 +121,17 @@ def _histograms(frequencies: Sequence[Frequency], classes: int) -> dict[int | No
     }
 
 
-def _workers(quality: Quality, names: Mapping[str, str], seconds: Mapping[str, list[float]]) -> list[WorkerRow]:
+def _workers(
+    quality: Quality, people: Mapping[str, replicate.Person], seconds: Mapping[str, list[float]]
+) -> list[WorkerRow]:
     """Weakest on the controls first; who has seen too few to tell comes last."""
     rows = [
         WorkerRow(
-            _outside(names.get(item.worker_id, "")),
+            _outside(people[item.worker_id].external_id),
             item,
             len(seconds.get(item.worker_id, ())),
             statistics.median(seconds[item.worker_id]) if item.worker_id in seconds else None,
+            people[item.worker_id].blocked,
         )
         for item in quality.workers
     ]

@@ -16,7 +16,7 @@ from hardpan import replicate
 from hardpan.web.annotation import exports, figures, links
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, action, view
 from hardpan.web.security import Role, Session
-from hardpan.web.shell import number_of, text_of
+from hardpan.web.shell import flag_of, number_of, text_of
 
 LONGEST_LABEL = 100
 MOST_LINKS = 500
@@ -32,6 +32,8 @@ def routes(site: Site) -> list[BaseRoute]:
         view(site, "/owner/live", role, lambda *given: live(fresh, *given)),
         action(site, "/owner/api/invite", role, invite),
         action(site, "/owner/api/revoke", role, revoke),
+        action(site, "/owner/api/block", role, block),
+        action(site, "/owner/api/unblock", role, unblock),
         Route("/owner/api/leave", _leave(site), methods=["POST"]),
         *(view(site, f"/owner/export/{name}", role, download) for name in exports.EXPORTS),
     ]
@@ -107,8 +109,20 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 
 def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
-    """Let nobody else in by a link."""
+    """End a link, and the sessions of the people who came by it."""
     replicate.revoke(site.project, text_of(body, "invitation", 64))
+    return {}
+
+
+def block(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """End a worker's access; their votes are excluded where that was asked for."""
+    replicate.block(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
+    return {}
+
+
+def unblock(site: Site, session: Session, body: Body) -> dict[str, Any]:
+    """Give a worker access again."""
+    replicate.unblock(site.project, text_of(body, "worker", 64))
     return {}
 
 

@@ -24,7 +24,7 @@ def routes(site: Site) -> list[BaseRoute]:
         view(site, "/people/", role, page),
         action(site, "/people/api/question", role, question, writes=False),
         action(site, "/people/api/answer", role, answer),
-        picture(site, "/people/image/{question:int}", role, image),
+        picture(site, "/people/image/{question:int}", role, image, blinded=True),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hardpan.replicate import Project
+from hardpan.replicate import NotAdmitted, Project, check_admitted
 from hardpan.web import pictures
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
 from hardpan.web.shell import Shell, read_json
@@ -24,6 +25,7 @@ ROLE_NAMES = {
     "reviewer": Role.REVIEWER,
     "participant": Role.PARTICIPANT,
 }
+ROLE_OF = {role: name for name, role in ROLE_NAMES.items()}
 
 Body = Mapping[str, Any]
 View = Callable[["Site", Session, Request], Response]
@@ -39,6 +41,8 @@ class Site:
         self.gate = Gate(project.secret, lambda: project.local["owner_hash"], limits.posts_per_second)
         self.shell = Shell(project.config.name)
         self.entries = RateLimiter(limits.entries_per_minute / 60, limits.entries_per_minute)
+        self.newcomers = RateLimiter(limits.newcomers_per_hour / 3600, limits.newcomers_per_hour)
+        self.image_seconds = limits.image_seconds
         self._write_slots = 1 if project.database.dialect == "sqlite" else 8
         self._read_slots = 16
 
@@ -53,17 +57,34 @@ class Site:
         """How many may read at the same time."""
         return anyio.CapacityLimiter(self._read_slots)
 
+    def admit(self, session: Session) -> None:
+        """End the session (401) of a person who was blocked or whose invitation was revoked."""
+        if session.role is not Role.OWNER:
+            try:
+                check_admitted(self.project, session.person)
+            except NotAdmitted as error:
+                raise HTTPException(401, _sentence(error)) from None
+
     def class_name(self, index: int) -> str:
         """The name of a target class."""
         return self.project.classes[index].name
 
 
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:] + "."
+
+
 def view(site: Site, path: str, role: Role, show: View) -> Route:
     """A page for one role: ``show(site, session, request)`` runs outside the event loop."""
 
+    def run(session: Session, request: Request) -> Response:
+        site.admit(session)
+        return show(site, session, request)
+
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
-        return await anyio.to_thread.run_sync(show, site, session, request, limiter=site.readers)
+        return await anyio.to_thread.run_sync(run, session, request, limiter=site.readers)
 
     return Route(path, endpoint, methods=["GET"])
 
@@ -71,26 +92,40 @@ def view(site: Site, path: str, role: Role, show: View) -> Route:
 def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True) -> Route:
     """A post for one role: ``do(site, session, body)`` returns what becomes the answer's JSON."""
 
+    def run(session: Session, body: Body) -> Any:
+        site.admit(session)
+        return do(site, session, body)
+
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
         body = await read_json(request)
         limiter = site.writers if writes else site.readers
-        return JSONResponse(await anyio.to_thread.run_sync(do, site, session, body, limiter=limiter))
+        return JSONResponse(await anyio.to_thread.run_sync(run, session, body, limiter=limiter))
 
     return Route(path, endpoint, methods=["POST"])
 
 
-def picture(site: Site, path: str, role: Role, find: Picture) -> Route:
-    """An image for one role: ``find(site, session, parameters of the address)`` gives the project's PNG."""
+def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool = False) -> Route:
+    """An image for one role: ``find(site, session, parameters of the address)`` gives the project's image.
+
+    A ``blinded`` one is sent as it is, at a multiple of ``image_seconds`` after the request: how long it took to read
+    must not reveal whether it comes from the original set.
+    """
 
     def make(session: Session, where: Mapping[str, Any]) -> Response:
-        content, kind = pictures.for_browser(find(site, session, where))
+        site.admit(session)
+        content = find(site, session, where)
+        content, kind = (content, pictures.media_type(content)) if blinded else pictures.for_browser(content)
         return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=86400, immutable"})
 
     async def endpoint(request: Request) -> Response:
         session = site.gate.require(request, role)
         where = {**request.query_params, **request.path_params}
-        return await anyio.to_thread.run_sync(make, session, where, limiter=site.readers)
+        start = time.monotonic()
+        answer = await anyio.to_thread.run_sync(make, session, where, limiter=site.readers)
+        if blinded and site.image_seconds:
+            await anyio.sleep((start - time.monotonic()) % site.image_seconds)
+        return answer
 
     return Route(path, endpoint, methods=["GET"])
 

@@ -23,6 +23,8 @@ class Limits:
         requests_burst: of one address, at once: a page of 48 pictures, many tabs.
         posts_per_second: of one person (ten times as many at once).
         entries_per_minute: refused links and tokens of one address.
+        newcomers_per_hour: new people of one link and address.
+        image_seconds: an annotator's image is answered at a multiple of this; 0 answers at once.
     """
 
     body_bytes: int = 65_536
@@ -30,6 +32,8 @@ class Limits:
     requests_burst: float = 3000.0
     posts_per_second: float = 20.0
     entries_per_minute: float = 30.0
+    newcomers_per_hour: float = 60.0
+    image_seconds: float = 0.025
 
 
 class RateLimiter:
