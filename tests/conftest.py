@@ -15,16 +15,14 @@ from tests.databases import (
     database_server,
     database_url,
     postgres_server,
-    pytest_runtest_call,
-    pytest_runtest_setup,
+    pytest_generate_tests,
 )
 
 __all__ = [
     "database_server",
     "database_url",
     "postgres_server",
-    "pytest_runtest_call",
-    "pytest_runtest_setup",
+    "pytest_generate_tests",
 ]
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,15 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event
 
 from hardpan import replicate
 from hardpan.replicate.project import Project, write_secrets
 
 _NUMBERS = itertools.count()
 _UNPRIVILEGED = ("postgres", "nobody")
-_OPENED: list[str] = []  # by the test that runs now
-_AS_PRINTED = ("test_documents.py",)  # commands as a reader types them, without a server
 
 
 @pytest.fixture(scope="session")
@@ -82,10 +79,18 @@ def drop_database(url: str) -> None:
         _execute(url.partition("?host=")[2], f"DROP DATABASE {name_of(url)} WITH (FORCE)")
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests marked ``both_databases`` run on SQLite and on PostgreSQL; other tests with a database on SQLite."""
+    if "database_server" in metafunc.fixturenames:
+        both = metafunc.definition.get_closest_marker("both_databases") is not None
+        kinds = ["sqlite", "postgresql"] if both else ["sqlite"]
+        metafunc.parametrize("database_server", kinds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def database_server(request: pytest.FixtureRequest) -> str:
-    """The two kinds, one after another: "" is SQLite in the project's folder, else a server's socket."""
-    return "" if request.param == "sqlite" else request.getfixturevalue("postgres_server")
+    """Where the database is: "" is SQLite in the project's folder, else the socket of a PostgreSQL server."""
+    return "" if getattr(request, "param", "sqlite") == "sqlite" else request.getfixturevalue("postgres_server")
 
 
 @pytest.fixture
@@ -94,28 +99,6 @@ def database_url(database_server: str) -> Iterator[str]:
     url = new_database(database_server)
     yield url
     drop_database(url)
-
-
-@event.listens_for(Engine, "connect")
-def _note(connection: object, _: object) -> None:
-    _OPENED.append(type(connection).__module__)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Forget what the tests before had opened; fixtures of a whole module are made after this, too."""
-    _OPENED.clear()
-    yield
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that has opened a database and does not run on both kinds."""
-    yield
-    if _OPENED and item.path.name not in _AS_PRINTED:
-        takes_one = any("database_server" in str(mark) for mark in item.iter_markers("parametrize"))
-        both = "database_server" in getattr(item, "fixturenames", ()) and not takes_one
-        assert both, "a test that opens a database runs on both kinds: take database_url or database_server"
 
 
 def _execute(folder: str, command: str) -> None:

@@ -68,6 +68,7 @@ def read(path):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.both_databases
 def test_from_files_to_a_verified_set(run, files, database_url):
     place = files / "project"
 

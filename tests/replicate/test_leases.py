@@ -16,6 +16,8 @@ from hardpan.replicate.database.leases import ids_shown
 from hardpan.replicate.database.migrations import upgrade
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
 
+pytestmark = pytest.mark.both_databases
+
 
 def people(project, count, role="annotator"):
     link = replicate.invite(project, uses=count, role=role).link
@@ -228,37 +230,6 @@ def test_votes_and_events_cannot_be_altered(make_project):
     told = [event["what"] for event in replicate.events(project)]
     assert told[-2:] == ["leased", "submitted"]
     assert next(e["id"] for e in replicate.events(project, after=2)) == 3
-
-
-def test_invitations(make_project, clock):
-    project = make_project()
-    single = replicate.invite(project, label="a friend")
-    person = replicate.enter(project, single.link)
-    assert replicate.enter(project, single.link, external_id="other") == person
-    assert replicate.worker(project, person.id) == person
-    clock.now += 1
-    many = replicate.invite(project, uses=2, seconds=50)
-    a, b = (replicate.enter(project, many.link, external_id=name) for name in "ab")
-    assert a.id != b.id
-    assert replicate.enter(project, many.link, external_id="a") == a
-    with pytest.raises(InputError, match="as many people"):
-        replicate.enter(project, many.link, external_id="c")
-    clock.now += 51
-    assert replicate.enter(project, many.link, external_id="a") == a  # who is in may come back
-    late = replicate.invite(project, seconds=1)
-    clock.now += 2
-    with pytest.raises(InputError, match="ended"):
-        replicate.enter(project, late.link)
-    clock.now += 1
-    revoked = replicate.invite(project)
-    replicate.revoke(project, revoked.id)
-    with pytest.raises(InputError, match="ended"):
-        replicate.enter(project, revoked.link)
-    forged = single.link[:-1] + ("A" if single.link[-1] != "A" else "B")
-    for link in (forged, "", ".", single.id, f"{many.id}.{single.link.rpartition('.')[2]}", "é.ü"):
-        with pytest.raises(InputError, match="not valid"):
-            replicate.enter(project, link)
-    assert [item.used for item in replicate.invitations(project)] == [1, 2, 0, 0]
 
 
 def test_completion_codes_follow_the_work(make_project):

@@ -18,6 +18,8 @@ from hardpan.replicate.database.votes import import_votes
 from hardpan.replicate.sampling import Drawn
 from hardpan.replicate.simulate import add_arrays
 
+pytestmark = pytest.mark.both_databases
+
 # In the order of characters, which is Python's and SQLite's; a server's language would put them otherwise.
 IDS = ["-q", "A2", "B1", "Z9", "_x", "a 1", "a1", "b-2", "b1", "z", "É", "é"]
 WORDS = ("Zebra", "apple", "Äpfel")

@@ -72,6 +72,7 @@ def killed_after(script, root, lines, seconds=0.0):
 
 
 @pytest.mark.soak
+@pytest.mark.both_databases
 def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
     kills = 4 if database_url else 8
     settings = {"workers_per_image": 4, "lease_seconds": 1.0, "database_url": database_url}
@@ -101,6 +102,7 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
 
 
 @pytest.mark.soak
+@pytest.mark.both_databases
 def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path, database_url):
     kills = 4 if database_url else 8
     project, _ = simulate.demo_project(tmp_path / "project", workers_per_image=3, database_url=database_url)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from tests.web import small
@@ -15,6 +10,8 @@ from tests.web.served import Served
 from tests.web.visitor import Town
 
 from hardpan import replicate
+
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
@@ -88,6 +85,12 @@ def test_the_whole_site(town):
     assert len(owner.get("/owner/export/votes.csv").text.splitlines()) == len(votes) + 1
 
 
+def begin(town, link):
+    newcomer = town.stranger()
+    newcomer.join(link)
+    return newcomer.post("/annotate/api/task", {"besides": []}).status_code
+
+
 def open_fresh(town, link):
     with town.stranger().client as client:
         return client.get(link)
@@ -95,55 +98,8 @@ def open_fresh(town, link):
 
 def test_one_link_for_many_opened_at_once_gives_as_many_people_as_it_may(town):
     link = town.invited(uses=3)
-    answers = [answer.status_code for answer in at_once(6, open_fresh, town, link)]
-    assert sorted(answers) == [303] * 3 + [403] * 3
+    assert sorted(at_once(6, begin, town, link)) == [200] * 3 + [403] * 3
     same = town.invited(uses=3)
     answers = [answer.status_code for answer in at_once(6, open_fresh, town, f"{same}?worker=P1")]
     assert answers == [303] * 6
     assert sum(person.external_id == "P1" for person in replicate.workers(town.project)) == 1
-
-
-TESTS_TO_CHECK = """
-import pytest
-from sqlalchemy import create_engine
-
-def opened():
-    create_engine("sqlite://").connect().close()
-
-@pytest.fixture(scope="module")
-def of_the_module():
-    opened()
-
-def test_opens_none():
-    pass
-
-def test_takes_both(database_server):
-    opened()
-
-def test_takes_neither():
-    opened()
-
-def test_has_one_from_its_module(of_the_module):
-    pass
-
-@pytest.mark.parametrize("database_server", ["sqlite"], indirect=True)
-def test_takes_one(database_url):
-    opened()
-"""
-
-
-def test_a_test_that_opens_one_kind_of_database_alone_fails(tmp_path):
-    (tmp_path / "pytest.ini").touch()
-    (tmp_path / "test_some.py").write_text(TESTS_TO_CHECK)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.databases", "-p", "no:cacheprovider", "-rA"]
-    command += ["-k", "not postgresql", "-c", tmp_path / "pytest.ini", tmp_path]
-    root = Path(__file__).resolve().parents[2]
-    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # quick, and whatever else is installed here
-    said = subprocess.run(command, cwd=root, env=alone, capture_output=True, text=True, check=False).stdout
-    assert set(re.findall(r"^(PASSED|FAILED) \S+::test_(\S+)", said, re.MULTILINE)) == {
-        ("PASSED", "opens_none"),
-        ("PASSED", "takes_both[sqlite]"),
-        ("FAILED", "takes_neither"),
-        ("FAILED", "has_one_from_its_module"),
-        ("FAILED", "takes_one[sqlite]"),
-    }, said

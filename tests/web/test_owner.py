@@ -1,10 +1,12 @@
 """The owner's page and files."""
 
 import csv
+import dataclasses
 import io
 import json
 
 import pytest
+from tests.web.visitor import GENEROUS
 
 from hardpan import replicate
 from hardpan.replicate import simulate
@@ -65,7 +67,7 @@ def test_links_that_cannot_be_made_are_400(town, change):
     assert town.owner().post("/owner/api/invite", body).status_code == 400
 
 
-def test_a_revoked_link_lets_nobody_else_in_but_those_inside_go_on(town):
+def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
     owner = town.owner()
     body = {"role": "annotator", "uses": 2, "count": 1, "label": "two"}
     path = owner.post("/owner/api/invite", body).json()["paths"][0]
@@ -74,7 +76,35 @@ def test_a_revoked_link_lets_nobody_else_in_but_those_inside_go_on(town):
     invited = replicate.invitations(town.project)[-1]
     assert owner.post("/owner/api/revoke", {"invitation": invited.id}).status_code == 200
     assert town.stranger().get(path).status_code == 403
-    assert inside.task() is not None
+    assert inside.get("/annotate/").status_code == 401
+    assert inside.post("/annotate/api/task", {"besides": []}).status_code == 401
+
+
+def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town):
+    owner, worker = town.owner(), town.person()
+    task = worker.task()
+    who = replicate.workers(town.project)[-1].id
+    assert owner.post("/owner/api/block", {"worker": who, "exclude": True}).status_code == 200
+    assert worker.submit(task, []).status_code == 401
+    assert worker.get(task["images"][0]).status_code == 401
+    assert replicate.all_votes(town.project) == []
+    assert "Unblock" in owner.get("/owner/live").text
+    assert owner.post("/owner/api/unblock", {"worker": who}).status_code == 200
+    assert worker.submit(task, []).status_code == 200
+
+
+def test_a_link_under_another_roles_path_is_refused_and_not_used_up(town):
+    link = town.invited("reviewer")
+    assert town.stranger().get(link.replace("/review/", "/annotate/")).status_code == 403
+    assert replicate.workers(town.project) == []
+    assert town.stranger("review").get(link).status_code == 303
+
+
+def test_one_address_cannot_bring_in_people_without_end(open_town):
+    town = open_town(dataclasses.replace(GENEROUS, newcomers_per_hour=5))
+    link = town.invited(uses=100)
+    answers = [town.stranger().get(link).status_code for _ in range(8)]
+    assert answers == [303] * 5 + [429] * 3
 
 
 def test_what_the_server_prints_opens_the_doors_and_the_owners_link_is_printed_once(town):

@@ -86,6 +86,7 @@ def test_a_folder_that_is_no_project_is_refused(tmp_path, capsys):
 
 
 @pytest.mark.soak
+@pytest.mark.both_databases
 def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
     submissions = 200 if database_url else 500
     path = tmp_path / "project"
@@ -131,6 +132,7 @@ def free_port():
 
 
 @pytest.mark.soak
+@pytest.mark.both_databases
 def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
     kills, workers = 8 if database_url else 20, 8
     path = tmp_path / "project"

@@ -21,7 +21,7 @@ COLUMNS = ("image_id", "class", "worker", "selected", "role", "at", "excluded")
 
 
 def export_votes(project: Project, path: str | os.PathLike[str]) -> int:
-    """Write every vote as CSV or Parquet (by the name's ending): image, class, worker, selected, role, time, excluded."""
+    """Write every vote as CSV or Parquet (by the name's ending), those of excluded workers marked."""
     from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.votes import all_votes
 

@@ -84,6 +84,10 @@ class Shell:
     def _refused(self, request: Request, error: Exception) -> Response:
         return self._error(request, 400, str(error))
 
+    def forbidden(self, request: Request, error: Exception) -> Response:
+        """403 with the error's own sentence."""
+        return self._error(request, 403, sentence(error))
+
     def _bug(self, request: Request, error: Exception) -> Response:
         _LOG.error("%s %s", request.method, request.url.path, exc_info=error)
         return self._error(request, 500, "The server could not do this. Nothing that was confirmed is lost.")
@@ -110,6 +114,17 @@ def points(fraction: float) -> str:
     """
     rounded = round(100 * fraction, 1)
     return f"{rounded:+.1f}".replace("-", "−") if rounded else "0.0"
+
+
+def sentence(error: Exception) -> str:
+    """An error's message as a sentence.
+
+    Example:
+        >>> sentence(ValueError("this link has ended"))
+        'This link has ended.'
+    """
+    text = str(error)
+    return text[:1].upper() + text[1:] + "."
 
 
 class KeptFiles(StaticFiles):

@@ -280,5 +280,8 @@ def _check_worker(connection: Connection, worker_id: str, now: float) -> None:
     if row.blocked_at is not None or row.revoked_at is not None:
         raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
     begun = connection.scalar(queries.TAKES_PART, {"worker": worker_id, "now": now})
-    if begun is None and row.id is not None and taking_part(connection, row.id, now) >= row.uses:
+    if begun is not None or row.id is None:
+        return
+    connection.execute(queries.INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
+    if taking_part(connection, row.id, now) >= row.uses:
         raise NotAdmitted("this link has been used by as many people as it was made for; ask for a new one")

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from hardpan.replicate import LeaseLost, Project
+from hardpan.replicate import LeaseLost, NotAdmitted, Project
 from hardpan.web.annotation import annotate, doors, links, owner, people, review, select
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect
@@ -27,6 +27,7 @@ def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
     site = Site(project, limits)
     app = site.shell.app([route for page in PAGES for route in page.routes(site)])
     app.add_exception_handler(LeaseLost, _gone)
+    app.add_exception_handler(NotAdmitted, site.shell.forbidden)
     return protect(app, limits)
 
 

@@ -17,7 +17,7 @@ def path_of(invited: Invited) -> str:
     """The path of an invitation.
 
     Example:
-        >>> path_of(Invited("a", "a.signature", "annotator", "", 1, 0, None, False))
+        >>> path_of(Invited("a", "a.signature", "annotator", "", 1, 0, 0, None, False))
         '/annotate/join/a.signature'
     """
     return f"/{ROLE_NAMES[invited.role].value}/join/{invited.link}"

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from hardpan.replicate import NotAdmitted, Project, check_admitted
 from hardpan.web import pictures
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
-from hardpan.web.shell import Shell, read_json
+from hardpan.web.shell import Shell, read_json, sentence
 
 # What the database calls the people of each part of the site.
 ROLE_NAMES = {
@@ -63,16 +63,11 @@ class Site:
             try:
                 check_admitted(self.project, session.person)
             except NotAdmitted as error:
-                raise HTTPException(401, _sentence(error)) from None
+                raise HTTPException(401, sentence(error)) from None
 
     def class_name(self, index: int) -> str:
         """The name of a target class."""
         return self.project.classes[index].name
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return text[:1].upper() + text[1:] + "."
 
 
 def view(site: Site, path: str, role: Role, show: View) -> Route:
@@ -108,7 +103,7 @@ def action(site: Site, path: str, role: Role, do: Action, *, writes: bool = True
 def picture(site: Site, path: str, role: Role, find: Picture, *, blinded: bool = False) -> Route:
     """An image for one role: ``find(site, session, parameters of the address)`` gives the project's image.
 
-    A ``blinded`` one is sent as it is, at a multiple of ``image_seconds`` after the request: how long it took to read
+    A ``blinded`` one is sent as it is, at a multiple of ``image_seconds`` after the request: how long reading took
     must not reveal whether it comes from the original set.
     """
 

@@ -42,9 +42,16 @@ $("invite").addEventListener("submit", async (event) => {
   }
 });
 $("figures").addEventListener("click", async (event) => {
-  const id = event.target.dataset?.revoke;
-  if (!id) return;
-  await persist("/owner/api/revoke", { invitation: id }).catch((error) => toast(error.message));
+  const { revoke, block, unblock } = event.target.dataset ?? {};
+  const send = (path, body) => persist(path, body).catch((error) => toast(error.message));
+  if (revoke) {
+    if (!confirm("End this link? Everyone who entered by it is signed out.")) return;
+    await send("/owner/api/revoke", { invitation: revoke });
+  } else if (block) {
+    if (!confirm("Block this annotator? Their session ends.")) return;
+    await send("/owner/api/block", { worker: block, exclude: confirm("Also exclude the votes they have given? (Cancel keeps them.)") });
+  } else if (unblock) await send("/owner/api/unblock", { worker: unblock });
+  else return;
   refresh();
 });
 $("leave").addEventListener("click", async () => { const { next } = await post("/owner/api/leave", {}); location.replace(next); });

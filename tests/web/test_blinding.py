@@ -1,0 +1,190 @@
+"""Whoever annotates cannot tell hidden controls from candidates by anything that the server sends."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import random
+import re
+import time
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from tests.web import small
+from tests.web.visitor import GENEROUS
+
+from hardpan import replicate
+from hardpan.data.dataset import Dataset
+from hardpan.data.ids import content_ids
+from hardpan.replicate import simulate
+from hardpan.replicate.database.leases import ids_shown
+from hardpan.web.annotation import create_app, links
+
+PER_CLASS, EACH = 40, 120
+
+
+def shapes_project(path, size: int = 24):
+    """Originals and candidates from one generator; candidates in another native size where ``size`` is not 24."""
+    x = np.concatenate([small.draw(kind, PER_CLASS, 0) for kind in range(3)])
+    names = tuple(item.name for item in small.CLASSES)
+    original = Dataset("shapes", x, content_ids(x), np.repeat(np.arange(3), PER_CLASS), names, source="shapes")
+    settings = {"grid": 6, "positives": 2, "negatives": 1, "originals_per_class": 2, "workers_per_image": 5}
+    project, _ = replicate.create_project(path, original, **settings)
+    for kind in range(3):
+        pictures = small.draw(kind, EACH, 1).repeat(size // 24, axis=1).repeat(size // 24, axis=2)
+        simulate.add_arrays(project, pictures, [kind] * EACH)
+    replicate.make_tasks(project)
+    return project
+
+
+async def received(project, tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[bytes]]:
+    """Features of every image that workers get, whether it is a control, its id, and the images themselves.
+
+    Folds are made by id: one worker never gets an image twice, so nobody can learn from having seen it.
+    """
+    rows, controls, groups, contents = [], [], [], []
+    number = 0
+    roles = {row.id: row.kind for kind in ("original", "candidate") for row in stored(project, kind)}
+    while number < tasks:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(create_app(project, GENEROUS)), base_url="http://here"
+        ) as client:
+            await client.get(links.path_of(replicate.invite(project)))
+            page = await client.get("/annotate/")
+            csrf = {"X-CSRF-Token": re.search(r'name="csrf" content="(\w+)"', page.text)[1]}
+            worker = replicate.workers(project)[-1].id
+            while number < tasks:
+                answer = await client.post("/annotate/api/task", json={"besides": []}, headers=csrf)
+                task = answer.json()["task"]
+                if task is None:
+                    break
+                answers = [await timed(client, path) for path in task["images"]]
+                guess = seeded_order(len(answers), f"0:{number + 1}:{worker}")
+                ranks = np.argsort(np.argsort([pixel_hash(a.content) for a, _ in answers]))
+                for place, (picture, seconds) in enumerate(answers):
+                    headers = hashlib.sha256(repr(sorted(picture.headers.items())).encode()).digest()[0]
+                    pixels = np.asarray(Image.open(io.BytesIO(picture.content)))
+                    rows.append(
+                        [
+                            *(place, seconds, len(picture.content), headers, *pixels.shape[:2]),
+                            *(guess[place], ranks[place], abs(guess[place] - ranks[place])),
+                            *(pixels.mean(), pixels.std(), np.diff(pixels.astype(float), axis=0).std()),
+                        ]
+                    )
+                    contents.append(picture.content)
+                names = ids_shown(project, task["id"])
+                controls += [roles[name] == "original" for name in names]
+                groups += names
+                number += 1
+                done = {"task": task["id"], "selected": [], "key": task["id"]}
+                await client.post("/annotate/api/submit", json=done, headers=csrf)
+    return np.array(rows), np.array(controls), np.array(groups), contents
+
+
+def stored(project, kind):
+    from hardpan.replicate.database.images import stored_images
+
+    return stored_images(project, kind)
+
+
+async def timed(client, path):
+    start = time.perf_counter()
+    answer = await client.get(path)
+    assert answer.status_code == 200
+    return answer, round(time.perf_counter() - start, 3)
+
+
+def seeded_order(count: int, seed: str) -> list[int]:
+    """The order that a guessable seed would give: where each place would come from."""
+    order = list(range(count))
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def pixel_hash(content: bytes) -> str:
+    pixels = np.asarray(Image.open(io.BytesIO(content)))
+    return content_ids(pixels[None])[0]
+
+
+def advantage(rows, controls, groups) -> tuple[float, float]:
+    """The cross-validated AUC of a forest, less 0.5, in standard errors under chance; and the AUC."""
+    forest = RandomForestClassifier(200, min_samples_leaf=5, random_state=0)
+    scores = cross_val_predict(forest, rows, controls, groups=groups, cv=GroupKFold(5), method="predict_proba")
+    auc = roc_auc_score(controls, scores[:, 1])
+    n, m = int(controls.sum()), int((~controls).sum())
+    return (auc - 0.5) / np.sqrt((n + m + 1) / (12 * n * m)), auc
+
+
+@pytest.mark.parametrize("tasks", [60, pytest.param(500, marks=pytest.mark.soak)])
+def test_a_classifier_of_all_that_a_worker_receives_does_no_better_than_chance(tmp_path, tasks):
+    project = shapes_project(tmp_path / "project")
+    rows, controls, groups, _ = asyncio.run(received(project, tasks))
+    assert len(rows) == 6 * tasks
+    above, auc = advantage(rows, controls, groups)
+    assert above < 4.0, auc
+    leak = np.where(np.random.default_rng(0).random(len(controls)) < 0.8, controls, ~controls)
+    assert advantage(np.column_stack([rows, leak]), controls, groups)[0] > 5.0  # it does find what is there
+    project.close()
+
+
+def test_candidates_of_another_size_come_in_the_size_type_and_length_of_the_controls(tmp_path):
+    project = shapes_project(tmp_path / "project", size=48)
+    _, controls, _, contents = asyncio.run(received(project, 6))
+    forms = {
+        (len(content), content[:8], Image.open(io.BytesIO(content)).size, Image.open(io.BytesIO(content)).mode)
+        for content in contents
+    }
+    assert len(forms) == 1
+    assert controls.any()
+    assert not controls.all()
+    project.close()
+
+
+def test_large_images_have_few_lengths_and_can_be_decoded(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (8, 200, 200, 3)).astype(np.uint8)
+    original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
+    project, _ = replicate.create_project(tmp_path / "project", original)
+    (name,) = simulate.add_arrays(project, x[:1, ::2, ::2] // 2, [0])
+    sent = [project.blinded_picture("", 3), project.blinded_picture(name, None)]
+    assert all(len(content) % 16384 == 0 and content[8:12] == b"WEBP" for content in sent)
+    assert {Image.open(io.BytesIO(content)).size for content in sent} == {(200, 200)}
+    project.close()
+
+
+def test_orders_are_drawn_anew_and_stored(tmp_path):
+    project = shapes_project(tmp_path / "project")
+    orders = []
+    for _ in range(5):  # everybody begins with the same task
+        who = replicate.enter(project, replicate.invite(project).link).id
+        lease = replicate.next_task(project, who)
+        orders.append(ids_shown(project, lease.token))
+        again = replicate.next_task(project, who)
+        assert (again.token, ids_shown(project, again.token)) == (lease.token, orders[-1])
+    assert len({tuple(sorted(order)) for order in orders}) == 1
+    assert len({tuple(order) for order in orders}) > 1  # all equal with probability 720⁻⁴
+    project.close()
+
+
+def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
+    numbers, firsts = set(), set()
+    for copy in range(4):
+        project = shapes_project(tmp_path / str(copy))
+        originals = [row.id for row in stored(project, "original")][:8]
+        new = [row.id for row in stored(project, "candidate")][:8]
+        replicate.start_experiment(project, originals, new)
+        from hardpan.replicate.database.experiment import question_truths
+
+        numbers.add(tuple(origin for _, (origin, _) in sorted(question_truths(project).items())))
+        who = replicate.enter(project, replicate.invite(project, role="participant").link).id
+        asked = replicate.next_question(project, who)
+        assert replicate.next_question(project, who) == asked
+        firsts.add(asked.question)
+        project.close()
+    assert len(numbers) > 1
+    assert len(firsts) > 1  # all equal with probability 16⁻³
