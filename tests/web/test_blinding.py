@@ -20,8 +20,7 @@ from tests.web import small
 from tests.web.visitor import GENEROUS
 
 from hardpan import replicate
-from hardpan.data.dataset import Dataset
-from hardpan.data.ids import content_ids
+from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
 from hardpan.replicate.database.leases import ids_shown
 from hardpan.web.annotation import create_app, links

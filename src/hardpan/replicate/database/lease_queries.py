@@ -35,7 +35,7 @@ WORKER = (
     .outerjoin(_invitations, _invitations.c.id == _workers.c.invitation_id)
     .where(_workers.c.id == _worker)
 )
-INVITATION_LOCKED = select(_i.id).where(_i.id == bindparam("invitation")).with_for_update()
+INVITATION_LOCKED = select(_invitations.c.id).where(_invitations.c.id == bindparam("invitation")).with_for_update()
 TAKES_PART = (
     select(_a.id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now)).limit(1)
 )
