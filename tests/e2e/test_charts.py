@@ -9,11 +9,11 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.test_charts import DISPUTED, EVERY, FAR, INTERVALS
+from tests.report.samples import DISPUTED, EVERY, FAR, INTERVALS
 
 from hardpan.report import charts
 from hardpan.report import page as write_page
-from hardpan.report.floor_charts import floor_chart
+from hardpan.report.figures import floor_chart
 from hardpan.report.sections import Section, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

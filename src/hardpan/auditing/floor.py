@@ -23,7 +23,7 @@ from hardpan.bayes.floors.from_features import (
 )
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.report.dial import dial
+from hardpan.report.figures import dial
 from hardpan.report.sections import Chart, Tile
 from hardpan.studies import floor_page
 from hardpan.studies.flow_page import Drawn, floor_along_training, sample_gallery, unsettled

@@ -244,7 +244,7 @@ def _between(temperatures: Sequence[float]) -> list[float]:
 
 def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, means: NDArray[Any]) -> Path:
     from hardpan import report
-    from hardpan.report.dial import dial
+    from hardpan.report.figures import dial
     from hardpan.report.files import write_together
 
     n_classes, d = means.shape

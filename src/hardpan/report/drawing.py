@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from hardpan import files
 from hardpan.report import charts
-from hardpan.report.error_intervals import STRUCK
+from hardpan.report.charts.intervals import STRUCK
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 

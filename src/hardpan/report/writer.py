@@ -21,8 +21,9 @@ import hardpan
 from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
-from hardpan.report import charts, confusion_charts
+from hardpan.report import charts
 from hardpan.report.base import View
+from hardpan.report.charts import grids
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
 from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
@@ -97,7 +98,7 @@ def _with_versions(provenance: Provenance | None) -> Provenance | None:
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
-    gallery = problem.examples and confusion_charts.tiles(problem.examples)
+    gallery = problem.examples and grids.tiles(problem.examples)
     return {"problem": problem, "gallery": gallery, "words": SEVERITY_WORDS[problem.severity]}
 
 
@@ -135,8 +136,8 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
 
 def _item(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
     """A chart as the template reads it: drawn by Vega, or a gallery or raster that the page shows itself."""
-    if chart.drawing == confusion_charts.GALLERY:
-        return {"drawing": None, "gallery": confusion_charts.tiles(chart), "raster": None, "title": chart.title}
+    if chart.drawing == grids.GALLERY:
+        return {"drawing": None, "gallery": grids.tiles(chart), "raster": None, "title": chart.title}
     if chart.drawing == RASTER:
         return {"drawing": None, "gallery": None, "raster": chart, "title": chart.title}
     drawing = draw(chart, f"chart-{next(keys)}")

@@ -7,7 +7,7 @@ import math
 from hardpan import numbers
 from hardpan.bayes.floors import Entry, Floor
 from hardpan.bayes.floors.crossings import in_sentences
-from hardpan.report.floor_charts import floor_chart
+from hardpan.report.figures import floor_chart
 from hardpan.report.sections import Chart, Section, Table, Tile
 
 METHOD = (

@@ -13,7 +13,7 @@ from hardpan import numbers
 from hardpan.bayes import Curve
 from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.estimates import Estimate
-from hardpan.report.dial import dial
+from hardpan.report.figures import dial
 from hardpan.report.sections import Chart, Section
 
 WIDE = 30  # a logarithmic axis is the first choice where the floors span more than this

@@ -1,13 +1,4 @@
-"""Drawings for many models on two test sets.
-
-Rows by drawing (fractions throughout):
-
-- ``scatter``: name, x, x_low, x_high, y, y_low, y_high, role ("in the fit" or "left out").
-  Options: x_title, y_title, scale ("linear" or "probit"), lines (by scale: rows of x, y, low, high).
-- ``slope``: name, original, new (ranks, 1 the best). Options: left, right (names of the two sides).
-- ``deviations``: name, value, low, high, role. Options: x_title.
-- ``dates``: name, date (decimal year), value, low, high, role. Options: y_title, line (rows of date, value).
-"""
+"""Points: accuracy on two test sets, ranks, dates, models by confusion, items."""
 
 from __future__ import annotations
 
@@ -19,34 +10,129 @@ import altair as alt
 from scipy.special import ndtri
 
 from hardpan import numbers
-from hardpan.report.axes import whole_ticks
+from hardpan.report.charts.axes import (
+    Placed,
+    axis_title,
+    beside_points,
+    data_of,
+    domain_of,
+    estimate_of,
+    number_ticks,
+    whole_ticks,
+)
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
-from hardpan.report.values import data_of, estimate_of
+
+_POINT_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.muted}
+_POINTS_HEIGHT = 300
+
+
+def points(chart: Chart) -> alt.TopLevelMixin:
+    """Draw points on two plain axes, some of them labelled, with a dashed level and ticks along the x axis."""
+    rows = [
+        {"name": str(row["name"]), "x": row["x"], "y": row["y"], "role": str(row.get("role") or "floor")}
+        | {"label": str(row.get("label") or "")}
+        for row in chart.rows
+        if row["x"] is not None and row["y"] is not None
+    ]
+    axes = {}
+    for side in "xy":
+        ends = [float(row[side]) for row in rows]
+        if side == "y" and chart.options.get("rule") is not None:
+            ends.append(float(chart.options["rule"]))
+        ticks = {"labelExpr": _SHARE} if chart.options.get(f"percent_{side}") else number_ticks()
+        axes[side] = {
+            "title": axis_title(str(chart.options.get(f"{side}_title", "")), False),
+            "scale": alt.Scale(domain=domain_of(ends), nice=False, zero=False),
+            "axis": alt.Axis(tickCount=6, **ticks),
+        }
+    x, y = alt.X("x:Q", **axes["x"]), alt.Y("y:Q", **axes["y"])
+    tips = [alt.Tooltip("name:N", title="name")]
+    tips += [alt.Tooltip(f"{side}:Q", title=axes[side]["title"] or side, format=".3~f") for side in "xy"]
+    roles = alt.Scale(domain=list(_POINT_ROLES), range=list(_POINT_ROLES.values()))
+    many = len(rows) > 200
+    base = alt.Chart(data_of(rows)).encode(x=x, y=y)
+    layers: list[Any] = [
+        base.mark_point(filled=True, size=24 if many else 50, opacity=0.55 if many else 0.9).encode(
+            color=alt.Color("role:N", scale=roles, legend=None), tooltip=tips
+        )
+    ]
+    labelled = [row for row in rows if row["label"]]
+    if labelled:
+        pixels = {
+            side: [length * part(row[side], axes[side]["scale"].domain, side) for row in labelled]
+            for side, length in (("x", _NARROW), ("y", _POINTS_HEIGHT))
+        }
+        placed = beside_points(pixels["x"], pixels["y"], [row["label"] for row in labelled], _NARROW)
+        for row, spot in zip(labelled, placed, strict=True):
+            text = alt.Chart(data_of([row])).mark_text(
+                align=spot.align, dx=spot.dx, dy=spot.dy, baseline="middle", fontSize=12, color=LIGHT.ink
+            )
+            layers.append(text.encode(x=x, y=y, text="label:N"))
+    if chart.options.get("rule") is not None:
+        level = alt.Chart(data_of([{"y": float(chart.options["rule"])}]))
+        layers.insert(0, level.mark_rule(color=LIGHT.ceiling, strokeDash=[5, 4]).encode(y=y))
+        words = str(chart.options.get("rule_text", ""))
+        if words:
+            text = level.mark_text(align="left", baseline="top", dx=4, dy=4, fontSize=12, color=LIGHT.muted)
+            layers.append(text.encode(x=alt.value(0), y=y, text=alt.value(words)))
+    rug = [{"x": float(value)} for value in chart.options.get("rug", ())]
+    if rug:
+        ticks = alt.Chart(data_of(rug)).mark_tick(color=LIGHT.muted, thickness=1.5, height=10, clip=True)
+        layers.append(ticks.encode(x=x, y=alt.value(_POINTS_HEIGHT - 5)))
+    return alt.layer(*layers).properties(height=_POINTS_HEIGHT)
+
+
+def part(value: float, ends: Any, side: str) -> float:
+    """How far along an axis a value lies, 0..1; the y axis grows upwards."""
+    low, high = ends
+    fraction = (value - low) / (high - low) if high > low else 0.5
+    return fraction if side == "x" else 1 - fraction
+
 
 TICKS = (
     *(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.88),
     *(0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 0.995, 0.999),
 )
+
+
 _LAST_WORDS = 0.65
+
+
 ROLES = {"in the fit": LIGHT.floor, "left out": LIGHT.ceiling}
+
+
 _SHARE = "format(datum.value, '.3~%')"
+
+
 _PROBIT_SHARE = "format(cumulativeNormal(datum.value), '.3~%')"
-_POINTS = "format(100 * datum.value, '+.3~') + ' points'"
+
+
+POINTS = "format(100 * datum.value, '+.3~') + ' points'"
+
+
 _CROSS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
+
+
 _BAND = ("x", "y", "low", "high")
+
+
 _MOST_NAMES = 4
+
+
 _PLOT = {"x": 580.0, "y": 440.0}  # size of the static plot in pixels, about
+
+
 _LABEL_WIDTH = 64.0
 
 
 def scatter(chart: Chart) -> alt.TopLevelMixin:
-    """New against original accuracy: a cross a model, the identity dashed, the line and its band."""
+    """New against original accuracy: a cross per model, the identity dashed, the line and its band."""
     probit = chart.options.get("scale") == "probit"
     rows = [_on_axes(row, _CROSS, probit) | {"shown": _accuracies(row)} for row in chart.rows]
     line = [_on_axes(row, _BAND, probit) for row in chart.options.get("lines", {}).get(_scale(probit), ())]
     ends = {side: [row[key] for row in rows for key in (f"{side}_low", f"{side}_high")] for side in "xy"}
-    domain = {side: _padded(values) for side, values in ends.items()}
+    domain = {side: padded(values) for side, values in ends.items()}
     x = _accuracy_axis(alt.X, str(chart.options.get("x_title", "")), domain["x"], probit)
     y = _accuracy_axis(alt.Y, str(chart.options.get("y_title", "")), domain["y"], probit)
     base = alt.Chart(data_of(rows))
@@ -78,7 +164,7 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
 def _line_names(
     rows: list[dict[str, Any]], line: list[dict[str, Any]], domain: Mapping[str, list[float]]
 ) -> list[dict[str, Any]]:
-    """Names of the two lines, on the side where there is room: above the identity, below the fit."""
+    """Names of the two lines, on the side with room: above the identity, below the fit."""
     names = []
     inside = [max(domain["x"][0], domain["y"][0]), min(domain["x"][1], domain["y"][1])]
     if inside[0] < inside[1]:
@@ -121,7 +207,7 @@ def _left_out_names(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def slope(chart: Chart) -> alt.TopLevelMixin:
-    """Ranks on the two sets, joined by a line a model; falls in one colour, rises in the other."""
+    """Ranks on the two sets, joined by one line per model; falls in one colour, rises in the other."""
     sides = (str(chart.options.get("left", "original")), str(chart.options.get("right", "new")))
     joined = []
     for side, key in zip(sides, ("original", "new"), strict=True):
@@ -162,50 +248,24 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
     return alt.layer(*layers).properties(height=60 + 17 * max(1, len(chart.rows)))
 
 
-def deviations(chart: Chart) -> alt.TopLevelMixin:
-    """A dot with its interval a model, on an axis of percentage points with zero marked."""
-    rows = [
-        dict(row) | {"key": f"{index}|{row['name']}", "shown": numbers.signed(estimate_of(row))}
-        for index, row in enumerate(chart.rows)
-    ]
-    ends = [row[key] for row in rows for key in ("low", "high", "value") if row[key] is not None] + [0.0]
-    named = alt.Axis(
-        labelExpr="slice(datum.label, indexof(datum.label, '|') + 1)",
-        labelLimit=190,
-        ticks=False,
-        domain=False,
-        grid=False,
-    )
-    title = str(chart.options.get("x_title", ""))
-
-    def x(field: str) -> alt.X:
-        scale = alt.Scale(domain=_padded(ends), nice=False)
-        return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=_POINTS, tickCount=6))
-
-    colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
-    tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
-    base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
-    zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
-    return alt.layer(
-        zero,
-        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
-        base.mark_point(size=48, filled=True, opacity=1).encode(x=x("value"), color=colour),
-    ).properties(height=18 * max(1, len(rows)))
-
-
 def dates(chart: Chart) -> alt.TopLevelMixin:
-    """Points of accuracy against the year of publication: a dot with its interval a model, and a line."""
+    """Points of accuracy against the year of publication: a dot with its interval per model, and a line."""
     rows = [dict(row) | {"shown": numbers.signed(estimate_of(row))} for row in chart.rows]
     ends = [row[key] for row in rows for key in ("low", "high", "value")] + [0.0]
     ahead = [dict(row) for row in chart.options.get("line", ())]
     years = [float(row["date"]) for row in (*rows, *ahead)]
     title = str(chart.options.get("y_title", ""))
-    spread = alt.Scale(domain=_padded(years), nice=False, zero=False)
-    x = alt.X("date:Q", title="year of publication", scale=spread, axis=alt.Axis(**whole_ticks("d")))
+    spread = alt.Scale(domain=padded(years), nice=False, zero=False)
+    x = alt.X(
+        "date:Q",
+        title="year of publication",
+        scale=spread,
+        axis=alt.Axis(**whole_ticks("format(datum.value, 'd')")),
+    )
 
     def y(field: str) -> alt.Y:
-        scale = alt.Scale(domain=_padded(ends), nice=False)
-        return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=_POINTS))
+        scale = alt.Scale(domain=padded(ends), nice=False)
+        return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=POINTS))
 
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]
@@ -216,14 +276,6 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2="high:Q", color=colour),
         base.mark_point(size=42, filled=True, opacity=1).encode(y=y("value"), color=colour),
     ).properties(height=300)
-
-
-KINDS: dict[str, Callable[[Chart], alt.TopLevelMixin]] = {
-    "scatter": scatter,
-    "slope": slope,
-    "deviations": deviations,
-    "dates": dates,
-}
 
 
 def _accuracy_axis(channel: Any, title: str, domain: list[float], probit: bool) -> Callable[[str], Any]:
@@ -252,7 +304,8 @@ def _scale(probit: bool) -> str:
     return "probit" if probit else "linear"
 
 
-def _padded(values: list[float]) -> list[float]:
+def padded(values: list[float]) -> list[float]:
+    """The span of some numbers with a little room at both ends."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     room = 0.03 * (high - low) or 0.01
     return [low - room, high + room]
@@ -260,3 +313,74 @@ def _padded(values: list[float]) -> list[float]:
 
 def _accuracies(row: Mapping[str, Any]) -> str:
     return " → ".join(numbers.estimate(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")
+
+
+_CONFUSED_HEIGHT, _CONFUSED_PADDING = 320, 44
+
+
+_NARROW = 420.0  # pixels across where two charts stand side by side: in a wider one names have more room
+
+
+def confused(chart: Chart) -> alt.TopLevelMixin:
+    """Accuracy against mean confusion, a cross per model, named."""
+    rows = [
+        dict(row)
+        | {
+            "confusion": numbers.plain(estimate_of(row, "x", "x_low", "x_high")),
+            "accuracy": numbers.estimate(estimate_of(row, "y", "y_low", "y_high")),
+        }
+        for row in chart.rows
+    ]
+    spread = alt.Scale(zero=False, nice=True, padding=_CONFUSED_PADDING)
+    axis = alt.Axis(labelExpr=_SHARE, tickCount=6)
+
+    def x(field: str) -> alt.X:
+        return alt.X(
+            f"{field}:Q",
+            title=axis_title(str(chart.options.get("x_title", "confusion score (bits)")), False),
+            scale=spread,
+            axis=alt.Axis(tickCount=6, **number_ticks()),
+        )
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title=str(chart.options.get("y_title", "accuracy")), scale=spread, axis=axis)
+
+    base = alt.Chart(data_of(rows))
+    tips = [
+        alt.Tooltip("name:N", title="model"),
+        alt.Tooltip("confusion:N", title="mean confusion"),
+        alt.Tooltip("accuracy:N"),
+    ]
+    names = [
+        alt.Chart(data_of(part))
+        .mark_text(align=place.align, dx=place.dx, dy=place.dy, baseline="middle", fontSize=12, color=LIGHT.ink)
+        .encode(x=x("x"), y=y("y"), text="name:N")
+        for place, part in _named(rows).items()
+    ]
+    return alt.layer(
+        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2="x_high:Q", y=y("y")),
+        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2="y_high:Q"),
+        base.mark_point(color=LIGHT.floor, size=60, filled=True, opacity=1).encode(
+            x=x("x"), y=y("y"), tooltip=tips
+        ),
+        *names,
+    ).properties(height=_CONFUSED_HEIGHT)
+
+
+def _named(rows: list[dict[str, Any]]) -> dict[Placed, list[dict[str, Any]]]:
+    """Rows by where their names go; models that are alike, or nearly so, have theirs at different places."""
+    rows = [row for row in rows if row["x"] is not None and row["y"] is not None]
+    pixels = {}
+    for side, length in (("x", _NARROW), ("y", _CONFUSED_HEIGHT)):
+        ends = [
+            float(row[key]) for row in rows for key in (f"{side}_low", side, f"{side}_high") if row[key] is not None
+        ]
+        low, high = min(ends, default=0.0), max(ends, default=0.0)
+        shares = [(float(row[side]) - low) / (high - low) if low < high else 0.5 for row in rows]
+        inner = length - 2 * _CONFUSED_PADDING
+        pixels[side] = [_CONFUSED_PADDING + inner * (share if side == "x" else 1 - share) for share in shares]
+    places = beside_points(pixels["x"], pixels["y"], [str(row["name"]) for row in rows], _NARROW)
+    found: dict[Placed, list[dict[str, Any]]] = {}
+    for row, place in zip(rows, places, strict=True):
+        found.setdefault(place, []).append(row)
+    return found

@@ -1,0 +1,250 @@
+"""Bars and histograms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+
+from hardpan import numbers
+from hardpan.report.charts.axes import (
+    PERCENT,
+    axis_title,
+    data_of,
+    estimate_of,
+    named_rows,
+    number_ticks,
+    series_look,
+    whole,
+    whole_ticks,
+)
+from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
+
+_SEGMENTS = (LIGHT.ceiling, LIGHT.warm, LIGHT.floor, LIGHT.third, LIGHT.fourth, LIGHT.muted)
+_COLUMN_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.muted}
+
+
+def bars(chart: Chart) -> alt.TopLevelMixin:
+    """Draw horizontal bars from zero, each with its number at the end and its interval, where rows have one."""
+    percent = bool(chart.options.get("percent"))
+    rows = [_bar(i, row, percent) for i, row in enumerate(chart.rows)]
+    x = _bar_axis(alt.X, chart, rows, percent)
+    base = alt.Chart(data_of(rows)).encode(
+        y=alt.Y("key:N", sort=None, title=None, axis=named_rows(140)),
+        tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("shown:N", title=x_title(chart, "value"))],
+    )
+    number = base.mark_text(align="left", baseline="middle", dx=5, color=LIGHT.ink).encode(
+        x=x("end"), text="text:N"
+    )
+    return alt.layer(
+        base.mark_bar(color=LIGHT.floor).encode(x=x("value")),
+        base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(x=x("low"), x2="high:Q"),
+        number.encode(x=x("end"), text="text:N"),
+    ).properties(height=22 * max(1, len(rows)))
+
+
+def columns(chart: Chart) -> alt.TopLevelMixin:
+    """Draw vertical bars from zero, in the order of the rows, each with its number above it."""
+    percent = bool(chart.options.get("percent"))
+    rows = [_bar(i, row, percent) | {"role": str(row.get("role") or "floor")} for i, row in enumerate(chart.rows)]
+    y = _bar_axis(alt.Y, chart, rows, percent, hidden=True)
+    label = "slice(datum.label, indexof(datum.label, '|') + 1)"
+    x = alt.X(
+        "key:N",
+        sort=None,
+        title=x_title(chart, ""),
+        axis=alt.Axis(labelExpr=label, labelAngle=0, labelOverlap="greedy", ticks=False, grid=False, labelLimit=90),
+        scale=alt.Scale(paddingInner=0.12, paddingOuter=0.05),
+    )
+    roles = alt.Scale(domain=list(_COLUMN_ROLES), range=list(_COLUMN_ROLES.values()))
+    base = alt.Chart(data_of(rows)).encode(
+        x=x,
+        tooltip=[alt.Tooltip("name:N", title=x_title(chart, "") or "name"), alt.Tooltip("shown:N", title="value")],
+    )
+    return alt.layer(
+        base.mark_bar().encode(y=y("value"), color=alt.Color("role:N", scale=roles, legend=None)),
+        base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(y=y("low"), y2="high:Q"),
+        base.mark_text(baseline="bottom", dy=-3, color=LIGHT.ink).encode(y=y("end"), text="text:N"),
+    ).properties(height=int(chart.options.get("height", 150)))
+
+
+def composition(chart: Chart) -> alt.TopLevelMixin:
+    """Draw the parts of a whole as one bar; the legend under it has their names and numbers."""
+    percent = bool(chart.options.get("percent", True))
+    rows, left = [], 0.0
+    for row in chart.rows:
+        value = max(0.0, float(row["value"]))
+        words = str(row.get("shown") or (numbers.percent(value) if percent else f"{value:,.4g}"))
+        rows.append({"name": str(row["name"]), "key": f"{words}: {row['name']}", "shown": words, "left": left})
+        left += value
+        rows[-1]["right"] = left
+    keys = [row["key"] for row in rows]
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=1, symbolType="square", labelLimit=460, labelFontSize=13, offset=4,
+        labelColor=LIGHT.muted, rowPadding=3, symbolOpacity=1,
+    )  # fmt: skip
+    range_ = [_SEGMENTS[number % len(_SEGMENTS)] for number in range(len(keys))]
+    colour = alt.Color("key:N", sort=None, scale=alt.Scale(domain=keys, range=range_), legend=legend)
+    x = alt.X("left:Q", axis=None, scale=alt.Scale(domain=[0, left or 1.0], nice=False))
+    bar = (
+        alt.Chart(data_of(rows))
+        .mark_bar(height=24, stroke=LIGHT.card, strokeWidth=2)
+        .encode(
+            x=x,
+            x2="right:Q",
+            color=colour,
+            tooltip=[alt.Tooltip("name:N", title="part"), alt.Tooltip("shown:N", title="amount")],
+        )
+    )
+    return alt.layer(bar).properties(height=30)
+
+
+def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
+    item = estimate_of(row)
+    has_interval = math.isfinite(item.low) and math.isfinite(item.high)
+    write = numbers.estimate if percent else numbers.plain
+    value = None if not math.isfinite(item.value) else item.value
+    spread = (item.high - item.low) / 2 if has_interval else 0.0
+    if value is None:
+        text = numbers.NOTHING
+    elif percent:
+        text = numbers.percent(value, spread)
+    else:
+        text = f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
+    return {
+        "key": f"{index}|{row['name']}",  # the number in front keeps bars of equal names apart; the axis hides it
+        "name": str(row["name"]),
+        "value": value,
+        "low": item.low if has_interval else None,
+        "high": item.high if has_interval else None,
+        "end": max(value or 0.0, item.high if has_interval else 0.0),
+        "text": text,
+        "shown": write(item) if has_interval else text,
+    }
+
+
+def _bar_axis(
+    channel: Any, chart: Chart, rows: list[dict[str, Any]], percent: bool, *, hidden: bool = False
+) -> Any:
+    top = max((row["end"] for row in rows), default=0.0) or 1.0
+    scale = alt.Scale(domain=[0, top * (1.12 if hidden else 1.06)], nice=False)
+    if hidden:
+        axis = None
+    elif percent:
+        axis = alt.Axis(labelExpr=PERCENT, tickCount=6)
+    else:
+        axis = alt.Axis(
+            tickCount=6, **(whole_ticks() if whole(row["value"] or 0 for row in rows) else number_ticks())
+        )
+    title = None if hidden else x_title(chart, "")
+
+    def encode(field: str) -> Any:
+        return channel(f"{field}:Q", title=title, scale=scale, axis=axis)
+
+    return encode
+
+
+_EMPTY = 0.7  # where a bar of counts begins on a logarithmic axis
+
+
+_FEWEST_ERRORS = 10  # a proportion of fewer says nothing
+
+
+def distribution(chart: Chart) -> alt.TopLevelMixin:
+    """How many examples have which score: steps, one line per group."""
+    log = bool(chart.options.get("log"))
+    groups = groups_of(chart)
+    rows = []
+    for row in chart.rows:
+        shown = dict(row) | {"range": score_range(row), "height": row["count"]}
+        if log:
+            shown["height"] = max(row["count"], _EMPTY)
+        rows.append(shown)
+    # A step line ends where its last cell begins; the other end of that cell closes it.
+    for group in groups:
+        last = [row for row in rows if row["group"] == group][-1]
+        rows.append(last | {"low": last["high"]})
+    scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False) if log else alt.Scale(zero=True)
+    title = "examples (logarithmic axis)" if log else "examples"
+    x = alt.X(
+        "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
+    )
+    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, **whole_ticks()))
+    colour, dash = look(groups)
+    base = alt.Chart(data_of(rows)).encode(x=x, y=y)
+    tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
+    line = base.mark_line(interpolate="step-after", strokeWidth=2).encode(color=colour, strokeDash=dash)
+    spot = base.mark_point(size=120, opacity=0, filled=True, color=LIGHT.floor).encode(tooltip=tips)
+    return alt.layer(line, spot).properties(height=300)
+
+
+def threshold(chart: Chart) -> alt.TopLevelMixin:
+    """A histogram with a slider: bars above the threshold are marked, and a line counts their examples."""
+    rows = [dict(row) | {"height": max(row["count"], _EMPTY), "range": score_range(row)} for row in chart.rows]
+    total, wrong = int(chart.options.get("total", 1)), chart.options.get("wrong")
+    low, high = (rows[0]["low"], rows[-1]["low"]) if rows else (0.0, 1.0)
+    step = rows[0]["high"] - rows[0]["low"] if rows else 1.0
+    slider = alt.binding_range(min=low, max=high, step=step, name="Hard from (bits) ")
+    chosen = alt.param(name="threshold", value=_nearest(rows, float(chart.options.get("start", 0.0))), bind=slider)
+    said = (
+        "'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',')"
+        " + (datum.above == 1 ? ' example (' : ' examples (')"
+        f" + format(datum.above / {total}, '.1%') + ')'"
+    )
+    if wrong and wrong < _FEWEST_ERRORS:
+        said += f" + '\\nwith ' + format(datum.wrong_above, '.1~f') + ' of {float(wrong):.3g} errors'"
+    elif wrong:
+        said += f" + '\\nwith ' + format(datum.wrong_above / {float(wrong)!r}, '.0%') + ' of the errors'"
+    x = alt.X(
+        "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
+    )
+    scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False)
+    y = alt.Y(
+        "height:Q",
+        title="examples (logarithmic axis)",
+        scale=scale,
+        axis=alt.Axis(tickCount=6, **whole_ticks()),
+    )
+    tips = [alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", title="examples", format=",")]
+    tips.append(alt.Tooltip("above:Q", title="from here on", format=","))
+    colour = alt.condition("datum.low >= threshold - 1e-9", alt.value(LIGHT.ceiling), alt.value(LIGHT.floor))
+    base = alt.Chart(data_of(rows))
+    marked = base.transform_filter("abs(datum.low - threshold) < 1e-6").transform_calculate(said=said)
+    text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 12.5, "lineBreak": "\n"}
+    bars = base.mark_bar(stroke=LIGHT.paper, strokeWidth=0.5).encode(
+        x=x, x2="high:Q", y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
+    )
+    words = marked.mark_text(**text, color=LIGHT.ink).encode(x=alt.value(-36), y=alt.value(-24), text="said:N")
+    return alt.layer(bars, words).add_params(chosen).properties(height=280)
+
+
+def _score_axis(chart: Chart) -> alt.X:
+    scale = alt.Scale(nice=False, zero=True)
+    return alt.X("low:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
+
+
+def groups_of(chart: Chart) -> list[str]:
+    """The groups of the rows, in order."""
+    return list(dict.fromkeys(str(row["group"]) for row in chart.rows))
+
+
+def look(groups: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
+    """Colour and dashes of groups, with a legend where there are several."""
+    return series_look("group", groups, legend=len(groups) > 1)
+
+
+def _nearest(rows: list[dict[str, Any]], value: float) -> float:
+    return float(min((row["low"] for row in rows), key=lambda low: abs(low - value), default=value))
+
+
+def x_title(chart: Chart, default: str = "confusion score (bits)") -> str:
+    """The title of the x axis in one line."""
+    return axis_title(str(chart.options.get("x_title", default)), False)
+
+
+def score_range(row: Any) -> str:
+    """The ends of a bin of scores, for a tooltip."""
+    return f"{row['low']:.3g} to {row['high']:.3g}"

@@ -1,0 +1,163 @@
+"""Grids: two-dimensional histograms, matrices, galleries."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import altair as alt
+
+from hardpan import numbers
+from hardpan.report.charts.axes import NUMBER, axis_title, data_of, number_ticks
+from hardpan.report.charts.bars import x_title
+from hardpan.report.palette import LIGHT
+from hardpan.report.sections import Chart
+
+_MOST_WITH_TEXT = 25  # rows or columns of a matrix whose numbers are written
+_CELL = 30
+
+
+def matrix(chart: Chart) -> alt.TopLevelMixin:
+    """Draw a value per row and column as a shade, with its number; the diagonal in its own colour, if wanted."""
+    percent, diagonal = bool(chart.options.get("percent", True)), bool(chart.options.get("diagonal"))
+    rows_ = list(dict.fromkeys(str(row["row"]) for row in chart.rows))
+    columns = list(dict.fromkeys(str(row["column"]) for row in chart.rows))
+    values = [abs(float(row["value"])) for row in chart.rows if row["value"] is not None]
+    top = max(values, default=1.0) or 1.0
+    text = chart.options.get("text", max(len(rows_), len(columns)) <= _MOST_WITH_TEXT)
+    smallest = float(text) if isinstance(text, float) else 0.0
+    cells = []
+    for row in chart.rows:
+        value = None if row["value"] is None else float(row["value"])
+        known = value is not None
+        shade = abs(value) / top if known else 0.0
+        on = str(row["row"]) == str(row["column"])
+        if diagonal and not on:
+            shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
+        written = numbers.NOTHING if not known else numbers.percent(value) if percent else f"{value:,.3g}"
+        number = "" if not known else f"{100 * value:.0f}" if percent else f"{value:,.3g}"
+        cells.append(
+            {
+                "row": str(row["row"]),
+                "column": str(row["column"]),
+                "value": value,
+                "shade": round(0.08 + 0.87 * shade, 3) if shade else 0.0,
+                "side": "ceiling" if diagonal and not on else "floor",
+                "text": number if text and known and abs(value) > smallest and value != 0 else "",
+                "ink": "paper" if shade > 0.62 else "ink",
+                "shown": str(row.get("shown") or written),
+            }
+        )
+    flat = {"ticks": False, "domain": False, "labelLimit": 120}
+    x = alt.X(
+        "column:N",
+        sort=None,
+        title=x_title(chart, "") or None,
+        axis=alt.Axis(orient="top", labelAngle=-40 if max(map(len, columns), default=0) > 3 else 0, **flat),
+        scale=alt.Scale(padding=0.03),
+    )
+    y = alt.Y(
+        "row:N",
+        sort=None,
+        title=axis_title(str(chart.options.get("y_title", "")), False) or None,
+        axis=alt.Axis(**flat),
+        scale=alt.Scale(padding=0.03),
+    )
+    sides = alt.Scale(domain=["floor", "ceiling"], range=[LIGHT.floor, LIGHT.ceiling])
+    inks = alt.Scale(domain=["ink", "paper"], range=[LIGHT.ink, LIGHT.paper])
+    tips = [
+        alt.Tooltip("row:N", title=axis_title(str(chart.options.get("y_title", "row")), False)),
+        alt.Tooltip("column:N", title=x_title(chart, "column")),
+        alt.Tooltip("shown:N", title="value"),
+    ]
+    base = alt.Chart(data_of(cells)).encode(x=x, y=y, tooltip=tips)
+    opacity = alt.Opacity("shade:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
+    layers = [base.mark_rect().encode(color=alt.Color("side:N", scale=sides, legend=None), opacity=opacity)]
+    if text:
+        written_layer = base.mark_text(fontSize=11).encode(
+            text="text:N", color=alt.Color("ink:N", scale=inks, legend=None)
+        )
+        layers.append(written_layer)
+    side = _CELL if len(rows_) <= _MOST_WITH_TEXT else max(4, round(24 * _CELL / len(rows_)))
+    return alt.layer(*layers).resolve_scale(color="independent").properties(height=side * max(1, len(rows_)))
+
+
+def joint(chart: Chart) -> alt.TopLevelMixin:
+    """A two-dimensional histogram with logarithmic colours and the diagonal dashed."""
+    rows = [dict(row) for row in chart.rows]
+    top = float(chart.options.get("top", 1.0))
+    scale = alt.Scale(domain=[0, top], nice=False)
+    x = alt.X("x_low:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
+    y = alt.Y("y_low:Q", title=str(chart.options.get("y_title", "")), scale=scale, axis=alt.Axis(**number_ticks()))
+    colour = alt.Color(
+        "count:Q",
+        scale=alt.Scale(type="log", scheme="viridis"),
+        legend=alt.Legend(
+            title="examples",
+            labelExpr=NUMBER,
+            tickCount=4,
+            gradientLength=160,
+            labelColor=LIGHT.muted,
+            titleColor=LIGHT.muted,
+        ),
+    )
+    tips = [
+        alt.Tooltip("x_low:Q", title=x_title(chart), format=".3~f"),
+        alt.Tooltip("y_low:Q", title=str(chart.options.get("y_title", "")), format=".3~f"),
+        alt.Tooltip("count:Q", title="examples", format=","),
+    ]
+    cells = (
+        alt.Chart(data_of(rows))
+        .mark_rect()
+        .encode(x=x, x2="x_high:Q", y=y, y2="y_high:Q", color=colour, tooltip=tips)
+    )
+    ends = alt.Chart(data_of([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
+    line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
+    return alt.layer(cells, line).properties(height=380)
+
+
+GALLERY = "gallery"
+
+
+def tiles(chart: Chart) -> dict[str, Any]:
+    """A gallery as the page's template reads it: groups of pictures, each with its position in the sheet.
+
+    Under a picture: its label, the other answer ("ensemble says" or "suggested") where that differs, and its row
+    ("row"); without a label what the row has as "shown". A click on it opens the other columns.
+    """
+    columns, count = int(chart.options["columns"]), int(chart.options["count"])
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in chart.rows:
+        position, score = int(row["place"]), row.get("score")
+        story = {name: value for name, value in row.items() if name not in ("group", "place", "score", "shown")}
+        if score is not None:
+            story = {"score": row["shown"], **story}
+        label, other = row.get("label"), row.get("suggested", row.get("ensemble says"))
+        tile = {
+            "left": position % columns,
+            "top": position // columns,
+            "score": score,
+            "story": story,
+            "words": ", ".join(f"{name} {value}" for name, value in story.items() if name != "id"),
+            "label": "" if label in (None, row["group"]) else str(label),
+            "other": "" if other in (None, label) else str(other),
+            "where": str(row.get("row", "")),
+            "note": row["shown"] if score is None else _short(row["shown"]),
+        }
+        groups.setdefault(str(row["group"]), []).append(tile)
+    return {
+        "title": chart.title,
+        "description": chart.description,
+        "sprite": chart.options["sprite"],
+        "columns": columns,
+        "lines": -(-count // columns),
+        "aspect": f"{float(chart.options['aspect']):.4f}",
+        "groups": groups,
+        "pick": str(chart.options.get("pick", "")),
+        "start": int(chart.options.get("start", 0)),
+    }
+
+
+def _short(shown: str) -> str:
+    """A score and its error with two digits behind the point."""
+    return " ± ".join(f"{float(number):.2f}" for number in re.findall(r"[\d.]+", shown))
