@@ -33,6 +33,7 @@ COMMANDS = {
     "flow": "Flows with an exactly known Bayes error: fit, synthesize benchmarks, judge classifiers.",
     "confusion": "Which examples are hard? Scores, bands, subsets, transfer, ablation.",
     "experiments": "Follow-up studies that train models: re-tuning, training on part, cross-validation.",
+    "leaderboard": "One test set: ranks with uncertainty, paired tests, items, suspect keys, short tests.",
     "ledger": "Sealed test sets that answer submissions by the Ladder.",
     "predictions": "Predictions recorded while training: import, verify, merge, export.",
     "replicate": "Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",

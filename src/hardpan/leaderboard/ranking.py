@@ -1,0 +1,416 @@
+"""Scores and ranks of all models of one test set, with their uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.leaderboard.pairs import POWER, compare
+from hardpan.leaderboard.sampling import (
+    FEW_GROUPS,
+    FEW_ITEMS,
+    LARGE_GROUP,
+    Floats,
+    Groups,
+    PairTests,
+    all_pairs,
+    bootstrap_t,
+    check_outcomes,
+    clustered_stderr,
+    column_blocks,
+    groups_of,
+    is_binary,
+    jackknife_stderr,
+    proportion_limits,
+)
+from hardpan.outcomes import Outcomes
+from hardpan.report.base import Report
+from hardpan.stats import holm, normal_quantile
+from hardpan.stats.intervals import check_confidence
+
+TOP = 12  # models whose paired differences are kept
+FEW_SHARED = 30
+
+Ints = NDArray[np.int64]
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class TopPairs:
+    """Paired differences of the first models, each (T, T), row minus column; Holm over all pairs of the ranking."""
+
+    models: tuple[str, ...]
+    difference: Floats
+    stderr: Floats
+    p_holm: Floats
+    shared: Ints
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking(Report):
+    """Models of one test set, best first.
+
+    Attributes:
+        models: names.
+        score: estimated mean score on all items. Where a model lacks items: model effect plus mean item effect
+        of an
+            additive two-way fit, so that nobody gains by lacking hard items.
+        raw_score: mean over the items that the model has.
+        stderr: naive standard error of ``score``, items as independent.
+        stderr_clustered: clustered by the item groups; NaN without groups.
+        low: lower end of the interval of ``score``, clustered where ``cluster`` is set.
+        high: upper end of it.
+        rank_low: best rank that the paired tests allow, all models together at level ``confidence``.
+        rank_high: worst rank.
+        tier: 1 for the first model and those not separated from it, and so on.
+        items: how many items each model has.
+        n_items: number of items that any model has.
+        complete: number of models that have all items.
+        cluster: the group column that intervals and ranks follow, or "".
+        group_column: the group column of ``stderr_clustered``, or "".
+        groups: number of groups.
+        few_groups: whether there are fewer than 20.
+        large_group: whether one group has more than a tenth of the items.
+        repeats: runs per cell, at most.
+        between_variance: variance of the items' expected scores, per model; NaN where every cell has one run.
+        within_variance: variance between runs of one item, per model; NaN where every cell has one run.
+        smallest_difference: median over pairs of the best models of the difference that a paired test detects with
+            power 0.8 (without a correction for many comparisons).
+        lead: paired difference of the first two models.
+        items_needed: items with which a lead as large as this one is detected with power 0.8; NaN without a lead.
+        separated: number of pairs that are separated.
+        few_shared: number of pairs with fewer than 30 shared items.
+        unconnected: whether some models share no items with the others, directly or through other models.
+        exact: whether the paired tests are McNemar's.
+        confidence: level of the intervals, and of all rank sets together.
+        pairs: paired differences of the first models.
+        source: where the scores come from.
+        notes: what the reader of the scores reported.
+    """
+
+    models: tuple[str, ...]
+    score: Floats
+    raw_score: Floats
+    stderr: Floats
+    stderr_clustered: Floats
+    low: Floats
+    high: Floats
+    rank_low: Ints
+    rank_high: Ints
+    tier: Ints
+    items: Ints
+    n_items: int
+    complete: int
+    cluster: str
+    group_column: str
+    groups: int
+    few_groups: bool
+    large_group: bool
+    repeats: int
+    between_variance: Floats
+    within_variance: Floats
+    smallest_difference: float
+    lead: Estimate
+    items_needed: float
+    separated: int
+    few_shared: int
+    unconnected: bool
+    exact: bool
+    confidence: float
+    pairs: TopPairs
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        tied = int((self.tier == 1).sum())
+        return (
+            f"Ranking({len(self.models):,} models, {self.n_items:,} items; first {self.models[0]} "
+            f"{self.score[0]:.3f} [{self.low[0]:.3f}, {self.high[0]:.3f}], {tied} in tier 1)"
+        )
+
+
+def rank(outcomes: Outcomes, cluster: bool | str = False, *, confidence: float = 0.95, seed: int = 0) -> Ranking:
+    """Scores, standard errors, simultaneous rank sets and tiers of all models.
+
+    All pairs are tested on the items that both models have (McNemar's exact test for right and wrong, else
+    Student's t; with ``cluster`` the delete-a-group jackknife and t with G − 1 degrees of freedom) and corrected by
+    Holm. Rank set of a model: [1 + number significantly better, M − number significantly worse]; all of them
+    contain the true ranks together with probability ``confidence``. A tier is a model and those not separated
+    from it; the next tier starts at the first model that is separated from it.
+
+    Intervals of single scores: with ``cluster`` Student's t on the delete-a-group jackknife; else
+    Clopper–Pearson or bootstrap-t below 300 items, normal from there on.
+
+    Args:
+        outcomes: scores, models × items (× repeats); cells may be missing.
+        cluster: whether intervals and ranks treat the item groups as a sample of groups; True for the first group
+            column, or the name of one.
+        confidence: level.
+        seed: of the bootstrap.
+
+    Source: Miller, "Adding error bars to evals" (2024); Holm (1979); Mogstad et al., "Inference for ranks" (2024).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = rng.random((3, 400)) < [[0.9], [0.6], [0.58]]
+        >>> board = rank(Outcomes.from_arrays(scores, models=["a", "b", "c"]))
+        >>> board.models[0], board.rank_low.tolist(), board.rank_high.tolist(), board.tier.tolist()
+        ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
+    """
+    check_outcomes(outcomes)
+    level = check_confidence(confidence)
+    groups = groups_of(outcomes, cluster)
+    scores = outcomes.item_scores()
+    answered = np.isfinite(scores).any(axis=0)
+    if not answered.all():
+        outcomes, scores = outcomes.select(items=answered), scores[:, answered]
+        check_outcomes(outcomes)
+        groups = groups_of(outcomes, cluster)
+    follow = groups if cluster else None
+    m, n = scores.shape
+    known = np.isfinite(scores)
+    counts = known.sum(axis=1)
+    effect = _complete_means(scores, groups) if known.all() else _two_way(scores, known, groups)
+    binary = is_binary(outcomes)
+    low, high = _limits(scores, effect, counts, follow, binary, level, seed)
+    tests = all_pairs(scores, follow, binary=binary)
+    separated = _separated(tests, 1 - level)
+    better = separated & (np.nan_to_num(tests.difference) < 0)
+    worse = separated & (np.nan_to_num(tests.difference) > 0)
+    order = np.lexsort((np.arange(m), -effect.raw, -np.nan_to_num(effect.score, nan=-1.0)))
+    top = order[:TOP]
+    between, within = _repeat_variances(outcomes)
+    lead, needed = _lead(outcomes, order, cluster, level)
+    p_holm = _holm_matrix(tests)
+    return Ranking(
+        models=tuple(outcomes.models[row] for row in order),
+        score=effect.score[order],
+        raw_score=effect.raw[order],
+        stderr=effect.stderr[order],
+        stderr_clustered=effect.clustered[order],
+        low=low[order],
+        high=high[order],
+        rank_low=(1 + better.sum(axis=1))[order],
+        rank_high=(m - worse.sum(axis=1))[order],
+        tier=_tiers(separated, order),
+        items=counts[order].astype(np.int64),
+        n_items=n,
+        complete=int((counts == n).sum()),
+        cluster="" if follow is None else follow.name,
+        group_column="" if groups is None else groups.name,
+        groups=0 if groups is None else groups.count,
+        few_groups=groups is not None and groups.count < FEW_GROUPS,
+        large_group=groups is not None and bool(groups.sizes.max() > LARGE_GROUP * n),
+        repeats=outcomes.n_repeats,
+        between_variance=between[order],
+        within_variance=within[order],
+        smallest_difference=_smallest(tests, top, follow, level),
+        lead=lead,
+        items_needed=needed,
+        separated=int(np.triu(separated, 1).sum()),
+        few_shared=int(np.triu(tests.shared < min(FEW_SHARED, n), 1).sum()),
+        unconnected=effect.unconnected,
+        exact=tests.exact,
+        confidence=level,
+        pairs=TopPairs(
+            tuple(outcomes.models[row] for row in top),
+            tests.difference[np.ix_(top, top)],
+            tests.stderr[np.ix_(top, top)],
+            p_holm[np.ix_(top, top)],
+            tests.shared[np.ix_(top, top)],
+        ),
+        source=outcomes.source,
+        notes=outcomes.notes,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Means:
+    score: Floats
+    raw: Floats
+    stderr: Floats
+    clustered: Floats
+    jackknife: Floats
+    unconnected: bool = False
+
+
+def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
+    m, n = scores.shape
+    mean = scores.mean(axis=1)
+    square = np.zeros(m)
+    for columns in column_blocks(n):
+        square += ((scores[:, columns] - mean[:, None]) ** 2).sum(axis=1)
+    stderr = np.sqrt(square / (n - 1) / n)
+    missing = np.full(m, np.nan)
+    if groups is None:
+        return _Means(mean, mean, stderr, missing, missing)
+    sums = np.asarray((groups.indicator().T @ scores.T).T) - mean[:, None] * groups.sizes
+    return _Means(mean, mean, stderr, clustered_stderr(sums, n), jackknife_stderr(sums, groups.sizes))
+
+
+def _two_way(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _Means:
+    """Additive fit s_mi = α_m + β_i by least squares; score_m = α_m + mean β, with its influence function over
+    items.
+
+    With K the mask, n_i the models of item i and r the residuals: A = diag(n_m) − K diag(1/n_i) Kᵀ, and item i
+    moves the scores by (β_i − β̄)/N + (I − 1wᵀ) A⁺ (k_i ∘ r_i), w_m = Σ_i k_mi/(n_i N). For complete data this is
+    s_mi − s̄_m over N, so that the errors become the usual ones.
+    """
+    m, n = scores.shape
+    per_item = known.sum(axis=0).astype(np.float64)
+    per_model = known.sum(axis=1).astype(np.float64)
+    filled = np.where(known, scores, 0.0)
+    item_mean = filled.sum(axis=0) / per_item
+    with np.errstate(invalid="ignore", divide="ignore"):
+        raw = filled.sum(axis=1) / per_model
+    normal_matrix, right = np.diag(per_model), filled.sum(axis=1)
+    weight = np.zeros(m)
+    for columns in column_blocks(n):
+        mask = known[:, columns].astype(np.float64)
+        normal_matrix -= (mask / per_item[columns]) @ mask.T
+        right -= mask @ item_mean[columns]
+        weight += (mask / per_item[columns]).sum(axis=1) / n
+    values, vectors = np.linalg.eigh(normal_matrix)
+    kept = values > 1e-9 * values[-1]
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+    alpha = inverse @ right
+    beta = item_mean - (alpha @ known) / per_item
+    score = alpha + beta.mean()
+    spread = inverse - weight @ inverse
+    square, sums = np.zeros(m), None if groups is None else np.zeros((m, groups.count))
+    indicator = None if groups is None else groups.indicator()
+    for columns in column_blocks(n):
+        residual = np.where(known[:, columns], filled[:, columns] - alpha[:, None] - beta[columns], 0.0)
+        influence = spread @ residual + (beta[columns] - beta.mean()) / n
+        square += (influence**2).sum(axis=1)
+        if sums is not None and indicator is not None:
+            sums += np.asarray((indicator[columns].T @ influence.T).T)
+    stderr = np.sqrt(square * n / (n - 1))
+    missing = np.full(m, np.nan)
+    unconnected = int((~kept).sum()) > 1
+    if sums is None or groups is None:
+        return _Means(score, raw, stderr, missing, missing, unconnected)
+    return _Means(
+        score,
+        raw,
+        stderr,
+        clustered_stderr(sums * n, n),
+        jackknife_stderr(sums * n, groups.sizes),
+        unconnected,
+    )
+
+
+def _limits(
+    scores: Floats,
+    effect: _Means,
+    counts: Ints,
+    groups: Groups | None,
+    binary: bool,
+    level: float,
+    seed: int,
+) -> tuple[Floats, Floats]:
+    n = scores.shape[1]
+    if groups is not None:
+        reach = special.stdtrit(groups.count - 1, 0.5 + level / 2) * effect.jackknife
+        low, high = effect.score - reach, effect.score + reach
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    degrees = np.maximum(counts - 1, 1)
+    quantile = np.where(counts < FEW_ITEMS, special.stdtrit(degrees, 0.5 + level / 2), normal_quantile(level))
+    low, high = effect.score - quantile * effect.stderr, effect.score + quantile * effect.stderr
+    whole = counts == n
+    if binary and whole.any():
+        low[whole], high[whole] = proportion_limits(
+            np.rint(scores[whole].sum(axis=1)), np.full(int(whole.sum()), float(n)), level
+        )
+    elif not binary and n < FEW_ITEMS and whole.any():
+        varied = whole & (effect.stderr > 0)
+        if varied.any():
+            low[varied], high[varied], _ = bootstrap_t(scores[varied], level, seed=seed)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def _holm_matrix(tests: PairTests) -> Floats:
+    m = len(tests.p_value)
+    upper = np.triu_indices(m, 1)
+    adjusted = np.ones((m, m))
+    if m > 1:
+        adjusted[upper] = holm(tests.p_value[upper])
+    return np.minimum(adjusted, adjusted.T)
+
+
+def _separated(tests: PairTests, alpha: float) -> NDArray[np.bool_]:
+    usable = (np.nan_to_num(tests.stderr) > 0) & (np.nan_to_num(tests.difference) != 0)
+    return np.asarray((_holm_matrix(tests) <= alpha) & usable)
+
+
+def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:
+    """The first tier whose head a model is not separated from; heads are found from the top."""
+    heads: list[int] = []
+    tiers = []
+    for row in order:
+        tier = next((i for i, head in enumerate(heads, 1) if not separated[row, head]), 0)
+        if not tier:
+            heads.append(int(row))
+            tier = len(heads)
+        tiers.append(tier)
+    return np.array(tiers, dtype=np.int64)
+
+
+def _smallest(tests: PairTests, top: NDArray[np.int64], groups: Groups | None, level: float) -> float:
+    errors = tests.stderr[np.ix_(top, top)][np.triu_indices(len(top), 1)]
+    errors = errors[np.isfinite(errors) & (errors > 0)]
+    if not errors.size:
+        return float("nan")
+    if groups is None:
+        factor = normal_quantile(level) + special.ndtri(POWER)
+    else:
+        factor = special.stdtrit(groups.count - 1, 0.5 + level / 2) + special.stdtrit(groups.count - 1, POWER)
+    return float(factor * np.median(errors))
+
+
+def _lead(
+    outcomes: Outcomes, order: NDArray[np.int64], cluster: bool | str, level: float
+) -> tuple[Estimate, float]:
+    nothing = Estimate(float("nan"), float("nan"), float("nan"), float("nan"), level, "one model")
+    if len(order) < 2:
+        return nothing, float("nan")
+    first, second = int(order[0]), int(order[1])
+    pair = np.isfinite(outcomes.scores[[first, second]].reshape(2, outcomes.n_items, -1)).any(axis=2).all(axis=0)
+    if pair.sum() < 2 or (cluster and len(np.unique(outcomes.groups[groups_name(outcomes, cluster)][pair])) < 2):
+        return nothing, float("nan")
+    found = compare(outcomes, first, second, cluster=cluster, confidence=level)
+    return found.difference, found.items_needed
+
+
+def groups_name(outcomes: Outcomes, cluster: bool | str) -> str:
+    """The group column that ``cluster`` means."""
+    return cluster if isinstance(cluster, str) else next(iter(outcomes.groups))
+
+
+def _repeat_variances(outcomes: Outcomes) -> tuple[Floats, Floats]:
+    """(between, within) per model: within is the mean sample variance of an item's runs, between what is left.
+
+    between = max(B − mean(W/R), 0) with B the variance of the item means.
+    """
+    nothing = np.full(outcomes.n_models, np.nan)
+    if outcomes.n_repeats == 1:
+        return nothing, nothing
+    scores, mean = outcomes.scores, outcomes.item_scores()
+    count = np.isfinite(scores).sum(axis=2)
+    deviations = np.where(np.isfinite(scores), scores - mean[:, :, None], 0.0)
+    repeated = count > 1
+    variance = np.where(repeated, (deviations**2).sum(axis=2) / np.maximum(count - 1, 1), 0.0)
+    cells = repeated.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = np.where(cells > 0, variance.sum(axis=1) / cells, np.nan)
+        runs = np.where(count > 0, 1.0 / np.maximum(count, 1), 0.0).sum(axis=1) / (count > 0).sum(axis=1)
+    total = np.array(
+        [np.var(row[np.isfinite(row)], ddof=1) if np.isfinite(row).sum() > 1 else np.nan for row in mean]
+    )
+    return np.maximum(total - within * runs, 0.0), within

@@ -1,0 +1,208 @@
+"""Ranks, scores and their errors: closed forms, statsmodels, planted orders, coverage in small simulations."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from statsmodels.stats.multitest import multipletests
+
+from hardpan import Outcomes
+from hardpan.errors import InputError
+from hardpan.files import from_json, to_json
+from hardpan.leaderboard import rank
+from hardpan.leaderboard.sampling import Groups, all_pairs, bootstrap_t
+
+COLUMNS = [
+    *("model", "score", "stderr", "stderr_clustered", "low", "high"),
+    *("rank_low", "rank_high", "tier", "items"),
+]
+
+
+@pytest.fixture(scope="module")
+def clustered():
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(3, 30, 40)
+    group = np.repeat(np.arange(40), sizes)
+    logit = np.linspace(-0.5, 1.5, 6)[:, None] + rng.normal(0, 1, 40)[group] + rng.normal(0, 0.5, group.size)
+    return (rng.random(logit.shape) < 1 / (1 + np.exp(-logit))).astype(float), group
+
+
+def clustered_oracle(values, group):
+    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": group}, use_t=True)
+    return float(fit.bse[0])
+
+
+def test_standard_errors_are_those_of_statsmodels(clustered):
+    scores, group = clustered
+    board = rank(Outcomes.from_arrays(scores, groups=group), cluster=True)
+    for name, naive, error in zip(board.models, board.stderr, board.stderr_clustered, strict=True):
+        values = scores[int(name.split("-")[1])]
+        assert error == pytest.approx(clustered_oracle(values, group), rel=1e-10)
+        assert naive == pytest.approx(values.std(ddof=1) / np.sqrt(values.size), rel=1e-12)
+
+
+def test_frame_has_the_documented_columns(clustered):
+    scores, group = clustered
+    outcomes = Outcomes.from_arrays(scores, groups={"passage": group, "x": group % 2})
+    frame = rank(outcomes, "passage").to_frame("pandas")
+    assert list(frame.columns) == COLUMNS
+    assert frame.score.is_monotonic_decreasing
+    assert (frame.low < frame.score).all()
+    assert (frame.score < frame.high).all()
+    assert (frame["items"] == scores.shape[1]).all()
+
+
+def test_all_pairs_are_the_paired_tests_one_by_one(clustered):
+    scores, group = clustered
+    rng = np.random.default_rng(2)
+    holes = np.where(rng.random(scores.shape) < 0.2, np.nan, scores)
+    fractions = 0.7 * scores + 0.3 * rng.random(scores.shape)
+    groups = Groups("g", group, np.bincount(group).astype(float))
+    for values, used in ((fractions, None), (holes + 0 * fractions, None), (fractions, groups), (holes, groups)):
+        found = all_pairs(values, used, binary=False)
+        for i, j in ((0, 1), (2, 5), (4, 3)):
+            both = np.isfinite(values[i]) & np.isfinite(values[j])
+            d = (values[i] - values[j])[both]
+            assert found.shared[i, j] == both.sum()
+            assert found.difference[i, j] == pytest.approx(d.mean(), abs=1e-12)
+            if used is None:
+                expected = d.std(ddof=1) / np.sqrt(d.size)
+            else:
+                codes = group[both]
+                left = [d[codes != g].mean() for g in np.unique(codes)]
+                expected = np.sqrt((len(left) - 1) / len(left) * np.sum((np.array(left) - d.mean()) ** 2))
+            assert found.stderr[i, j] == pytest.approx(expected, rel=1e-9)
+
+
+def test_missing_cells_change_nothing_where_none_is_missing(clustered):
+    scores, group = clustered
+    from hardpan.leaderboard.ranking import _complete_means, _two_way
+
+    groups = Groups("g", group, np.bincount(group).astype(float))
+    one, other = _complete_means(scores, groups), _two_way(scores, np.isfinite(scores), groups)
+    for name in ("score", "raw", "stderr", "clustered", "jackknife"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)
+
+
+def test_who_lacks_hard_items_gains_nothing():
+    rng = np.random.default_rng(3)
+    ease = rng.uniform(0.05, 0.95, 600)
+    scores = (rng.random((8, 600)) < np.clip(ease + np.linspace(0.15, -0.15, 8)[:, None], 0, 1)).astype(float)
+    scores[7, ease < 0.6] = np.nan  # the weakest answers only the easy half: its raw mean is the highest
+    board = rank(Outcomes.from_arrays(scores))
+    row = board.models.index("model-7")
+    assert board.raw_score[row] == board.raw_score.max()
+    assert row >= 4  # on easy items the models differ less
+    assert board.items[row] == np.isfinite(scores[7]).sum()
+
+
+def test_too_little_overlap_gives_a_wide_rank_set():
+    rng = np.random.default_rng(4)
+    scores = (rng.random((4, 400)) < [[0.9], [0.7], [0.5], [0.3]]).astype(float)
+    scores[3, 3:] = np.nan
+    board = rank(Outcomes.from_arrays(scores))
+    row = board.models.index("model-3")
+    assert (board.rank_low[row], board.rank_high[row]) == (1, 4)
+    assert board.few_shared == 3
+    assert board.rank_high[board.models.index("model-0")] <= 2
+
+
+def test_models_without_common_items_are_reported():
+    scores = np.full((4, 200), np.nan)
+    scores[:2, :100] = np.random.default_rng(0).integers(0, 2, (2, 100))
+    scores[2:, 100:] = np.random.default_rng(1).integers(0, 2, (2, 100))
+    board = rank(Outcomes.from_arrays(scores))
+    assert board.unconnected
+    assert board.few_shared == 4
+
+
+def test_holm_is_that_of_statsmodels(clustered):
+    scores, _ = clustered
+    board = rank(Outcomes.from_arrays(scores))
+    upper = np.triu_indices(6, 1)
+    p = all_pairs(scores[[int(m.split("-")[1]) for m in board.models]], None, binary=True).p_value[upper]
+    np.testing.assert_allclose(board.pairs.p_holm[upper], multipletests(p, method="holm")[1], rtol=1e-12)
+
+
+def test_equal_differences_are_not_separated():
+    scores = np.tile(np.random.default_rng(0).random(50) * 0.5, (3, 1))
+    scores[0] += 0.2
+    board = rank(Outcomes.from_arrays(scores))
+    assert board.rank_low.tolist() == [1, 1, 1]
+    assert board.tier.tolist() == [1, 1, 1]
+
+
+def test_repeats_are_separated_from_items():
+    rng = np.random.default_rng(5)
+    ease = rng.beta(2, 2, 4000)
+    scores = (rng.random((2, 4000, 5)) < ease[:, None]).astype(float)
+    board = rank(Outcomes.from_arrays(scores))
+    np.testing.assert_allclose(board.within_variance, np.mean(ease * (1 - ease)), rtol=0.05)
+    np.testing.assert_allclose(board.between_variance, ease.var(), rtol=0.1)
+    total = board.between_variance / 4000 + board.within_variance / 20000
+    np.testing.assert_allclose(board.stderr, np.sqrt(total), rtol=1e-6)
+
+
+def test_smallest_difference_of_two_models():
+    rng = np.random.default_rng(6)
+    scores = (rng.random((2, 2000)) < [[0.8], [0.7]]).astype(float)
+    board = rank(Outcomes.from_arrays(scores))
+    error = (scores[0] - scores[1]).std(ddof=1) / np.sqrt(2000)
+    assert board.smallest_difference == pytest.approx((1.959964 + 0.8416212) * error, rel=1e-6)
+    assert board.items_needed == np.ceil(2000 * (board.smallest_difference / board.lead.value) ** 2)
+
+
+@pytest.mark.parametrize("kind", ["plain", "missing", "clustered"])
+def test_rank_sets_contain_the_true_ranks(kind):
+    rng = np.random.default_rng(7)
+    truth = np.array([0.7, 0.7, 0.66, 0.6, 0.58])
+    low_rank = 1 + (truth[None] > truth[:, None]).sum(axis=1)
+    high_rank = (truth[None] >= truth[:, None]).sum(axis=1)
+    hits = 0
+    for _ in range(200):
+        if kind == "clustered":
+            group = np.repeat(np.arange(40), 10)
+            shift = 0.25 * (rng.random(40) - 0.5)[group] + 0.3 * (rng.random((5, 40)) - 0.5)[:, group]
+            scores = (rng.random((5, 400)) < truth[:, None] + shift).astype(float)
+            board = rank(Outcomes.from_arrays(scores, groups=group), cluster=True)
+        else:
+            scores = (rng.random((5, 400)) < truth[:, None]).astype(float)
+            if kind == "missing":
+                scores[rng.random(scores.shape) < 0.3] = np.nan
+            board = rank(Outcomes.from_arrays(scores))
+        rows = [int(name.split("-")[1]) for name in board.models]
+        hits += bool(np.all((board.rank_low <= low_rank[rows]) & (high_rank[rows] <= board.rank_high)))
+    assert hits >= 178  # below the 99.9 % region of 95 % with probability 0.0005
+
+
+def test_bootstrap_t_covers_a_skewed_mean():
+    rng = np.random.default_rng(8)
+    hits = 0
+    for _ in range(300):
+        low, high, _ = bootstrap_t(rng.beta(0.4, 2.0, (1, 40)), 0.95, resamples=500)
+        hits += low[0] <= 0.4 / 2.4 <= high[0]
+    assert hits >= 272
+
+
+def test_result_survives_json(clustered):
+    scores, group = clustered
+    board = rank(Outcomes.from_arrays(scores, groups=group))
+    again = from_json(to_json(board))
+    np.testing.assert_array_equal(again.score, board.score)
+    assert again.headline == board.headline
+    assert board.headline.split(" (")[0] in board.to_html()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [({"cluster": "task"}, "cluster"), ({"cluster": True}, "cluster"), ({"cluster": 3.5}, "cluster")],
+)
+def test_wrong_arguments_are_named(arguments, name):
+    with pytest.raises(InputError, match=name):
+        rank(Outcomes.from_arrays(np.eye(3)), **arguments)
+
+
+def test_arrays_are_refused_with_advice():
+    with pytest.raises(InputError, match="outcomes"):
+        rank(np.eye(3))
+    with pytest.raises(InputError, match="confidence"):
+        rank(Outcomes.from_arrays(np.eye(3)), confidence=95)
