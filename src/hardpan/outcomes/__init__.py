@@ -1,5 +1,5 @@
 """Scores of models on the items of a test set, and the readers of files that hold them."""
 
-from hardpan.outcomes.outcomes import Outcomes
+from hardpan.outcomes.outcomes import Choices, Outcomes
 
-__all__ = ["Outcomes"]
+__all__ = ["Choices", "Outcomes"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,34 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.errors import InputError
 
 GROUP = "group"  # the name of the group column where only one sequence of labels is given
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """Log-probabilities that models give to the choices of multiple-choice items.
+
+    Attributes:
+        logprobs: (M, N, C) log-probabilities; NaN where an item has fewer choices, or a cell is missing.
+        right: (N,) the number of the right choice; -1 where it is not known.
+    """
+
+    logprobs: NDArray[np.float32]
+    right: NDArray[np.int64]
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """(M, N, C) probabilities of the choices, exp(l) / Σ exp(l); 0 for a choice that an item lacks, NaN for a
+        missing cell.
+
+        Example:
+            >>> Choices(np.log(np.array([[[0.1, 0.3]]], dtype=np.float32)), np.array([1])).probabilities().round(3)
+            array([[[0.25, 0.75]]])
+        """
+        values = self.logprobs.astype(np.float64)
+        known = np.isfinite(values)
+        highest = np.max(np.where(known, values, -np.inf), axis=2, keepdims=True)
+        weights = np.where(known, np.exp(values - np.where(np.isfinite(highest), highest, 0.0)), 0.0)
+        total = weights.sum(axis=2, keepdims=True)
+        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), np.nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +55,10 @@ class Outcomes:
         key: the N right answers, or None.
         source: where the scores come from.
         notes: what a reader has to know: the metric and filter chosen, rows dropped, answers not parsed.
+        choices: log-probabilities of the choices, where logs hold them, or None.
+        totals: (M, N) where an item is a whole test set of which only accuracies are known: the size of the set,
+            0 if unknown; else None.
+        model_groups: columns of M labels by name: group, date, parameters.
     """
 
     scores: NDArray[np.float64]
@@ -37,6 +69,65 @@ class Outcomes:
     key: NDArray[np.str_] | None = None
     source: str = ""
     notes: tuple[str, ...] = ()
+    choices: Choices | None = None
+    totals: NDArray[np.int64] | None = None
+    model_groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        *,
+        filter: str | None = None,
+        metric: str | None = None,
+        scorer: str | None = None,
+        unparsed: str = "wrong",
+        groups: str | Sequence[str] | None = None,
+        max_score: float | None = None,
+        rows: str | None = None,
+        by_order: bool = False,
+        totals: int | Sequence[int] | Mapping[str, int] | None = None,
+        check_classes: bool = True,
+        n_classes: int | None = None,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> Outcomes:
+        """Open scores; the format is recognised by content.
+
+        Read are: logs of lm-evaluation-harness (``samples_*.jsonl``), Inspect (``.eval``, ``.json``), HELM (run
+        folders) and Every Eval Ever (JSONL); long and wide tables (CSV, TSV, JSON, JSONL, Parquet, data frames);
+        matrices (npy, npz, arrays); predicted classes with labels; counts (``model, correct, total``, and timm's
+        results). What was chosen, dropped or not parsed is in ``notes``.
+
+        Args:
+            source: a file, a folder, a list of them, a frame, rows, columns, or an array.
+            filter: the filter of lm-evaluation-harness; the first in the file if None.
+            metric: the metric; the first that lies in [0, 1] if None.
+            scorer: the scorer of Inspect logs; the first if None.
+            unparsed: answers that could not be parsed, or that have no score, are "wrong" or "missing".
+            groups: further item columns to keep, by name: a field of a document or of metadata, or a column.
+            max_score: divide scores by the highest possible score.
+            rows: what the rows of a wide table are, "models" or "items"; recognised by its names if None.
+            by_order: join items by position, where files have no item ids.
+            totals: sizes of the test sets of tables with accuracies: one for all, one per set, or by name.
+            check_classes: refuse predicted classes whose class map looks wrong.
+            n_classes: the number of classes, where the labels do not show them all.
+            progress: called with a step and the fraction done.
+
+        Example:
+            >>> rows = [{"model": "a", "item": "q1", "correct": 1}, {"model": "b", "item": "q1", "correct": 0}]
+            >>> Outcomes.open(rows).scores.tolist()
+            [[1.0], [0.0]]
+        """
+        from hardpan.outcomes import reading, sources  # the readers build Outcomes: imported when first used
+
+        names = (groups,) if isinstance(groups, str) else tuple(groups or ())
+        for name, value in (("filter", filter), ("metric", metric), ("scorer", scorer)):
+            if value is not None and not isinstance(value, str):
+                raise InputError(f"{name} must be text; got {value!r}")
+        options = sources.Options(filter, metric, scorer, names, rows, by_order, check_classes, n_classes)
+        return reading.read(
+            source, options, unparsed=unparsed, max_score=max_score, totals=totals, progress=progress
+        )
 
     @classmethod
     def from_arrays(
@@ -107,7 +198,7 @@ class Outcomes:
         """The row of a model, by name or number."""
         if isinstance(model, str):
             if model not in self.models:
-                raise InputError(f"model {model!r} is not among the {self.n_models} models: {_few(self.models)}")
+                raise InputError(f"model {model!r} is not among the {self.n_models} models: {few(self.models)}")
             return self.models.index(model)
         if not -self.n_models <= model < self.n_models:
             raise InputError(f"model {model} is outside 0..{self.n_models - 1}")
@@ -126,6 +217,11 @@ class Outcomes:
             None if self.key is None else self.key[columns],
             self.source,
             self.notes,
+            None
+            if self.choices is None
+            else Choices(self.choices.logprobs[np.ix_(rows, columns)], self.choices.right[columns]),
+            None if self.totals is None else self.totals[np.ix_(rows, columns)],
+            {name: values[rows] for name, values in self.model_groups.items()},
         )
 
     def align(self, models: Outcomes | Sequence[str]) -> Outcomes:
@@ -188,10 +284,11 @@ def _chosen(name: str, wanted: Any, known: Sequence[str]) -> NDArray[np.int64]:
     rows = {value: row for row, value in enumerate(known)}
     missing = [str(value) for value in array if str(value) not in rows]
     if missing:
-        raise InputError(f"{name}: {_few(missing)} not found; there are {_few(known)}")
+        raise InputError(f"{name}: {few(missing)} not found; there are {few(known)}")
     return np.array([rows[str(value)] for value in array], dtype=np.int64)
 
 
-def _few(values: Sequence[str], most: int = 10) -> str:
+def few(values: Sequence[str], most: int = 10) -> str:
+    """The first names of a list, and how many more there are."""
     listed = ", ".join(values[:most])
     return listed if len(values) <= most else f"{listed} and {len(values) - most:,} more"

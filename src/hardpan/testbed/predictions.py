@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
+from hardpan.outcomes.classes import check_both, check_predictions, check_sets
 from hardpan.stats.agreement import right_or_wrong
-from hardpan.testbed.classes import check_both, check_predictions, check_sets
 from hardpan.testbed.tables import Booleans, Outcomes, metric_name, some_names
 
 

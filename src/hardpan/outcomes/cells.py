@@ -1,0 +1,344 @@
+"""Scores one at a time, from any number of files, into one table of models × items."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.outcomes.outcomes import Choices, Outcomes, few
+
+MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
+MOST_ANSWER_BYTES = 1 << 30
+LONGEST_ANSWER = 48
+LONGEST_LABEL = 200
+UNPARSED = ("wrong", "missing")
+
+_WORDS = dict.fromkeys(("true", "yes", "correct", "right", "pass", "passed", "resolved", "success", "c"), 1.0)
+_WORDS |= dict.fromkeys(("false", "no", "incorrect", "wrong", "fail", "failed", "unresolved", "failure", "i"), 0.0)
+BLANK = frozenset(("", "nan", "na", "n/a", "none", "null", "<na>", "-"))
+
+
+def shorten(text: str, longest: int = LONGEST_ANSWER) -> str:
+    """A long answer as its beginning and a hash of the whole: equal texts stay equal, others differ.
+
+    Example:
+        >>> shorten("  42 "), len(shorten("x" * 1000))
+        ('42', 48)
+    """
+    text = text.strip()
+    if len(text) <= longest:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{text[: longest - 9]}…{digest}"
+
+
+def label_text(value: Any) -> str:
+    """A group label as text: lists are joined, long passages shortened; "" for what is no label."""
+    if isinstance(value, str):
+        return shorten(value, LONGEST_LABEL)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, (str, int)) for item in value):
+        return shorten(", ".join(map(str, value)), LONGEST_LABEL)
+    if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    return ""
+
+
+def number(value: Any) -> float | None:
+    """A score as a number: numbers, booleans, and words such as "correct"; None where it is neither."""
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        return float(value) if math.isfinite(value) else None
+    if not isinstance(value, str):
+        return None
+    text = value.strip().lower()
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        parsed = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        return None
+    return parsed if math.isfinite(parsed) else None
+
+
+class Cells:
+    """Collects scores by model and item; 24 bytes per score, whatever the size of the files."""
+
+    def __init__(self, unparsed: str = "wrong", max_score: float | None = None) -> None:
+        if unparsed not in UNPARSED:
+            raise InputError(f"unparsed must be one of {', '.join(UNPARSED)}; got {unparsed!r}")
+        if max_score is not None and not (
+            isinstance(max_score, (int, float)) and math.isfinite(max_score) and max_score > 0
+        ):
+            raise InputError(f"max_score must be a number above 0; got {max_score!r}")
+        self.notes: list[str] = []
+        self._unparsed, self._max = unparsed, max_score
+        self._models: dict[str, int] = {}
+        self._items: dict[Hashable, int] = {}
+        self._labels: list[str] = []
+        self._columns: dict[str, dict[int, str]] = {}
+        self._model_columns: dict[str, dict[int, str]] = {}
+        self._keys: dict[int, str] = {}
+        self._other_keys = 0
+        self._texts: dict[str, int] = {"": 0}
+        self._model_of, self._item_of, self._run_of, self._answer_of = (array("i") for _ in range(4))
+        self._scores = array("d")
+        self._missed = 0
+        self._logprobs, self._logprob_rows = array("f"), array("q")
+        self._right: dict[int, tuple[int, bool]] = {}
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def model(self, name: str) -> int:
+        """The number of a model."""
+        return self._models.setdefault(name, len(self._models))
+
+    def known_item(self, key: Hashable) -> int | None:
+        """The number of an item, if it was added before."""
+        return self._items.get(key)
+
+    def item(self, key: Hashable, label: str) -> int:
+        """The number of an item; ``label`` becomes its id where no other item has it."""
+        index = self._items.get(key)
+        if index is None:
+            index = self._items[key] = len(self._labels)
+            self._labels.append(label)
+        return index
+
+    def same_item(self, key: Hashable, index: int) -> None:
+        """Let another key name an item, too."""
+        self._items.setdefault(key, index)
+
+    def describe(self, item: int, columns: Mapping[str, Any]) -> None:
+        """Group labels of an item; the first that is known stays."""
+        for name, value in columns.items():
+            text = label_text(value)
+            if text:
+                self._columns.setdefault(name, {}).setdefault(item, text)
+
+    def describe_model(self, model: int, name: str, value: Any) -> None:
+        """A property of a model: its group, the date of its run, its number of parameters."""
+        text = label_text(value)
+        if text:
+            self._model_columns.setdefault(name, {})[model] = text
+
+    def set_key(self, item: int, text: str) -> None:
+        """The right answer of an item; where files disagree, the first stays and the others are counted."""
+        text = shorten(text)
+        if text and self._keys.setdefault(item, text) != text:
+            self._other_keys += 1
+
+    def set_right_choice(self, item: int, choice: int, certain: bool) -> None:
+        """Which choice of an item is right; what a score of 1 shows replaces what the target says."""
+        before = self._right.get(item)
+        if before is None or (certain and not before[1]):
+            self._right[item] = (choice, certain)
+
+    def add(
+        self,
+        model: int,
+        item: int,
+        score: float | None,
+        *,
+        run: int = 0,
+        answer: str = "",
+        logprobs: Sequence[float] = (),
+        where: str = "",
+        missing: bool = False,
+    ) -> None:
+        """One score; None is an answer that could not be parsed, ``missing`` a cell that was left out."""
+        if missing:
+            value = math.nan
+        elif score is None:
+            self._missed += 1
+            value = 0.0 if self._unparsed == "wrong" else math.nan
+        else:
+            value = score if self._max is None else score / self._max
+            if not 0.0 <= value <= 1.0:
+                most = "1" if self._max is None else f"max_score={self._max:g}"
+                raise InputError(
+                    f"{where}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
+                    "max_score to divide by the highest possible score"
+                )
+        self._model_of.append(model)
+        self._item_of.append(item)
+        self._run_of.append(run)
+        self._scores.append(value)
+        number_of = self._texts.setdefault(shorten(answer), len(self._texts)) if answer else 0
+        self._answer_of.append(number_of)
+        if logprobs:
+            self._logprob_rows.extend((len(self._scores) - 1, len(self._logprobs), len(logprobs)))
+            self._logprobs.extend(logprobs)
+
+    def add_row(
+        self,
+        model: int,
+        items: Sequence[int],
+        scores: NDArray[np.float64],
+        answers: Sequence[Any] | None,
+        where: str,
+    ) -> None:
+        """All scores of one model, (N,) or (N, repeats), NaN where missing."""
+        values = scores if self._max is None else scores / self._max
+        known = values[~np.isnan(values)]
+        if known.size and not (known.min() >= 0.0 and known.max() <= 1.0):
+            raise InputError(
+                f"{where}: scores must lie in [0, 1]; got {known.min():g} to {known.max():g}: pass max_score to "
+                "divide by the highest possible score"
+            )
+        columns = values[:, None] if values.ndim == 1 else values
+        numbers = array("i", [0] * len(items))
+        if answers is not None:
+            texts = (shorten(str(answer)) for answer in answers)
+            numbers = array("i", [self._texts.setdefault(text, len(self._texts)) for text in texts])
+        for run in range(columns.shape[1]):
+            self._item_of.extend(items)
+            self._scores.extend(columns[:, run].tolist())
+            self._model_of.extend([model] * len(items))
+            self._run_of.extend([run] * len(items))
+            self._answer_of.extend(numbers)
+
+    def check_keys(self, items: Sequence[int], keys: Sequence[str], where: str) -> None:
+        """Set the right answers; files that are joined must agree on them."""
+        for item, key in zip(items, keys, strict=True):
+            if self._keys.setdefault(item, shorten(key)) != shorten(key):
+                raise InputError(
+                    f"{where}: the label of item {self._labels[item]} differs from that in another file; the files "
+                    "must hold the same examples in the same order"
+                )
+
+    def outcomes(self, source: str) -> Outcomes:
+        """All scores as one table."""
+        m, n = len(self._models), len(self._labels)
+        if not m or not n or not len(self):
+            raise InputError(f"{source}: no scores; expected at least one model with one scored item")
+        order, repeat, notes = self._placed(n)
+        r = int(repeat.max()) + 1
+        if m * n * r > MOST_CELLS:
+            raise InputError(
+                f"{source}: {m:,} models × {n:,} items × {r:,} repeats are more than {MOST_CELLS:,} cells; read "
+                "fewer tasks, and check that the models share their item ids"
+            )
+        rows, columns = _ints(self._model_of)[order], _ints(self._item_of)[order]
+        scores = np.full((m, n, r), np.nan)
+        scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
+        answers = self._answers(rows, columns, repeat, order, scores.shape)
+        if answers is None and len(self._texts) > 1:
+            notes.append("The models' answers are left out: together they need more than 1 GB.")
+        key = _column(self._keys, n) if self._keys else None
+        if self._other_keys:
+            notes.append(f"{self._other_keys:,} rows state another key for an item; the first key is used.")
+        if self._missed:
+            treated = "count as wrong" if self._unparsed == "wrong" else "are missing cells"
+            notes.append(f"{self._missed:,} answers could not be parsed or have no score; they {treated}.")
+        return Outcomes(
+            scores if r > 1 else scores[:, :, 0],
+            tuple(self._models),
+            np.array(_distinct(self._labels), dtype=np.str_),
+            {name: _column(values, n) for name, values in self._columns.items()},
+            answers if answers is None or r > 1 else answers[:, :, 0],
+            key,
+            source,
+            (*dict.fromkeys(self.notes), *notes),
+            choices=self._choices(m, n),
+            model_groups={name: _column(values, m) for name, values in self._model_columns.items()},
+        )
+
+    def _placed(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+        """Which scores to keep, and the number of the repeat of each."""
+        cell = _ints(self._model_of).astype(np.int64) * n + _ints(self._item_of)
+        run, score = _ints(self._run_of), np.frombuffer(self._scores, dtype=np.float64)
+        order = np.lexsort((run, cell))
+        cell, run, score = cell[order], run[order], np.nan_to_num(score[order], nan=-1.0)
+        new_cell = np.r_[True, cell[1:] != cell[:-1]]
+        new_run = new_cell | np.r_[True, run[1:] != run[:-1]]
+        starts = np.flatnonzero(new_run)
+        sizes = np.diff(np.r_[starts, len(cell)])
+        conflict = np.maximum.reduceat(score, starts) != np.minimum.reduceat(score, starts)
+        keep = new_run | np.repeat(conflict, sizes)
+        notes = []
+        if (dropped := int((~keep).sum())) > 0:
+            notes.append(f"{dropped:,} duplicate rows with equal scores were dropped.")
+        if (conflicts := int(conflict.sum())) > 0:
+            notes.append(f"{conflicts:,} cells have rows with different scores; these are treated as repeats.")
+        first = np.flatnonzero(new_cell[keep])
+        position = np.arange(int(keep.sum()))
+        repeat = position - np.repeat(first, np.diff(np.r_[first, len(position)]))
+        return order[keep], repeat, notes
+
+    def _answers(
+        self, rows: Any, columns: Any, repeat: Any, order: NDArray[np.int64], shape: tuple[int, ...]
+    ) -> NDArray[np.str_] | None:
+        texts = np.array(list(self._texts), dtype=np.str_)
+        if len(texts) == 1 or math.prod(shape) * texts.dtype.itemsize > MOST_ANSWER_BYTES:
+            return None
+        numbers = np.zeros(shape, dtype=np.int32)
+        numbers[rows, columns, repeat] = _ints(self._answer_of)[order]
+        return np.asarray(texts[numbers])
+
+    def _choices(self, m: int, n: int) -> Choices | None:
+        if not self._logprob_rows:
+            return None
+        rows, starts, counts = np.frombuffer(self._logprob_rows, dtype=np.int64).reshape(-1, 3).T
+        most = int(counts.max())
+        if m * n * most > MOST_CELLS:
+            self.notes.append("Log-probabilities of the choices are left out: they are too many.")
+            return None
+        values = np.frombuffer(self._logprobs, dtype=np.float32)
+        logprobs = np.full((m, n, most), np.nan, dtype=np.float32)
+        models, items = _ints(self._model_of)[rows], _ints(self._item_of)[rows]
+        for count in np.unique(counts):
+            at = counts == count
+            block = values[starts[at][:, None] + np.arange(count)]
+            # A repeat of a cell overwrites nothing: the first run is the one that is kept.
+            logprobs[models[at][::-1], items[at][::-1], :count] = block[::-1]
+        right = np.full(n, -1, dtype=np.int64)
+        for item, (choice, _) in self._right.items():
+            right[item] = choice
+        return Choices(logprobs, right)
+
+
+def _ints(values: array[int]) -> NDArray[np.int32]:
+    return np.frombuffer(values, dtype=np.int32)
+
+
+def _column(values: Mapping[int, str], count: int) -> NDArray[np.str_]:
+    return np.array([values.get(index, "") for index in range(count)], dtype=np.str_)
+
+
+def _distinct(labels: Sequence[str]) -> list[str]:
+    """Ids that differ: a label that another item has gets a number behind it."""
+    used: set[str] = set()
+    count: dict[str, int] = {}
+    result = []
+    for label in labels:
+        text = label
+        while text in used:
+            count[label] = count.get(label, 1) + 1
+            text = f"{label}#{count[label]}"
+        used.add(text)
+        result.append(text)
+    return result
+
+
+def stated(what: str, chosen: Mapping[str, str]) -> str:
+    """A note on a choice that differs by task.
+
+    Example:
+        >>> stated("Metric", {"arc": "acc_norm", "boolq": "acc", "piqa": "acc"})
+        'Metric: acc_norm (arc), acc (boolq, piqa).'
+        >>> stated("Filter", {"arc": "none", "boolq": "none"})
+        'Filter: none.'
+    """
+    by_value: dict[str, list[str]] = {}
+    for task, value in chosen.items():
+        by_value.setdefault(value, []).append(task)
+    if len(by_value) == 1:
+        return f"{what}: {next(iter(by_value))}."
+    return f"{what}: " + ", ".join(f"{value} ({few(tasks, 3)})" for value, tasks in by_value.items()) + "."

@@ -1,0 +1,277 @@
+"""Counts of right answers by model: ``model, correct, total``, two test sets in one table, or timm's results.
+
+The outcomes of counts have one item per test set: ``scores`` are the accuracies, ``totals`` the sizes of the sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.outcomes.cells import number
+from hardpan.outcomes.outcomes import Outcomes, few
+
+Columns = Mapping[str, Sequence[Any]]
+Totals = int | Sequence[int] | Mapping[str, int] | None
+KNOWN_SIZES = {
+    "results-imagenet": 50_000,
+    "results-imagenetv2-matched-frequency": 10_000,
+    "results-imagenet-a": 7_500,
+    "results-imagenet-r": 30_000,
+    "results-sketch": 50_889,
+}
+_CORRECT = ("correct", "n_correct", "num_correct", "right", "solved")
+_TOTAL = ("total", "n", "n_total", "num_total", "count", "examples")
+_ACCURACY = ("top1", "top5", "accuracy", "acc")
+_SET = ("set", "test_set", "dataset", "split")
+_MODEL_COLUMNS = {"group": "group", "date": "date", "parameters": "parameters", "param_count": "parameters"}
+
+
+def is_counts(columns: Columns, items: Sequence[str] = ()) -> bool:
+    """Whether a table holds one row per model with counts or accuracies of whole test sets."""
+    if "model" not in columns or any(name in columns for name in items):
+        return False
+    if _prefixes(columns):
+        return True
+    counted = any(name in columns for name in _CORRECT) and any(name in columns for name in _TOTAL)
+    return counted or any(name in columns for name in _ACCURACY)
+
+
+def read(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Totals, source: str) -> Outcomes:
+    """Outcomes with one item per test set.
+
+    Args:
+        tables: name (of the file) and columns of each table.
+        metric: "top1", "top5", ...; None for top1, or for the only one.
+        totals: sizes of the sets where the tables hold accuracies: one for all, one per set, or by name of the set.
+        source: where the tables come from.
+    """
+    notes: list[str] = []
+    sets: dict[str, dict[str, tuple[float, int]]] = {}
+    described: dict[str, dict[str, Any]] = {}
+    repeated = {name for _, columns in tables for name in _repeated(columns)}
+    for stem, columns in tables:
+        columns = _of_metric(columns, metric, stem)
+        models = _model_names(columns, repeated, stem)
+        for name, (right, total) in _sets(stem, columns, metric, len(models)).items():
+            rows = sets.setdefault(name, {})
+            for model, correct, size in zip(models, right, total, strict=True):
+                _put(rows, model, (correct, size), stem)
+        for column, label in _MODEL_COLUMNS.items():
+            for model, value in zip(models, columns.get(column, ()), strict=False):
+                if str(value).strip():
+                    described.setdefault(label, {})[model] = value
+    return _assembled(sets, described, totals, notes, source)
+
+
+def _put(rows: dict[str, tuple[float, int]], model: str, value: tuple[float, int], where: str) -> None:
+    if rows.setdefault(model, value) != value:
+        raise InputError(f"{where}: model {model} has two different rows for one test set; name each model once")
+
+
+def _repeated(columns: Columns) -> set[str]:
+    if "img_size" not in columns or any(name in columns for name in _SET):
+        return set()
+    names = [str(name) for name in columns["model"]]
+    return {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+
+
+def _model_names(columns: Columns, repeated: set[str], where: str) -> list[str]:
+    names = [str(name) for name in columns["model"]]
+    if not repeated:
+        return names
+    sizes = columns.get("img_size")
+    if sizes is None:
+        raise InputError(
+            f"{where}: model names repeat in another table, and this one has no img_size to tell them by"
+        )
+    return [f"{name} {size}px" if name in repeated else name for name, size in zip(names, sizes, strict=True)]
+
+
+def metric_name(text: str) -> str:
+    """One name for one metric: "top-1", "Top 1" and "acc@1" are "top1"; other names stay as they are.
+
+    Example:
+        >>> metric_name("Top-5"), metric_name("acc@1"), metric_name("F1")
+        ('top5', 'top1', 'F1')
+    """
+    match = re.fullmatch(r"(?:top|acc)[\s_@-]*(\d+)", text.strip().lower())
+    return f"top{match.group(1)}" if match else text.strip()
+
+
+def _of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
+    if "metric" not in columns:
+        return columns
+    names = [metric_name(str(name)) for name in columns["metric"]]
+    known = list(dict.fromkeys(names))
+    wanted = metric_name(metric) if metric is not None else ("top1" if "top1" in known else known[0])
+    if metric is None and wanted != "top1" and len(known) > 1:
+        raise InputError(f"{where}: metric must be named, one of {few(known)}: the table has several")
+    if wanted not in known:
+        raise InputError(f"{where}: metric must be one of {few(known)}; got {metric!r}")
+    return {
+        key: [value for value, name in zip(values, names, strict=True) if name == wanted]
+        for key, values in columns.items()
+        if key != "metric"
+    }
+
+
+def _prefixes(columns: Columns) -> list[str]:
+    """The sets that a table has as pairs of columns: original_correct, original_total, ..."""
+    found = [match[1] for name in columns if (match := re.fullmatch(r"(.+)_(?:correct|accuracy)", name))]
+    return list(dict.fromkeys(name for name in found if name not in ("is", "n", "num")))
+
+
+def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, tuple[list[float], list[int]]]:
+    """Right answers (or accuracies, negative total) and sizes by set."""
+    prefixes = _prefixes(columns)
+    if prefixes:
+        return {
+            name: _pair(columns, f"{name}_correct", f"{name}_accuracy", f"{name}_total", stem, n)
+            for name in prefixes
+        }
+    correct = next((name for name in _CORRECT if name in columns), "")
+    total = next((name for name in _TOTAL if name in columns), "")
+    accuracy = next((name for name in _ACCURACY if name in columns), "")
+    if metric is not None and not correct:
+        accuracy = next((name for name in columns if metric_name(name) == metric_name(metric)), "")
+        if not accuracy:
+            raise InputError(f"{stem}: metric {metric!r} is no column; the columns are {few(list(columns))}")
+    right, sizes = _pair(columns, correct, accuracy, total, stem, n)
+    by_set = next((name for name in _SET if name in columns), "")
+    if not by_set:
+        return {stem: (right, sizes)}
+    names = [str(name) for name in columns[by_set]]
+    # One row per model and set: rows of other sets are left as gaps.
+    return {
+        name: (
+            [value if other == name else np.nan for value, other in zip(right, names, strict=True)],
+            sizes,
+        )
+        for name in dict.fromkeys(names)
+    }
+
+
+def _pair(
+    columns: Columns, correct: str, accuracy: str, total: str, where: str, n: int
+) -> tuple[list[float], list[int]]:
+    sizes = [0] * n
+    if total in columns:
+        sizes = [int(value) for value in _numbers(columns[total], total, where, whole=True)]
+        if min(sizes) < 1:
+            raise InputError(f"{where}: column {total!r} must be at least 1; got {min(sizes)}")
+    if correct in columns:
+        right = _numbers(columns[correct], correct, where, whole=True)
+        if not any(sizes):
+            return right, [-1] * n  # the size comes from totals
+    else:
+        values = _numbers(columns[accuracy], accuracy, where)
+        scale = 100.0 if max(value for value in values if value == value) > 1.0 else 1.0
+        if max(values) > 100.0:
+            raise InputError(f"{where}: column {accuracy!r} must be accuracies; got {max(values):g}")
+        decimals = max((len(str(cell).partition(".")[2]) for cell in columns[accuracy]), default=0)
+        return [_Accuracy(value / scale, 0.5 * 10.0**-decimals / scale) for value in values], sizes
+    for value, size in zip(right, sizes, strict=True):
+        if value > size:
+            raise InputError(f"{where}: column {correct!r} must not exceed {total!r}; got {value:g} of {size}")
+    return right, sizes
+
+
+class _Accuracy(float):
+    """An accuracy in the place of a count, with the rounding error of its text."""
+
+    __slots__ = ("slack",)
+
+    def __new__(cls, value: float, slack: float) -> _Accuracy:
+        made = super().__new__(cls, value)
+        made.slack = slack  # type: ignore[attr-defined]  # a slot
+        return made
+
+
+def _numbers(cells: Sequence[Any], name: str, where: str, whole: bool = False) -> list[float]:
+    values = []
+    for row, cell in enumerate(cells, start=1):
+        value = number(cell.replace(",", "") if isinstance(cell, str) else cell)
+        if value is None and str(cell).strip().lower() in ("", "none", "nan"):
+            value = float("nan")
+        if value is None or value < 0 or (whole and value == value and value != int(value)):
+            kind = "whole numbers" if whole else "numbers of at least 0"
+            raise InputError(f"{where}: column {name!r} must hold {kind}; got {cell!r} in row {row}")
+        values.append(value)
+    return values
+
+
+def _assembled(
+    sets: Mapping[str, Mapping[str, tuple[float, int]]],
+    described: Mapping[str, Mapping[str, Any]],
+    totals: Totals,
+    notes: list[str],
+    source: str,
+) -> Outcomes:
+    models = list(dict.fromkeys(model for rows in sets.values() for model in rows))
+    scores = np.full((len(models), len(sets)), np.nan)
+    sizes = np.zeros((len(models), len(sets)), dtype=np.int64)
+    for column, (name, rows) in enumerate(sets.items()):
+        fallback = _size(totals, column, name, len(sets))
+        off = 0
+        for row, model in enumerate(models):
+            value, size = rows.get(model, (np.nan, 0))
+            size = size if size > 0 else fallback
+            if value != value:
+                continue
+            if isinstance(value, _Accuracy):
+                if size:
+                    exact = float(value) * size
+                    off += abs(exact - round(exact)) > value.slack * size + 1e-6  # type: ignore[attr-defined]
+                    value = float(round(exact)) / size
+            elif not size:
+                raise InputError(
+                    f"{name}: counts need the size of the test set; add a column 'total' or pass totals"
+                )
+            else:
+                value = value / size
+            scores[row, column], sizes[row, column] = float(value), size
+        if off:
+            notes.append(
+                f"{off:,} of {len(rows):,} accuracies of {name} are not whole numbers of right answers out of "
+                f"{fallback:,}: check the size of the set."
+            )
+    return Outcomes(
+        scores,
+        tuple(models),
+        np.array(list(sets), dtype=np.str_),
+        source=source,
+        notes=tuple(notes),
+        totals=sizes,
+        model_groups={
+            label: np.array([str(values.get(model, "")) for model in models], dtype=np.str_)
+            for label, values in described.items()
+        },
+    )
+
+
+def _size(totals: Totals, column: int, name: str, count: int) -> int:
+    value: Any = KNOWN_SIZES.get(name, 0)
+    if isinstance(totals, Mapping):
+        value = totals.get(name, value)
+    elif isinstance(totals, Sequence):
+        if len(totals) != count:
+            raise InputError(f"totals must have one entry per test set, {count}; got {len(totals)}")
+        value = totals[column] if totals[column] is not None else value
+    elif totals is not None:
+        value = totals
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise InputError(f"totals must be whole numbers of at least 1; got {value!r}")
+    return int(value)
+
+
+def right_and_total(outcomes: Outcomes, item: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Counts of right answers and sizes, each (M,), of one test set of a counts table."""
+    assert outcomes.totals is not None
+    total = outcomes.totals[:, item]
+    return np.rint(outcomes.scores[:, item] * total).astype(np.int64), total

@@ -1,0 +1,160 @@
+"""Run folders of HELM: ``run_spec.json``, ``per_instance_stats.json`` and ``scenario_state.json``.
+
+The metric is the first of the run's own that lies in [0, 1] for every instance. Train trials are repeats; perturbed
+instances are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.outcomes.cells import Cells, number, stated
+from hardpan.outcomes.outcomes import few
+from hardpan.outcomes.sources import LogFile, Options, group_columns, read_json
+
+MARKER = "per_instance_stats.json"
+_NOT_SCORES = ("num_", "max_prob", "logprob", "finish_reason_", "inference_", "training_", "batch_size", "prompt_")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a HELM run."""
+    return (folder / MARKER).is_file() and (folder / "run_spec.json").is_file()
+
+
+def read(runs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+    """Read run folders into the cells; each path is that of a folder."""
+    chosen: dict[str, str] = {}
+    perturbed = 0
+    for run in runs:
+        spec = read_json(run.path / "run_spec.json")
+        rows = read_json(run.path / MARKER)
+        adapter = spec.get("adapter_spec") if isinstance(spec, Mapping) else None
+        if not isinstance(adapter, Mapping) or not isinstance(rows, list):
+            raise InputError(f"{run.path}: not a HELM run (run_spec.json or {MARKER} has another form)")
+        perturbed += _read_run(run, spec, adapter, rows, cells, options, chosen)
+        run.advance((run.path / MARKER).stat().st_size)
+    if chosen:
+        cells.notes.append(stated("Metric", chosen))
+    if perturbed:
+        cells.notes.append(f"{perturbed:,} perturbed instances were skipped.")
+
+
+def _read_run(
+    run: LogFile,
+    spec: Mapping[str, Any],
+    adapter: Mapping[str, Any],
+    rows: Sequence[Any],
+    cells: Cells,
+    options: Options,
+    chosen: dict[str, str],
+) -> int:
+    task = _task(str(spec.get("name", run.path.name)))
+    model = cells.model(str(adapter.get("model") or adapter.get("model_deployment") or run.path.name))
+    scenario = spec.get("scenario_spec")
+    arguments = scenario.get("args") if isinstance(scenario, Mapping) else None
+    columns = group_columns(arguments if isinstance(arguments, Mapping) else {}, options.groups)
+    said = _answers(run.path)
+    plain = [row for row in rows if isinstance(row, Mapping) and not row.get("perturbation")]
+    metric = _metric(plain, spec, options.metric, str(run.path))
+    chosen.setdefault(task, metric)
+    for row in plain:
+        name, trial = row.get("instance_id"), row.get("train_trial_index", 0)
+        if not isinstance(name, str):
+            raise InputError(f"{run.path / MARKER}: an instance has no instance_id; the file may be damaged")
+        item = cells.item((task, name), f"{task}/{name}")
+        cells.describe(item, {"task": task, **columns})
+        answer, key = said.get((name, trial), ("", ""))
+        if key:
+            cells.set_key(item, key)
+        values = _values(row).get(metric)
+        trial = trial if isinstance(trial, int) and 0 <= trial < 1 << 31 else 0
+        cells.add(model, item, values, run=trial, answer=answer, where=str(run.path))
+    return len(rows) - len(plain)
+
+
+def _task(name: str) -> str:
+    """The name of a run without its model: "mmlu:subject=philosophy,method=joint"."""
+    scenario, _, rest = name.partition(":")
+    kept = [part for part in rest.split(",") if part and not part.startswith(("model=", "model_deployment="))]
+    return f"{scenario}:{','.join(kept)}" if kept else scenario
+
+
+def _values(row: Mapping[str, Any]) -> dict[str, float]:
+    values = {}
+    for stat in row.get("stats") or ():
+        name = stat.get("name") if isinstance(stat, Mapping) else None
+        if isinstance(name, Mapping) and not name.get("perturbation"):
+            value = number(stat.get("mean", stat.get("sum")))
+            if value is not None:
+                values[str(name.get("name"))] = value
+    return values
+
+
+def _metric(rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: str | None, where: str) -> str:
+    names: dict[str, bool] = {}
+    for row in rows:
+        for name, value in _values(row).items():
+            names[name] = names.get(name, True) and 0.0 <= value <= 1.0
+    if wanted is not None:
+        if wanted not in names:
+            raise InputError(f"{where}: metric must be one of {few(sorted(names))}; got {wanted!r}")
+        return wanted
+    declared = [
+        str(name)
+        for metric in spec.get("metric_specs") or ()
+        if isinstance(metric, Mapping) and isinstance(metric.get("args"), Mapping)
+        for name in metric["args"].get("names") or ()
+    ]
+    others = [name for name in names if not name.startswith(_NOT_SCORES)]
+    for name in (*declared, *others):
+        if names.get(name):
+            return name
+    raise InputError(f"{where}: no metric lies between 0 and 1; the metrics are {few(sorted(names)) or 'missing'}")
+
+
+def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str]]:
+    """Answer and key by instance and trial, where one request was made for each."""
+    path = folder / "scenario_state.json"
+    if not path.is_file():
+        return {}
+    data = read_json(path)
+    states = data.get("request_states") if isinstance(data, Mapping) else None
+    said: dict[tuple[str, int], tuple[str, str]] = {}
+    for state in states if isinstance(states, list) else ():
+        if not isinstance(state, Mapping) or not isinstance(state.get("instance"), Mapping):
+            continue
+        instance = state["instance"]
+        place = (str(instance.get("id")), state.get("train_trial_index", 0))
+        if instance.get("perturbation"):
+            continue
+        # Several requests for an instance, one per choice: none of them is the model's answer.
+        said[place] = ("", "") if place in said else (_answer(state), _key(state, instance))
+    return said
+
+
+def _answer(state: Mapping[str, Any]) -> str:
+    result = state.get("result")
+    completions = result.get("completions") if isinstance(result, Mapping) else None
+    first = completions[0] if isinstance(completions, list) and completions else None
+    text = first.get("text") if isinstance(first, Mapping) else None
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _key(state: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
+    right = [
+        str(reference["output"].get("text", ""))
+        for reference in instance.get("references") or ()
+        if isinstance(reference, Mapping)
+        and "correct" in (reference.get("tags") or ())
+        and isinstance(reference.get("output"), Mapping)
+    ]
+    if not right:
+        return ""
+    mapping = state.get("output_mapping")
+    letters = (
+        [letter for letter, text in mapping.items() if text == right[0]] if isinstance(mapping, Mapping) else []
+    )
+    return str(letters[0]) if len(letters) == 1 else right[0]

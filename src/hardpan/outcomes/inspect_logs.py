@@ -1,0 +1,209 @@
+"""Logs of Inspect: ``.eval`` archives and ``.json`` files.
+
+A score is "C" (1), "P" (0.5), "I" (0), "N" (no answer: not parsed), a number, a boolean, or a mapping of
+such values. Epochs are repeats. An archive is read from its summaries; from its samples only where there are none.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from hardpan.errors import InputError
+from hardpan.outcomes.cells import Cells, number, stated
+from hardpan.outcomes.outcomes import few
+from hardpan.outcomes.sources import LARGEST_JSON, LogFile, Options, group_columns, parsed
+
+ZSTANDARD = 93
+MOST_MEMBERS = 2_000_000
+_LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0}
+_BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+
+
+def is_log(data: Any) -> bool:
+    """Whether a JSON object is an Inspect log."""
+    return isinstance(data, Mapping) and isinstance(data.get("eval"), Mapping) and "model" in data["eval"]
+
+
+def is_archive(names: Sequence[str]) -> bool:
+    """Whether the members of a zip file are those of an ``.eval`` archive."""
+    return "header.json" in names or "_journal/start.json" in names
+
+
+def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+    """Read logs into the cells, and state which scorer was chosen."""
+    chosen: dict[str, str] = {}
+    unfinished = []
+    for log in logs:
+        header, samples = _opened(log)
+        if header.get("status", "success") != "success":
+            unfinished.append(log.path.name)
+        _read_log(log, header, samples, cells, options, chosen)
+    if chosen:
+        cells.notes.append(stated("Scorer", chosen))
+    if unfinished:
+        cells.notes.append(f"Evaluations that did not finish, read as far as they got: {few(unfinished, 3)}.")
+
+
+def _read_log(
+    log: LogFile,
+    header: Mapping[str, Any],
+    samples: Iterator[Mapping[str, Any]],
+    cells: Cells,
+    options: Options,
+    chosen: dict[str, str],
+) -> None:
+    evaluation = header["eval"]
+    task, model = str(evaluation.get("task", "")), cells.model(str(evaluation["model"]))
+    if isinstance(created := evaluation.get("created"), str):
+        cells.describe_model(model, "date", created[:10])
+    scorer = _declared(header) if options.scorer is None else options.scorer
+    for sample in samples:
+        if not isinstance(sample, Mapping) or "id" not in sample:
+            raise InputError(f"{log.path}: a sample has no id; the log may be damaged")
+        scores = sample.get("scores")
+        if not isinstance(scores, Mapping):
+            scores = {"score": sample["score"]} if isinstance(sample.get("score"), Mapping) else {}
+        if scores:
+            if scorer is None:
+                scorer = str(next(iter(scores)))
+            if scorer not in scores:
+                raise InputError(f"{log.path}: scorer must be one of {few(list(scores))}; got {scorer!r}")
+            chosen.setdefault(task, scorer)
+        name = sample["id"]
+        item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
+        metadata = sample.get("metadata")
+        columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
+        cells.describe(item, {"task": task, **columns})
+        target = sample.get("target")
+        if isinstance(target, str):
+            cells.set_key(item, target)
+        given = scores.get(scorer) if scorer is not None else None
+        value = given.get("value") if isinstance(given, Mapping) else given
+        answer = given.get("answer") if isinstance(given, Mapping) else None
+        epoch = sample.get("epoch", 1)
+        cells.add(
+            model,
+            item,
+            _value(value, options.metric, str(log.path)),
+            run=epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0,
+            answer=answer if isinstance(answer, str) else "",
+            where=str(log.path),
+        )
+
+
+def _declared(header: Mapping[str, Any]) -> str | None:
+    results = header.get("results")
+    listed = results.get("scores") if isinstance(results, Mapping) else None
+    if not listed:
+        listed = header["eval"].get("scorers")
+    first = listed[0] if isinstance(listed, list) and listed else None
+    if not isinstance(first, Mapping):
+        return None
+    name = first.get("scorer") or first.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _value(value: Any, metric: str | None, where: str) -> float | None:
+    if isinstance(value, Mapping):
+        if metric is not None and metric not in value:
+            raise InputError(f"{where}: metric must be one of {few(list(value))}; got {metric!r}")
+        value = value[metric] if metric is not None else next(iter(value.values()), None)
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else None
+    if isinstance(value, str) and value in _LETTERS:
+        return _LETTERS[value]
+    return number(value)
+
+
+def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
+    if log.data is not None:
+        samples = log.data.get("samples") or []
+        if not isinstance(samples, list) or not samples:
+            raise InputError(f"{log.path}: the log has no samples; expected one written with log_samples")
+        log.advance(log.path.stat().st_size)
+        return log.data, iter(samples)
+    archive = _Archive(log)
+    header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")
+    if not is_log(header):
+        raise InputError(f"{log.path}: not an Inspect log (no eval.model in its header)")
+    return header, archive.samples()
+
+
+class _Archive:
+    """A zip file whose members may be compressed with deflate or zstandard."""
+
+    def __init__(self, log: LogFile) -> None:
+        self._log = log
+        try:
+            with zipfile.ZipFile(log.path) as stored:
+                members = stored.infolist()
+        except _BROKEN as error:
+            raise InputError(f"{log.path}: cannot be read as an .eval archive ({error})") from error
+        if len(members) > MOST_MEMBERS:
+            raise InputError(f"{log.path}: more than {MOST_MEMBERS:,} members; not an .eval archive")
+        self.names = {member.filename: member for member in members}
+
+    def json(self, name: str) -> Any:
+        """The JSON of a member."""
+        if name not in self.names:
+            raise InputError(f"{self._log.path}: member {name} is missing; the archive may be cut")
+        return parsed(self._content(self.names[name]), f"{self._log.path}, member {name}")
+
+    def samples(self) -> Iterator[Mapping[str, Any]]:
+        """The samples: summaries where they have scores, else the samples themselves."""
+        names = ["summaries.json"] if "summaries.json" in self.names else []
+        names = names or sorted(name for name in self.names if name.startswith("_journal/summaries/"))
+        summarised = False
+        for name in names:
+            rows = self.json(name)
+            for row in rows if isinstance(rows, list) else ():
+                summarised = True
+                key = f"samples/{row.get('id')}_epoch_{row.get('epoch')}.json" if isinstance(row, Mapping) else ""
+                yield row if "scores" in row or key not in self.names else self.json(key)
+        if not summarised:
+            for name in self.names:
+                if name.startswith("samples/") and name.endswith(".json"):
+                    yield self.json(name)
+        self._log.advance(self._log.path.stat().st_size)
+
+    def _content(self, member: zipfile.ZipInfo) -> bytes:
+        path = self._log.path
+        if member.flag_bits & 1:
+            raise InputError(f"{path}: member {member.filename} is encrypted; expected a plain .eval archive")
+        if member.file_size > LARGEST_JSON:
+            raise InputError(f"{path}: member {member.filename} is larger than {LARGEST_JSON >> 20:,} MB")
+        try:
+            if member.compress_type == ZSTANDARD:
+                with path.open("rb") as stream:
+                    return _unpacked(_raw(stream, member), member.file_size)
+            with zipfile.ZipFile(path) as stored, stored.open(member) as content:
+                return content.read(member.file_size)
+        except NotImplementedError as error:
+            raise InputError(f"{path}: member {member.filename} is compressed in an unsupported way") from error
+        except _BROKEN as error:
+            raise InputError(f"{path}: member {member.filename} cannot be read ({error})") from error
+
+
+def _raw(stream: BinaryIO, member: zipfile.ZipInfo) -> bytes:
+    """The compressed bytes of a member, behind its local header (30 bytes, the name, extra fields)."""
+    stream.seek(member.header_offset)
+    header = stream.read(30)
+    if header[:4] != b"PK\x03\x04":
+        raise ValueError("no local header where the directory says")
+    name, extra = struct.unpack("<HH", header[26:30])
+    stream.seek(name + extra, 1)
+    return stream.read(member.compress_size)
+
+
+def _unpacked(content: bytes, size: int) -> bytes:
+    import pyarrow  # only archives with zstandard members need it
+
+    with pyarrow.input_stream(pyarrow.BufferReader(content), compression="zstd") as stream:
+        unpacked: bytes = stream.read(size + 1)
+    if len(unpacked) != size:
+        raise ValueError(f"holds {len(unpacked):,} bytes or more, and declares {size:,}")
+    return unpacked

@@ -1,0 +1,308 @@
+"""Logs of lm-evaluation-harness: ``samples_TASK_DATE.jsonl``, one line per document and filter.
+
+A document is joined across models by its task and ``doc_hash``; where a task repeats a document, or a log is too
+old to have hashes, by ``doc_id``. One filter and one metric are read per task. For multiple choice the
+log-probabilities of the choices are kept (:class:`hardpan.outcomes.Choices`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hardpan.errors import InputError
+from hardpan.outcomes.cells import Cells, number, shorten, stated
+from hardpan.outcomes.outcomes import few
+from hardpan.outcomes.sources import LogFile, Options, group_columns, read_json
+
+_NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
+_FIELDS = frozenset(
+    (
+        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash"),
+        *("prompt_hash", "target_hash", "task_name", "schema"),
+    )
+)
+_NO_ANSWER = frozenset(("", "[invalid]", "[no match]", "none"))
+_TOLERANCE = 1e-6
+
+
+def is_sample(row: Any) -> bool:
+    """Whether a JSON object is a line of a samples file."""
+    return isinstance(row, Mapping) and "doc_id" in row and bool({"resps", "filtered_resps", "doc"} & row.keys())
+
+
+def is_results(data: Any) -> bool:
+    """Whether a JSON object is a file of aggregate results."""
+    return isinstance(data, Mapping) and isinstance(data.get("results"), Mapping) and "configs" in data
+
+
+def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
+    """Read samples files into the cells, and state what was chosen."""
+    folders = _Folders()
+    chosen = _Chosen()
+    for log in logs:
+        name = _NAME.fullmatch(log.path.stem)
+        task = name["task"] if name else ""
+        results = folders.results(log.path.parent, (name and name["date"]) or "")
+        model = folders.model(log.path, results, named=name is not None)
+        _read_file(log, cells, options, _Run(cells.model(model), task, results), chosen)
+        if name and name["date"]:
+            cells.describe_model(cells.model(model), "date", name["date"][:10])
+    if chosen.metric:
+        cells.notes.append(stated("Metric", chosen.metric))
+        cells.notes.append(stated("Filter", chosen.filter))
+    cells.notes += chosen.checks()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One model on one task."""
+
+    model: int
+    task: str
+    results: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """What was chosen for each task, and how the sums compare with the aggregate results."""
+
+    metric: dict[str, str] = field(default_factory=dict)
+    filter: dict[str, str] = field(default_factory=dict)
+    agree: int = 0
+    differ: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
+
+    def compare(self, run: _Run, key: str, metric: str, count: int, mean: float) -> None:
+        reported = run.results.get("results", {}).get(run.task)
+        value = (
+            number(reported.get(f"{metric},{key}", reported.get(metric))) if isinstance(reported, dict) else None
+        )
+        if value is None:
+            return
+        sizes = run.results.get("n-samples", {})
+        size = sizes.get(run.task, {}).get("effective") if isinstance(sizes, dict) else None
+        if isinstance(size, int) and size != count:
+            self.incomplete.append(f"{run.task} has {count:,} of {size:,} documents")
+        elif math.isclose(value, mean, abs_tol=_TOLERANCE):
+            self.agree += 1
+        else:
+            self.differ.append(f"{run.task} {metric} is {mean:.4g} here and {value:.4g} there")
+
+    def checks(self) -> list[str]:
+        notes = []
+        if self.agree:
+            notes.append(f"The means of {self.agree:,} task runs agree with the results files beside them.")
+        if self.differ:
+            notes.append(f"Means that differ from the results file: {few(self.differ, 3)}.")
+        if self.incomplete:
+            notes.append(f"Logs that are shorter than the results file says: {few(self.incomplete, 3)}.")
+        return notes
+
+
+class _Folders:
+    """Aggregate results by folder, read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, dict[str, Mapping[str, Any]]] = {}
+
+    def results(self, folder: Path, date: str) -> Mapping[str, Any]:
+        known = self._known.get(folder)
+        if known is None:
+            known = self._known[folder] = {}
+            for path in sorted(folder.glob("results*.json")):
+                data = read_json(path)
+                if is_results(data):
+                    known[path.stem.partition("_")[2]] = data
+        return known.get(date) or (next(iter(known.values())) if len(known) == 1 else {})
+
+    def model(self, path: Path, results: Mapping[str, Any], named: bool) -> str:
+        name = results.get("model_name")
+        if isinstance(name, str) and name:
+            return name
+        config = results.get("config")
+        arguments = config.get("model_args") if isinstance(config, Mapping) else None
+        if isinstance(arguments, Mapping):
+            arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
+        if isinstance(arguments, str) and (match := re.search(r"(?:pretrained|model)=([^,]+)", arguments)):
+            return match[1]
+        folder = path.resolve().parent.name
+        return (folder or path.stem).replace("__", "/") if named else path.stem
+
+
+def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, chosen: _Chosen) -> None:
+    filters, count, total = _read_rows(log, log.rows(), cells, options, run, chosen, options.filter)
+    if count == 0 and options.filter is not None and len(filters) == 1:
+        # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
+        filters, count, total = _read_rows(log, log.rows(), cells, options, run, chosen, None)
+    if count == 0 and filters:
+        raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {options.filter!r}")
+    if count:
+        chosen.compare(run, chosen.filter[run.task], chosen.metric[run.task], count, total / count)
+
+
+def _read_rows(
+    log: LogFile,
+    rows: Iterable[Any],
+    cells: Cells,
+    options: Options,
+    run: _Run,
+    chosen: _Chosen,
+    wanted: str | None,
+) -> tuple[set[str], int, float]:
+    filters: set[str] = set()
+    first_id: dict[str, Any] = {}
+    metric, count, total = "", 0, 0.0
+    for line, row in enumerate(rows, start=1):
+        if not is_sample(row):
+            raise InputError(f"{log.path}, line {line}: not a sample of lm-evaluation-harness (no doc_id)")
+        name = str(row.get("filter", "none"))
+        filters.add(name)
+        if wanted is None:
+            wanted = name
+        if name != wanted:
+            continue
+        if not metric:
+            metric = _metric(row, options.metric, f"{log.path}, line {line}")
+            chosen.metric.setdefault(run.task, metric)
+            chosen.filter.setdefault(run.task, name)
+        item = _item(row, cells, run.task, first_id, options)
+        score = number(row.get(metric))
+        count, total = count + 1, total + (score or 0.0)
+        _add(row, score, item, cells, run, metric, f"{log.path}, line {line}")
+    return filters, count, total
+
+
+def _metric(row: Mapping[str, Any], wanted: str | None, where: str) -> str:
+    listed = row.get("metrics")
+    names = [str(name) for name in listed] if isinstance(listed, list) else []
+    names = [name for name in names if name in row] or [name for name in row if name not in _FIELDS]
+    if wanted is not None:
+        if wanted not in names:
+            raise InputError(f"{where}: metric must be one of {few(names) or 'none'}; got {wanted!r}")
+        return wanted
+    for name in names:
+        value = number(row[name])
+        if value is not None and 0.0 <= value <= 1.0 and not isinstance(row[name], str):
+            return name
+    raise InputError(f"{where}: no metric has a value between 0 and 1; the metrics are {few(names) or 'missing'}")
+
+
+def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options) -> int:
+    doc_id, digest = row["doc_id"], row.get("doc_hash")
+    number_of = doc_id if isinstance(doc_id, (int, str)) else str(doc_id)
+    by_id = (task, "id", number_of)
+    label = f"{task}/{number_of}" if task else str(number_of)
+    if not isinstance(digest, str):
+        item = cells.item(by_id, label)
+    elif first_id.setdefault(digest, number_of) == number_of:
+        known = cells.known_item((task, digest))
+        if known is None and cells.known_item((by_id, "hashed")) is None:
+            known = cells.known_item(by_id)  # a log without hashes has it; with a hash it would be another document
+        item = cells.item((task, digest), label) if known is None else known
+        cells.same_item((task, digest), item)
+        cells.same_item(by_id, item)
+        cells.same_item((by_id, "hashed"), item)
+    else:
+        item = cells.item((task, digest, number_of), label)
+    doc = row.get("doc")
+    columns = group_columns(doc if isinstance(doc, Mapping) else {}, options.groups)
+    cells.describe(item, {"task": task, "doc_id": number_of, **columns})
+    return item
+
+
+def _add(
+    row: Mapping[str, Any], score: float | None, item: int, cells: Cells, run: _Run, metric: str, where: str
+) -> None:
+    responses = row.get("filtered_resps")
+    logprobs = _logprobs(responses)
+    answer, target = "", row.get("target")
+    if logprobs:
+        texts = _choice_texts(row.get("arguments"), len(logprobs))
+        choice = _best(logprobs, texts, metric)
+        right = _right_choice(target, texts, len(logprobs), choice, score)
+        names = [shorten(text) for text in texts]
+        if len(set(names)) < len(logprobs) or "" in names:
+            names = [str(index) for index in range(len(logprobs))]
+        answer = names[choice]
+        if right is not None:
+            cells.set_right_choice(item, right[0], right[1])
+            cells.set_key(item, names[right[0]])
+    else:
+        said = responses
+        while isinstance(said, list) and said and isinstance(said[0], (list, str)):
+            said = said[0]
+        if isinstance(said, str):
+            answer = said
+            if said.strip().lower() in _NO_ANSWER:
+                answer, score = "", None
+        if isinstance(target, (str, int, float)) and not isinstance(target, bool):
+            cells.set_key(item, str(target))
+    cells.add(run.model, item, score, answer=answer, logprobs=logprobs, where=where)
+
+
+def _logprobs(responses: Any) -> list[float]:
+    """The log-probability of each of two or more choices: [[logprob, greedy], ...], as numbers or as text."""
+    if not isinstance(responses, list) or len(responses) < 2:
+        return []
+    values = []
+    for pair in responses:
+        if not isinstance(pair, list) or len(pair) != 2:
+            return []
+        greedy = pair[1]
+        if not (isinstance(greedy, bool) or greedy in ("True", "False", 0, 1)):
+            return []
+        try:
+            value = float(pair[0])
+        except (TypeError, ValueError):
+            return []
+        if math.isnan(value):
+            return []
+        values.append(value)
+    return values
+
+
+def _choice_texts(arguments: Any, count: int) -> list[str]:
+    if isinstance(arguments, Mapping):
+        pairs = [arguments.get(f"gen_args_{index}") for index in range(count)]
+        texts = [pair.get("arg_1") if isinstance(pair, Mapping) else None for pair in pairs]
+    elif isinstance(arguments, list) and len(arguments) >= count:
+        texts = [pair[1] if isinstance(pair, list) and len(pair) > 1 else None for pair in arguments[:count]]
+    else:
+        texts = []
+    return [text.strip() if isinstance(text, str) else "" for text in texts] or [""] * count
+
+
+def _best(logprobs: Sequence[float], texts: Sequence[str], metric: str) -> int:
+    values: Sequence[float] = logprobs
+    if metric == "acc_norm":
+        values = [value / max(len(text), 1) for value, text in zip(logprobs, texts, strict=True)]
+    elif metric == "acc_bytes":
+        values = [value / max(len(text.encode()), 1) for value, text in zip(logprobs, texts, strict=True)]
+    return max(range(len(values)), key=values.__getitem__)
+
+
+def _right_choice(
+    target: Any, texts: Sequence[str], count: int, choice: int, score: float | None
+) -> tuple[int, bool] | None:
+    """The right choice, and whether the score shows it; None where target and score leave it open."""
+    if score == 1.0:
+        return choice, True
+    right = None
+    if isinstance(target, int) and not isinstance(target, bool):
+        right = target
+    elif isinstance(target, str):
+        text = target.strip()
+        if texts.count(text) == 1:
+            right = texts.index(text)
+        elif text.isdecimal() and len(text) < 4:
+            right = int(text)
+        elif len(text) == 1 and "A" <= text <= "Z":
+            right = ord(text) - ord("A")
+    if right is not None and 0 <= right < count and not (score == 0.0 and right == choice):
+        return right, False
+    return (1 - choice, True) if count == 2 and score == 0.0 else None

@@ -1,0 +1,453 @@
+"""Arrays of scores, and of predicted classes beside labels: npy, npz, and tables of predictions.
+
+Predicted classes become right or wrong once :mod:`hardpan.outcomes.classes` finds no sign of a wrong class map.
+A file may hold several test sets (``predictions_NAME`` and ``labels_NAME``, or a column ``set``): the group column
+``set`` then names the set of each item.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.errors import InputError
+from hardpan.outcomes import classes
+from hardpan.outcomes.cells import Cells
+from hardpan.outcomes.counts import metric_name
+from hardpan.outcomes.outcomes import few
+from hardpan.outcomes.sources import Options
+
+ONLY_SET = ""
+SCORES = ("scores?", "right", "correct", "outcomes", "matrix", "responses")
+GUESSES = ("predictions?", "preds?", "probabilities", "probs", "logits")
+LABELS = ("labels?", "targets?", "y_true", "y")
+IDS = ("ids?", "items?", "item_ids", "question_ids")
+MODELS = ("models", "model_names", "model")
+_GROUP = re.compile(r"groups?(?:_(?P<name>.+))?")
+_GUESS_COLUMN = re.compile(r"(?:predictions?|pred|top)_?(\d*)", re.IGNORECASE)
+_SET_NAMES = ("set", "test_set", "split", "dataset")
+_LABEL_NAMES = ("label", "labels", "target", "targets", "y_true")
+_ID_NAMES = ("id", "example", "image", "index", "filename", "item", "example_id")
+TOP_GUESSES = 5
+_ABSENT = 0.02  # guesses of classes that the labels lack, as a proportion, before another numbering is suspected
+LARGEST_ARRAY = 8 << 30
+_BROKEN = (OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guesses:
+    """What M models say about the N examples of one test set.
+
+    Attributes:
+        models: (M,) names.
+        values: (M, N, k) classes, best guess first; (M, N) scores where ``labels`` is None.
+        labels: (N,) classes, or None.
+        ids: (N,) names of the examples, or None.
+        groups: columns of N labels.
+    """
+
+    models: tuple[str, ...]
+    values: NDArray[Any]
+    labels: NDArray[Any] | None
+    ids: NDArray[np.str_] | None = None
+    groups: Mapping[str, Sequence[Any]] | None = None
+
+
+Sets = dict[str, Guesses]
+
+
+def add(sets: Sets, cells: Cells, options: Options, where: str) -> None:
+    """Put test sets into the cells."""
+    for name, part in sets.items():
+        scored = part if part.labels is None else _right(_numbered(part, where), options, where)
+        n = scored.values.shape[1]
+        ids = [f"item-{row}" for row in range(n)] if scored.ids is None else scored.ids.tolist()
+        known = len(cells) > 0 and scored.ids is None and cells.known_item((name, ids[0])) is not None
+        if known and part.labels is None and not options.by_order:
+            raise InputError(
+                f"{where}: files with no item ids can only be joined by position; add ids, or pass by_order=True"
+            )
+        index = [cells.item((name, label), f"{name}/{label}" if name else label) for label in ids]
+        if len(set(index)) < n:
+            raise InputError(
+                f"{where}: item ids must be unique; {few([i for i in ids if ids.count(i) > 1][:1])} repeats"
+            )
+        columns: dict[str, Sequence[Any]] = {"set": [name] * n} if name else {}
+        columns |= scored.groups or {}
+        for column, labels in columns.items():
+            for item, label in zip(index, labels, strict=True):
+                cells.describe(item, {column: label})
+        if part.labels is not None:
+            cells.check_keys(index, [str(label) for label in part.labels.tolist()], where)
+        for row, model in enumerate(scored.models):
+            number = cells.model(model)
+            answers = None if part.labels is None else part.values[row, :, 0].tolist()
+            cells.add_row(number, index, scored.values[row], answers, where=f"{where}, {model}")
+
+
+def load(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an npy or npz file, by name ("" in an npy); sizes are checked before anything is allocated."""
+    try:
+        with path.open("rb") as stream:
+            if stream.read(6) == b"\x93NUMPY":
+                stream.seek(0)
+                _check_header(stream, path.stat().st_size, str(path))
+                stream.seek(0)
+                return {"": np.load(stream, allow_pickle=False)}
+        with zipfile.ZipFile(path) as stored:
+            arrays = {}
+            for member in stored.infolist():
+                where = f"{path}, array {member.filename}"
+                if member.file_size > LARGEST_ARRAY or member.file_size > 5_000 * max(member.compress_size, 1):
+                    raise InputError(f"{where}: {member.file_size:,} bytes from {member.compress_size:,}; not read")
+                with stored.open(member) as content:
+                    _check_header(content, member.file_size, where)
+                with stored.open(member) as content:
+                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(
+                        content, allow_pickle=False
+                    )
+            return arrays
+    except InputError:
+        raise
+    except (*_BROKEN, NotImplementedError, MemoryError) as error:
+        raise InputError(f"{path}: cannot be read as npy or npz ({error})") from error
+
+
+def _check_header(stream: Any, size: int, where: str) -> None:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise InputError(f"{where}: holds Python objects, which are never loaded; save numbers or text")
+    needed = int(np.prod([int(length) for length in shape], dtype=object)) * dtype.itemsize
+    if needed > size:
+        raise InputError(f"{where}: declares {needed:,} bytes and has {size:,}; the file is cut or damaged")
+
+
+def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) -> Sets:
+    """Test sets in named arrays: scores, or predictions with labels."""
+    if list(arrays) == [""]:
+        return {ONLY_SET: _scores(arrays[""], None, where, None)}
+    names = next((arrays[key] for key in MODELS if key in arrays), None)
+    models = None if names is None else tuple(str(name) for name in np.asarray(names).ravel())
+    scores, guesses = _by_set(arrays, SCORES), _by_set(arrays, GUESSES)
+    labels = {name: array for name, (_, array) in _by_set(arrays, LABELS).items()}
+    named = {name: array for name, (_, array) in _by_set(arrays, IDS).items()}
+    scores = {name: entry for name, entry in scores.items() if entry[1].dtype.kind in "biuf" and entry[1].ndim >= 1}
+    if scores:
+        return {
+            name: _scores(array, models, where, _ids(named, name, len(scores)), stem, _groups(arrays))
+            for name, (_, array) in scores.items()
+        }
+    if guesses:
+        sets = {}
+        for name, (word, array) in guesses.items():
+            if name not in labels:
+                wanted = f"labels_{name}" if name else "labels"
+                raise InputError(f"{where}: predictions come without labels; expected an array {wanted!r}")
+            said = array if word.startswith("pred") else _best_first(array, where)
+            sets[name] = guesses_of(models or (stem,), said, labels[name], where, _ids(named, name, len(guesses)))
+        return sets
+    if ONLY_SET in labels and {"x", "X", "images", "data", "x_train"} & set(arrays):
+        raise InputError(
+            f"{where}: looks like a dataset (arrays {few(list(arrays))}); expected scores or predictions"
+        )
+    if ONLY_SET in labels:
+        return _model_by_key(arrays, labels[ONLY_SET], where)
+    matrices = [name for name, array in arrays.items() if array.ndim in (2, 3) and _in_unit(array)]
+    if len(matrices) == 1:
+        return {
+            ONLY_SET: _scores(arrays[matrices[0]], models, where, _ids(named, ONLY_SET, 1), stem, _groups(arrays))
+        }
+    raise InputError(
+        f"{where}: no array 'scores' (models × items), and no 'predictions' with 'labels'; got {few(list(arrays))}"
+    )
+
+
+def _groups(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
+    found = {}
+    for name, array in arrays.items():
+        match = _GROUP.fullmatch(name)
+        if (match or name in ("task", "tasks", "subject", "category")) and array.ndim == 1:
+            found[(match["name"] if match else None) or (name if not match else "group")] = array.tolist()
+    return found
+
+
+def _ids(named: Mapping[str, NDArray[Any]], name: str, sets: int) -> NDArray[Any] | None:
+    # One list of ids serves one set only: two test sets do not share their examples.
+    return named.get(name, named.get(ONLY_SET) if sets == 1 else None)
+
+
+def _in_unit(array: NDArray[Any]) -> bool:
+    if array.dtype.kind == "b":
+        return True
+    if array.dtype.kind not in "iuf" or not array.size:
+        return False
+    known = array[~np.isnan(array)] if array.dtype.kind == "f" else array
+    return bool(known.size) and bool(known.min() >= 0 and known.max() <= 1)
+
+
+def _scores(
+    array: NDArray[Any],
+    models: tuple[str, ...] | None,
+    where: str,
+    ids: NDArray[Any] | None,
+    stem: str = "",
+    groups: Mapping[str, Sequence[Any]] | None = None,
+) -> Guesses:
+    values = np.asarray(array, dtype=np.float64) if array.dtype.kind in "biuf" else None
+    if values is None or values.ndim not in (1, 2, 3) or not values.size:
+        raise InputError(
+            f"{where}: scores must be numbers, (models, items[, repeats]); got {array.shape} {array.dtype}"
+        )
+    if values.ndim == 1:
+        values, models = values[None], models or (stem or "model-0",)
+    names = models or tuple(f"model-{row}" for row in range(len(values)))
+    if len(names) != len(values):
+        if values.ndim == 2 and values.shape[1] == len(names):
+            values = values.T
+        else:
+            raise InputError(f"{where}: {len(names)} model names for {len(values)} rows of scores")
+    known = None if ids is None else np.asarray(ids).astype(np.str_).ravel()
+    if known is not None and len(known) != values.shape[1]:
+        raise InputError(f"{where}: {len(known)} item ids for {values.shape[1]} items")
+    columns = {name: labels for name, labels in (groups or {}).items() if len(labels) == values.shape[1]}
+    return Guesses(names, values, None, known, columns)
+
+
+def guesses_of(
+    models: Sequence[str], guesses: ArrayLike, labels: ArrayLike, where: str, ids: ArrayLike | None = None
+) -> Guesses:
+    """Check shapes: guesses (M, N) or (M, N, k), one model also (N,) or (N, k); labels (N,); ids (N,) or None."""
+    names = tuple(str(name) for name in models)
+    truth: NDArray[Any] = np.asarray(labels)
+    said: NDArray[Any] = np.asarray(guesses)
+    if truth.ndim == 2 and truth.shape[1] == 1:
+        truth = truth[:, 0]
+    if truth.ndim != 1 or truth.size == 0:
+        raise InputError(f"{where}: labels must be one row, (N,); got shape {truth.shape}")
+    n = len(truth)
+    if len(names) == 1 and said.shape[:1] == (n,) and said.shape[:2] != (1, n):
+        said = said[None]
+    if said.ndim == 2 and said.shape == (n, len(names)) and n != len(names):
+        said = said.T
+    if said.ndim not in (2, 3) or said.shape[:2] != (len(names), n):
+        raise InputError(
+            f"{where}: predictions must be (models, examples) or (models, examples, k) = ({len(names)}, {n}, ...); "
+            f"got shape {said.shape}"
+        )
+    known = None if ids is None else np.asarray(ids).astype(np.str_)
+    if known is not None and known.shape != (n,):
+        raise InputError(f"{where}: ids must name each of the {n} examples; got shape {known.shape}")
+    return Guesses(names, said if said.ndim == 3 else said[:, :, None], truth, known)
+
+
+def _by_set(arrays: Mapping[str, NDArray[Any]], words: Sequence[str]) -> dict[str, tuple[str, NDArray[Any]]]:
+    """The arrays named by one of the words alone, or with the name of a set behind or before it."""
+    word = "|".join(words)
+    pattern = re.compile(rf"(?:(?P<before>.+)_)?(?P<word>{word})|(?P<word2>{word})_(?P<behind>.+)")
+    found = {}
+    for key, array in arrays.items():
+        if key not in MODELS and (match := pattern.fullmatch(key)):
+            found[match["before"] or match["behind"] or ONLY_SET] = (match["word"] or match["word2"], array)
+    return found
+
+
+def _model_by_key(arrays: Mapping[str, NDArray[Any]], truth: NDArray[Any], where: str) -> Sets:
+    """A file with one array per model beside the labels of one set."""
+    taken = {*MODELS, "ids", "id"} | {key for key, array in arrays.items() if array is truth}
+    models = [key for key in arrays if key not in taken]
+    if not models:
+        raise InputError(f"{where}: labels without predictions; expected an array 'predictions' or one per model")
+    parts = [guesses_of([key], arrays[key], truth, where, arrays.get("ids", arrays.get("id"))) for key in models]
+    width = min(part.values.shape[2] for part in parts)
+    values = np.concatenate([part.values[:, :, :width] for part in parts])
+    return {ONLY_SET: replace(parts[0], models=tuple(models), values=values)}
+
+
+def _best_first(probabilities: NDArray[Any], where: str) -> NDArray[Any]:
+    if probabilities.ndim not in (2, 3) or probabilities.dtype.kind != "f":
+        raise InputError(f"{where}: probabilities must be (models, examples, classes); got {probabilities.shape}")
+    return np.argsort(-probabilities, axis=-1, kind="stable")[..., : min(TOP_GUESSES, probabilities.shape[-1])]
+
+
+def has_predictions(columns: Mapping[str, Any]) -> bool:
+    """Whether a table holds predicted classes beside labels."""
+    return next((name for name in _LABEL_NAMES if name in columns), None) is not None and not any(
+        name in columns for name in ("score", "correct", "is_correct", "right")
+    )
+
+
+def sets_of_columns(columns: Mapping[str, Sequence[Any]], where: str, stem: str) -> Sets:
+    """Predictions from a long table (model, prediction) or a wide one (one column per model), with labels."""
+    label = next(name for name in _LABEL_NAMES if name in columns)
+    split = next((name for name in _SET_NAMES if name in columns), None)
+    said = _guess_columns(columns)
+    names = _texts(columns[split]) if split else np.full(len(columns[label]), ONLY_SET)
+    sets: Sets = {}
+    for name in dict.fromkeys(names.tolist()):
+        rows = np.flatnonzero(names == name)
+        part = {key: [values[row] for row in rows.tolist()] for key, values in columns.items() if key != split}
+        place = f"{where} ({name})" if name else where
+        sets[name] = _long(part, said, label, place, stem) if said else _wide(part, label, place)
+    return sets
+
+
+def _long(part: Mapping[str, Sequence[Any]], columns: Sequence[str], label: str, where: str, stem: str) -> Guesses:
+    models = _texts(part["model"]) if "model" in part else np.full(len(part[label]), stem)
+    said = [_stacked(part[name], where) for name in columns]
+    values = said[0] if len(said) == 1 else np.stack(said, axis=1)
+    labels, key = np.asarray(part[label]), next((name for name in _ID_NAMES if name in part), None)
+    ids = _texts(part[key]) if key else None
+    pieces: list[Guesses] = []
+    for name in dict.fromkeys(models.tolist()):
+        rows = np.flatnonzero(models == name)
+        if ids is not None:
+            rows = rows[np.argsort(ids[rows], kind="stable")]
+            if len(set(ids[rows])) < len(rows):
+                raise InputError(f"{where}: model {name} has two rows for one {key}")
+        pieces.append(guesses_of([name], values[rows], labels[rows], where, None if ids is None else ids[rows]))
+        if len(pieces[-1].labels) != len(pieces[0].labels) or (pieces[-1].labels != pieces[0].labels).any():  # type: ignore[arg-type,union-attr]  # labels are set here
+            raise InputError(
+                f"{where}: labels or examples of model {name} differ from those of {pieces[0].models[0]}"
+            )
+        if ids is not None and not np.array_equal(pieces[-1].ids, pieces[0].ids):  # type: ignore[arg-type]
+            raise InputError(f"{where}: model {name} has predictions for other examples than the first model")
+    joined = np.concatenate([piece.values for piece in pieces])
+    return replace(pieces[0], models=tuple(piece.models[0] for piece in pieces), values=joined)
+
+
+def _wide(part: Mapping[str, Sequence[Any]], label: str, where: str) -> Guesses:
+    models = [name for name in part if name != label and name not in _ID_NAMES]
+    if not models:
+        raise InputError(f"{where}: labels without predictions; expected a column 'prediction' or one per model")
+    key = next((name for name in _ID_NAMES if name in part), None)
+    values = np.stack([_stacked(part[name], where) for name in models])
+    return guesses_of(models, values, np.asarray(part[label]), where, None if key is None else _texts(part[key]))
+
+
+def _guess_columns(columns: Mapping[str, Any]) -> list[str]:
+    found = {name: match.group(1) for name in columns if (match := _GUESS_COLUMN.fullmatch(name))}
+    reserved = (*_SET_NAMES, *_LABEL_NAMES, *_ID_NAMES, "model", "group")
+    if "model" not in columns and len(found) < len([name for name in columns if name not in reserved]):
+        return []  # a wide table may hold a model called "top5"; a long one has nothing else but guesses
+    return sorted(found, key=lambda name: int(found[name] or 0))
+
+
+def is_nested(data: Any) -> bool:
+    """Whether JSON holds predictions by model or by set, rather than rows or columns."""
+    if not isinstance(data, Mapping):
+        return False
+    by_set = bool(data) and all(isinstance(part, Mapping) and "predictions" in part for part in data.values())
+    return by_set or isinstance(data.get("predictions"), Mapping)
+
+
+def sets_of_json(data: Mapping[str, Any], where: str, stem: str) -> Sets:
+    """Predictions in JSON: {"labels", "predictions": {model: ...}}, or such an object per test set."""
+    if "predictions" not in data:
+        return {str(name): _nested(part, where, stem) for name, part in data.items()}
+    said, labels, ids = data["predictions"], data.get("labels"), data.get("ids")
+    if not isinstance(labels, Mapping):
+        return {ONLY_SET: _nested({"predictions": said, "labels": labels, "ids": ids}, where, stem)}
+    named = ids if isinstance(ids, Mapping) else {}
+    return {
+        str(name): _nested({"predictions": part, "labels": labels.get(name), "ids": named.get(name)}, where, stem)
+        for name, part in said.items()
+    }
+
+
+def _nested(part: Mapping[str, Any], where: str, stem: str) -> Guesses:
+    said = part["predictions"] if isinstance(part["predictions"], Mapping) else {stem: part["predictions"]}
+    if part.get("labels") is None or not said:
+        raise InputError(f"{where}: predictions come without labels; expected 'labels' beside 'predictions'")
+    pieces = [
+        guesses_of([name], _stacked(values, where), part["labels"], where, part.get("ids"))
+        for name, values in said.items()
+    ]
+    width = min(piece.values.shape[2] for piece in pieces)
+    values = np.concatenate([piece.values[:, :, :width] for piece in pieces])
+    return replace(pieces[0], models=tuple(piece.models[0] for piece in pieces), values=values)
+
+
+def _stacked(values: Any, where: str) -> NDArray[Any]:
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values
+    try:
+        array: NDArray[Any] = np.array(values.tolist() if isinstance(values, np.ndarray) else values)
+    except ValueError as error:
+        raise InputError(f"{where}: every example needs the same number of guesses") from error
+    if array.dtype == object:
+        raise InputError(f"{where}: predictions must be class numbers or names; got mixed or empty cells")
+    return array
+
+
+def _texts(values: Any) -> NDArray[np.str_]:
+    return np.array([str(value) for value in values])
+
+
+def _numbered(part: Guesses, where: str) -> Guesses:
+    """Classes as whole numbers; names are numbered in the order of the sorted labels."""
+    assert part.labels is not None
+    whole = [_whole(array, where) for array in (part.labels, part.values)]
+    if whole[0] is not None and whole[1] is not None:
+        return replace(part, labels=whole[0], values=whole[1])
+    names, labels = np.unique(part.labels.astype(np.str_), return_inverse=True)
+    text = part.values.astype(np.str_)
+    numbers = np.searchsorted(names, text).clip(max=len(names) - 1)
+    unknown = names[numbers] != text
+    if unknown.any() and unknown.mean() > _ABSENT:
+        raise InputError(
+            f"{where}: predictions name the class {str(text[unknown].flat[0])!r}, which the labels do not have: "
+            "they look made for other classes; map the names first"
+        )
+    return replace(part, labels=labels, values=np.where(unknown, -1, numbers))
+
+
+def _whole(array: NDArray[Any], where: str) -> NDArray[np.int64] | None:
+    if array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    try:
+        values = array.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+    if not np.isfinite(values).all() or (values != np.round(values)).any():
+        raise InputError(
+            f"{where}: predictions and labels must be class numbers or names; got fractions or empty cells"
+        )
+    return values.astype(np.int64)
+
+
+def _right(part: Guesses, options: Options, where: str) -> Guesses:
+    """Right or wrong, 1 or 0, after the class check."""
+    assert part.labels is not None
+    metric = metric_name(options.metric or "top1")
+    match = re.fullmatch(r"top(\d+)", metric)
+    if not match or int(match[1]) < 1:
+        raise InputError(f"metric must be top1, top5 or another topK; got {options.metric!r}")
+    k = int(match[1])
+    if part.values.shape[2] < k:
+        raise InputError(f"{where}: {metric} needs {k} guesses per example; there are {part.values.shape[2]}")
+    if options.check_classes:
+        known = np.unique(part.labels) if options.n_classes is None else np.arange(options.n_classes)
+        if not np.isin(part.labels, known).all():
+            raise InputError(
+                f"{where}: labels run from {part.labels.min()} to {part.labels.max()}, beyond the "
+                f"{options.n_classes} classes 0..{len(known) - 1}"
+            )
+        guessed, counts = np.unique(part.values[:, :, 0], return_counts=True)
+        outside = counts[~np.isin(guessed, known)].sum() / counts.sum()
+        if outside < _ABSENT and options.n_classes is None:
+            known = np.union1d(known, guessed[guessed >= 0])
+        classes.check_predictions(part.models, part.values, part.labels, known, "given")
+    right = np.empty(part.values.shape[:2])
+    for row, values in enumerate(part.values):  # model by model: no temporary array as large as all predictions
+        right[row] = (values[:, :k] == part.labels[:, None]).any(axis=1)
+    return replace(part, values=right)

@@ -1,0 +1,297 @@
+"""Whatever holds scores, as :class:`hardpan.Outcomes`: files are recognised by what is in them."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardpan.errors import InputError
+from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
+from hardpan.outcomes.cells import Cells
+from hardpan.outcomes.outcomes import Outcomes, few
+from hardpan.outcomes.sources import LARGEST_JSON, LONGEST_LINE, LogFile, Options, Progress, parsed, read_json
+
+MOST_FILES = 200_000
+LOGS = {
+    "lm_eval": lm_eval.read,
+    "inspect": inspect_logs.read,
+    "helm": helm.read,
+    "every_eval_ever": every_eval_ever.read,
+}
+NAMES = {
+    "lm_eval": "lm-evaluation-harness logs",
+    "inspect": "Inspect logs",
+    "helm": "HELM runs",
+    "every_eval_ever": "Every Eval Ever files",
+}
+SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".npy", ".npz", ".eval")
+PathLike = str | os.PathLike[str]
+
+
+def read(
+    source: Any,
+    options: Options,
+    *,
+    unparsed: str = "wrong",
+    max_score: float | None = None,
+    totals: counts.Totals = None,
+    progress: Progress | None = None,
+) -> Outcomes:
+    """Read :meth:`hardpan.Outcomes.open`'s source."""
+    if isinstance(source, Outcomes):
+        return source
+    if isinstance(source, np.ndarray):
+        return Outcomes.from_arrays(source)
+    cells = Cells(unparsed, max_score)
+    if isinstance(source, (str, os.PathLike)) or _are_paths(source):
+        paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+        return _read_paths([Path(path) for path in paths], cells, options, totals, progress)
+    columns = tables.columns_of(source, "source") if _is_table(source) else None
+    if columns is None:
+        raise InputError(
+            "source must be a path, a list of paths, an array, or a table (frame, rows, columns); "
+            f"got {type(source).__name__}"
+        )
+    return _read_tables([("table", columns)], cells, options, totals, "table")
+
+
+def _are_paths(source: Any) -> bool:
+    return (
+        isinstance(source, (list, tuple))
+        and bool(source)
+        and all(isinstance(p, (str, os.PathLike)) for p in source)
+    )
+
+
+def _is_table(source: Any) -> bool:
+    rows = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(row, Mapping) for row in source)
+    return (
+        rows or isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__") or hasattr(source, "columns")
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """Files by format."""
+
+    logs: dict[str, list[LogFile]] = field(default_factory=dict)
+    tables: list[tuple[Path, Any]] = field(default_factory=list)
+    arrays: list[Path] = field(default_factory=list)
+    aggregates: list[Path] = field(default_factory=list)
+
+
+def _read_paths(
+    paths: Sequence[Path], cells: Cells, options: Options, totals: counts.Totals, progress: Progress | None
+) -> Outcomes:
+    files: list[tuple[Path, bool]] = []
+    for path in paths:
+        if _too_long(path) or not path.exists():
+            raise InputError(f"{_short(path)}: no such file or folder")
+        files += [(file, False) for file in _walk(path)] if path.is_dir() else [(path, True)]
+    sizes = sum(file.stat().st_size for file, _ in files if file.is_file()) or 1
+    done = 0
+
+    def advance(size: int) -> None:
+        nonlocal done
+        before, done = done, done + size
+        if progress is not None and (done * 200 // sizes) != (before * 200 // sizes):
+            progress("reading scores", min(done / sizes, 1.0))
+
+    source = ", ".join(str(path) for path in paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+    found = _Found()
+    for file, named in files:
+        _recognise(file, named, found, advance)
+    if found.logs:
+        for kind, logs in found.logs.items():
+            LOGS[kind](logs, cells, options)
+        _note_sources(found, cells)
+        result = cells.outcomes(source)
+        _check_groups(result, options)
+        return result
+    if not found.tables and not found.arrays:
+        if found.aggregates:
+            raise InputError(
+                f"{found.aggregates[0]}: aggregate results without items; give the samples (lm-eval: --log_samples)"
+            )
+        raise InputError(f"{source}: no file with scores; supported: {', '.join(SUFFIXES)}, and HELM run folders")
+    named_tables = [
+        (str(path), tables.columns_of(data, str(path)) if not matrices.is_nested(data) else data)
+        for path, data in found.tables
+        if data is not None
+    ]
+    named_tables += [(str(path), tables.read_columns(path)) for path, data in found.tables if data is None]
+    for path in found.arrays:
+        sets = matrices.sets_of_arrays(matrices.load(path), str(path), path.stem)
+        matrices.add(sets, cells, options, str(path))
+    return _read_tables(named_tables, cells, options, totals, source)
+
+
+def _read_tables(
+    named: Sequence[tuple[str, Any]], cells: Cells, options: Options, totals: counts.Totals, source: str
+) -> Outcomes:
+    counted = [not matrices.is_nested(columns) and _holds_counts(columns) for _, columns in named]
+    if named and all(counted) and not len(cells):
+        return counts.read(
+            [(Path(where).stem, columns) for where, columns in named], options.metric, totals, source
+        )
+    for (where, columns), is_counts in zip(named, counted, strict=True):
+        if is_counts:
+            raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
+        stem = Path(where).stem
+        if matrices.is_nested(columns):
+            matrices.add(matrices.sets_of_json(columns, where, stem), cells, options, where)
+        elif matrices.has_predictions(columns):
+            matrices.add(matrices.sets_of_columns(columns, where, stem), cells, options, where)
+        else:
+            tables.read(columns, where, stem, cells, options)
+    return cells.outcomes(source)
+
+
+def _holds_counts(columns: Mapping[str, Any]) -> bool:
+    return counts.is_counts(columns, tables.ITEM) and not any(name in columns for name in matrices._LABEL_NAMES)
+
+
+def _check_groups(result: Outcomes, options: Options) -> None:
+    for name in options.groups:
+        if name not in result.groups:
+            raise InputError(f"groups has {name!r}, which no log has; the columns are {few(list(result.groups))}")
+
+
+def _note_sources(found: _Found, cells: Cells) -> None:
+    read = ", ".join(f"{NAMES[kind]} ({len(logs):,})" for kind, logs in found.logs.items())
+    cells.notes.insert(0, f"Read: {read}.")
+    if skipped := len(found.tables) + len(found.arrays):
+        cells.notes.append(f"{skipped:,} tables or arrays beside the logs were not read.")
+
+
+def _too_long(path: Path) -> bool:
+    return len(str(path)) > 4_000 or any(len(part.encode("utf-8", "surrogatepass")) > 255 for part in path.parts)
+
+
+def _short(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files of a folder, and HELM runs as folders, in order; links to folders are not followed."""
+    count = 0
+    for where, folders, names in os.walk(folder):
+        place = Path(where)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if helm.is_run(place):
+            folders[:] = []
+            yield place
+            continue
+        for name in sorted(names):
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+                count += 1
+                if count > MOST_FILES:
+                    raise InputError(f"{folder}: more than {MOST_FILES:,} files; give a smaller folder")
+                yield place / name
+
+
+def _recognise(path: Path, named: bool, found: _Found, advance: Callable[[int], None]) -> None:
+    """Sort a file by what it holds; in a folder, other files are passed over."""
+    if path.is_dir():
+        found.logs.setdefault("helm", []).append(LogFile(path, advance))
+        return
+    try:
+        with path.open("rb", buffering=1 << 16) as stream:
+            start = stream.read(6)
+            if start[:4] == b"PK\x03\x04":
+                kind = "archive"
+            elif start == b"\x93NUMPY":
+                kind = "array"
+            elif start[:4] == b"PAR1":
+                kind = "table"
+            else:
+                kind = "text"
+                text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+                if not text and start:
+                    text = stream.read(1 << 16).lstrip()
+                if text[:1] in (b"{", b"["):
+                    kind = "json"
+                    stream.seek(0)
+                    first = stream.readline(LONGEST_LINE + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    if kind == "archive":
+        _recognise_archive(path, named, found, advance)
+    elif kind == "array":
+        found.arrays.append(path)
+    elif kind == "json":
+        _recognise_json(path, first, named, found, advance)
+    elif not start:
+        if named:
+            raise InputError(f"{path}: the file is empty")
+    elif kind == "table" or path.suffix.lower() in (".csv", ".tsv", ".txt") or named:
+        if kind == "text" and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+            raise InputError(f"{path}: unsupported format; supported: {', '.join(SUFFIXES)}, and HELM run folders")
+        found.tables.append((path, None))
+
+
+def _recognise_archive(path: Path, named: bool, found: _Found, advance: Callable[[int], None]) -> None:
+    try:
+        with zipfile.ZipFile(path) as stored:
+            names = stored.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise InputError(f"{path}: cannot be read as a zip archive ({error})") from error
+    if inspect_logs.is_archive(names):
+        found.logs.setdefault("inspect", []).append(LogFile(path, advance))
+    elif any(name.endswith(".npy") for name in names):
+        found.arrays.append(path)
+    elif named:
+        raise InputError(f"{path}: a zip archive of {few(names)}; expected an Inspect log (.eval) or an npz file")
+
+
+def _recognise_json(path: Path, first: bytes, named: bool, found: _Found, advance: Callable[[int], None]) -> None:
+    whole = None
+    try:
+        row = parsed(first.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1")
+        lines = isinstance(row, Mapping) and len(first) < path.stat().st_size
+    except InputError:
+        if (
+            path.suffix.lower() in (".jsonl", ".ndjson")
+            and first.lstrip()[:1] == b"{"
+            and first.rstrip()[-1:] == b"}"
+        ):
+            raise
+        row, lines = None, False
+    if not lines:
+        whole = read_json(path, LARGEST_JSON)
+        row = whole[0] if isinstance(whole, list) and whole else whole
+    kinds = {
+        "lm_eval": lm_eval.is_sample,
+        "every_eval_ever": every_eval_ever.is_instance,
+        "inspect": inspect_logs.is_log,
+    }
+    for kind, check in kinds.items():
+        if check(row):
+            found.logs.setdefault(kind, []).append(LogFile(path, advance, whole))
+            return
+    if lm_eval.is_results(row) or every_eval_ever.is_aggregate(row):
+        found.aggregates.append(path)
+        return
+    if path.parent.joinpath(helm.MARKER).is_file() and named:
+        found.logs.setdefault("helm", []).append(LogFile(path.parent, advance))
+        return
+    rows = isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or _like_columns(whole))
+    if rows:
+        found.tables.append((path, whole))
+    elif named:
+        raise InputError(
+            f"{path}: this JSON holds no scores that are known here; supported: {', '.join(NAMES.values())}"
+        )
+
+
+def _like_columns(data: Any) -> bool:
+    if matrices.is_nested(data):
+        return True
+    return isinstance(data, Mapping) and all(isinstance(values, (list, Mapping)) for values in data.values())

@@ -1,0 +1,339 @@
+"""Scores in tables: long (one row per model and item) or wide (one row per model, or one per item)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardpan.errors import InputError
+from hardpan.outcomes.cells import BLANK, Cells, number
+from hardpan.outcomes.outcomes import few
+from hardpan.outcomes.sources import GROUPS, Options, json_lines, read_json
+
+Columns = dict[str, Sequence[Any]]
+MODEL = ("model", "model_name", "model_id", "system", "submission", "participant")
+ITEM = (
+    *(
+        "item",
+        "item_id",
+        "question_id",
+        "example_id",
+        "doc_id",
+        "sample_id",
+        "instance_id",
+        "problem_id",
+        "prompt_id",
+    ),
+    *("task_id", "id", "example", "qid", "uid", "question", "image", "filename", "index", "row"),
+)
+SCORE = (
+    *("score", "correct", "is_correct", "right", "exact_match", "acc", "acc_norm", "accuracy", "outcome", "passed"),
+    *("pass", "resolved", "success", "result", "value"),
+)
+ANSWER = ("answer", "prediction", "response", "pred", "output", "extracted_answer")
+KEY = ("key", "target", "label", "gold", "correct_answer", "reference", "y_true", "labels", "targets")
+RUN = ("repeat", "epoch", "run", "trial", "seed", "attempt")
+SET = ("set", "test_set", "split", "dataset")
+_INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
+_ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
+ROWS = ("models", "items")
+
+
+def read_columns(path: Path) -> Columns:
+    """The columns of a CSV, TSV, JSON, JSON Lines or Parquet file."""
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return _parquet(path)
+    if suffix in (".jsonl", ".ndjson"):
+        return columns_of(list(json_lines(path)), str(path))
+    if suffix == ".json":
+        return columns_of(read_json(path), str(path))
+    return _csv(path)
+
+
+def columns_of(data: Any, where: str = "table") -> Columns:
+    """Columns of a frame, of rows (mappings), of columns, or of nested mappings {model: {item: score}}."""
+    if not isinstance(data, (Mapping, list, tuple)) and hasattr(data, "__arrow_c_stream__"):
+        import pyarrow  # frames of every kind arrive through Arrow
+
+        data = pyarrow.table(data) if not hasattr(data, "iloc") else pyarrow.Table.from_pandas(data)
+    if hasattr(data, "to_pydict"):
+        data = data.to_pydict()
+    elif hasattr(data, "columns") and hasattr(data, "__getitem__") and not isinstance(data, Mapping):
+        data = {str(name): list(data[name]) for name in data.columns}
+    if isinstance(data, Mapping) and data:
+        if all(isinstance(values, Mapping) for values in data.values()):
+            items = dict.fromkeys(str(item) for values in data.values() for item in values)
+            rows = [{str(key): value for key, value in values.items()} for values in data.values()]
+            return {"model": [str(name) for name in data]} | {
+                item: [row.get(item) for row in rows] for item in items
+            }
+        if all(isinstance(values, (list, tuple, np.ndarray)) for values in data.values()):
+            columns: Columns = {_known(str(name)): list(values) for name, values in data.items()}
+            sizes = {len(values) for values in columns.values()}
+            if len(sizes) == 1:
+                return _distinct_names(columns, where)
+            raise InputError(
+                f"{where}: columns must have one length; got {few([str(size) for size in sorted(sizes)])}"
+            )
+    if isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data):
+        names = dict.fromkeys(str(name) for row in data for name in row)
+        return {_known(name): [row.get(name) for row in data] for name in names}
+    raise InputError(f"{where}: expected rows or columns with names; got {type(data).__name__}")
+
+
+def _distinct_names(columns: Columns, where: str) -> Columns:
+    if not columns or not len(next(iter(columns.values()))):
+        raise InputError(f"{where}: the table has no rows")
+    return columns
+
+
+_PLAIN = frozenset(
+    (
+        *(*MODEL, *ITEM, *SCORE, *ANSWER, *KEY, *RUN, *SET, "metric", "group", "date", "parameters", "param_count"),
+        *("total", "n", "top1", "top5", "img_size", "n_correct", "num_correct", "task", "subject", "category"),
+    )
+)
+
+
+def _known(name: str) -> str:
+    """Names that mean something here lose case and spaces; others may be names of models and stay."""
+    plain = re.sub(r"[\s-]+", "_", name.strip().lower())
+    return plain if plain in _PLAIN or re.fullmatch(r".+_(?:correct|total|accuracy)", plain) else name.strip()
+
+
+def _csv(path: Path) -> Columns:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error})") from error
+    first = text.split("\n", 1)[0]
+    delimiter = max(",;\t", key=first.count)
+    limit = csv.field_size_limit(16 << 20)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        rows = [row for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"{path}: cannot be read as CSV ({error})") from error
+    finally:
+        csv.field_size_limit(limit)
+    if not rows:
+        raise InputError(f"{path}: the file is empty")
+    header = [cell.strip() for cell in rows[0]]
+    if all(number(cell) is not None or cell.lower() in BLANK for cell in header) and len(header) > 1:
+        integers = [str(position) for position in range(len(header))]
+        if header != integers and header[1:] != integers[:-1]:
+            rows.insert(0, [f"item-{position}" for position in range(len(header))])  # a matrix without a header
+            header = rows[0]
+    for line, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise InputError(f"{path}: row {line} has {len(row)} cells, and the header {len(header)}")
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InputError(f"{path}: column names must differ; {twice!r} appears {header.count(twice)} times")
+    if len(rows) < 2:
+        raise InputError(f"{path}: the table has a header and no rows")
+    cells = zip(*rows[1:], strict=True)
+    return {_known(name): [cell.strip() for cell in column] for name, column in zip(header, cells, strict=True)}
+
+
+def _parquet(path: Path) -> Columns:
+    from pyarrow import ArrowException, parquet  # only Parquet needs it, and it is slow to load
+
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
+    if not table.num_rows:
+        raise InputError(f"{path}: the table has no rows")
+    return {
+        _known(name): column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+
+
+def read(columns: Columns, where: str, stem: str, cells: Cells, options: Options) -> None:
+    """Read a long or wide table of scores into the cells."""
+    columns = _without_row_numbers(dict(columns))
+    model, item = _first(columns, MODEL), _first(columns, ITEM)
+    score = options.metric if options.metric in columns else _first(columns, SCORE)
+    if options.metric is not None and score != options.metric:
+        raise InputError(f"{where}: metric {options.metric!r} is no column; the columns are {few(list(columns))}")
+    if options.rows is not None and options.rows not in ROWS:
+        raise InputError(f"rows must be one of {', '.join(ROWS)}; got {options.rows!r}")
+    for name in options.groups:
+        if name not in columns:
+            raise InputError(
+                f"{where}: groups has {name!r}, which is no column; the columns are {few(list(columns))}"
+            )
+    if score is not None and (item is not None or (model is not None and _varied(columns[model]))):
+        _read_long(columns, model, item, score, where, stem, cells, options)
+    else:
+        _read_wide(columns, model, item, where, cells, options)
+
+
+def _without_row_numbers(columns: Columns) -> Columns:
+    """Drop an unnamed index that only counts rows; an index with names becomes the column of row names."""
+    for name in list(columns):
+        if _INDEX.fullmatch(name) and len(columns) > 1 and name != "index":
+            values = [str(value) for value in columns[name]]
+            if values == [str(row) for row in range(len(values))]:
+                del columns[name]
+    return columns
+
+
+def _varied(values: Sequence[Any]) -> bool:
+    return len(set(map(str, values))) < len(values)
+
+
+def _read_long(
+    columns: Columns,
+    model: str | None,
+    item: str | None,
+    score: str,
+    where: str,
+    stem: str,
+    cells: Cells,
+    options: Options,
+) -> None:
+    if item is None and not options.by_order:
+        raise InputError(
+            f"{where}: no column names the items (such as 'item' or 'question_id'); add one, or pass by_order=True "
+            "if every model has its rows in the same order"
+        )
+    answer, key, run = (_first(columns, names) for names in (ANSWER, KEY, RUN))
+    task = _first(columns, ("task", *SET))
+    used = {model, item, score, answer, key, run}
+    groups = _group_names(columns, item, used, options)
+    count: dict[str, int] = {}
+    _check_numbers(columns[score], score, where)
+    runs: dict[str, int] = {}
+    for row, value in enumerate(columns[score]):
+        name = str(columns[model][row]) if model is not None else stem
+        position = count[name] = count.get(name, -1) + 1
+        label = str(columns[item][row]) if item is not None else f"item-{position}"
+        group = str(columns[task][row]) if task is not None else ""
+        index = cells.item((group, label), label if not group or not _is_number(label) else f"{group}/{label}")
+        cells.describe(index, {column: columns[column][row] for column in groups})
+        if key is not None:
+            cells.set_key(index, _text(columns[key][row]))
+        cells.add(
+            cells.model(name),
+            index,
+            number(value),
+            run=runs.setdefault(str(columns[run][row]), len(runs)) if run is not None else 0,
+            answer=_text(columns[answer][row]) if answer is not None else "",
+            where=f"{where}, row {row + 1}",
+            missing=_blank(value),
+        )
+
+
+def _group_names(columns: Columns, item: str | None, used: set[str | None], options: Options) -> list[str]:
+    """The columns with one value per item: tasks, subjects, dates of questions."""
+    names = []
+    for name, values in columns.items():
+        if name in options.groups:
+            names.append(name)
+        elif name not in used and item is not None:
+            known: dict[str, str] = {}
+            if all(
+                known.setdefault(str(key), str(value)) == str(value)
+                for key, value in zip(columns[item], values, strict=True)
+            ):
+                varied = len(set(known.values()))
+                if 1 < varied < len(known) or name in GROUPS:
+                    names.append(name)
+    return names
+
+
+def _read_wide(
+    columns: Columns, model: str | None, item: str | None, where: str, cells: Cells, options: Options
+) -> None:
+    names = model or item or next((name for name in columns if _INDEX.fullmatch(name)), None)
+    if names is None and not _numeric(next(iter(columns.values()))):
+        names = next(iter(columns))
+    body = {
+        name: values
+        for name, values in columns.items()
+        if name != names and name not in options.groups and _numeric(values) and name not in (*KEY, *RUN)
+    }
+    if not body:
+        raise InputError(
+            f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
+            f"'item', or a wide table of numbers in [0, 1]; the columns are {few(list(columns))}"
+        )
+    count = len(next(iter(body.values())))
+    rows = options.rows
+    if rows is None and model is not None:
+        rows = "models"
+    elif rows is None and item is not None:
+        rows = "items"
+    elif rows is None:
+        item_like = sum(bool(_ITEM_LIKE.fullmatch(name)) for name in body) > len(body) / 2
+        rows = "models" if item_like or names is not None or len(body) >= count else "items"
+        cells.notes.append(f"Rows are read as {rows} (pass rows= to change this).")
+    labels = [str(value) for value in columns[names]] if names is not None else None
+    others = {name: values for name, values in columns.items() if name not in body and name != names}
+    if rows == "models":
+        models = labels or [f"model-{row}" for row in range(count)]
+        items = list(body)
+        matrix = [[body[name][row] for name in items] for row in range(count)]
+    else:
+        models = list(body)
+        items = labels or [f"item-{row}" for row in range(count)]
+        matrix = [list(body[name]) for name in models]
+    if len(set(models)) < len(models):
+        twice = next(name for name in models if models.count(name) > 1)
+        raise InputError(f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once")
+    index = [cells.item(("", name), name) for name in items]
+    if rows == "items":
+        key = _first(others, KEY)
+        for name, values in others.items():
+            for place, value in zip(index, values, strict=True):
+                if name == key:
+                    cells.set_key(place, _text(value))
+                else:
+                    cells.describe(place, {name: value})
+    else:
+        for name, values in others.items():
+            for one, value in zip(models, values, strict=True):
+                cells.describe_model(cells.model(one), name, value)
+    for one, values in zip(models, matrix, strict=True):
+        for place, value in zip(index, values, strict=True):
+            cells.add(cells.model(one), place, number(value), where=f"{where}, {one}", missing=_blank(value))
+
+
+def _first(columns: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return next((name for name in names if name in columns), None)
+
+
+def _blank(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() in BLANK
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdecimal()
+
+
+def _text(value: Any) -> str:
+    return "" if _blank(value) else str(value)
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    """Whether at least half of the cells that are not blank are scores."""
+    full = [value for value in values if not _blank(value)]
+    return bool(full) and 2 * sum(number(value) is not None for value in full) >= len(full)
+
+
+def _check_numbers(values: Sequence[Any], name: str, where: str) -> None:
+    if not _numeric(values):
+        some = next((value for value in values if not _blank(value)), "only empty cells")
+        raise InputError(f"{where}: column {name!r} must hold scores (numbers, true or false); got {some!r}")
