@@ -1,15 +1,416 @@
-"""Columns: read and written as CSV, Parquet, JSON and data frames."""
+"""Columns: read and written as CSV, TSV, JSON, JSONL, Parquet, Arrow and data frames.
+
+One reader for all of hardpan. :func:`read_table` gives an Arrow table of anything that has columns: a file, a
+pandas, polars or pyarrow frame, a mapping of columns, a list of rows. :func:`read_columns` and :func:`read_rows`
+give the same as Python lists. :func:`write_table` and :func:`csv_text` write. Files are checked as in
+:mod:`hardpan.safe_files`.
+
+- CSV: comma, semicolon, tab or ``|``, found in the header; UTF-8, or UTF-16 with its mark; may be gzipped. A
+  semicolon file may have decimal commas. A first row of numbers is refused as a missing header, unless it is 0, 1,
+  2, ...
+- JSON: a list of rows, a mapping of columns, or pandas' ``{"column": {"0": value}}``. JSONL: one row per line.
+- Missing: an empty cell, ``NA``, ``NaN``, ``null`` and their like in columns of numbers; in text only an empty
+cell.
+"""
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.util
-from collections.abc import Mapping
-from typing import Any
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from hardpan import files
 from hardpan.errors import InputError, MissingExtra
+from hardpan.safe_files import check_memory, existing_file, few, read_json, read_text, reason
+
+if TYPE_CHECKING:
+    import pyarrow
 
 FRAMES = ("pandas", "polars", "pyarrow")
+SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather")
+_BATCH = 65536
+_NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>"]
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that names the format, without ``.gz``.
+
+    Example:
+        >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("b.parquet"))
+        ('.csv', '.parquet')
+    """
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def is_table_file(path: Path) -> bool:
+    """Whether the name is that of a table (text files are lists, not tables)."""
+    return suffix_of(path) in SUFFIXES and suffix_of(path) != ".txt"
+
+
+def is_frame(value: Any) -> bool:
+    """Whether an object is a data frame or an Arrow table."""
+    return not isinstance(value, type) and any(
+        hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__", "to_arrow")
+    )
+
+
+def read_table(source: Any, *, text: bool | Sequence[str] = ()) -> pyarrow.Table:
+    """Columns of a file, a frame, a mapping of columns or a list of rows, as an Arrow table.
+
+    Args:
+        source: the path of a table; a pandas, polars or pyarrow frame; ``{"a": [...]}``; ``[{"a": ...}, ...]``.
+        text: columns of a CSV file that stay as they are written (``007``); True for all.
+
+    Example:
+        >>> read_table([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]).column("a").to_pylist()
+        [1, 2]
+    """
+    import pyarrow
+
+    where = str(source) if isinstance(source, (str, Path)) else "table"
+    try:
+        if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
+            table = _read_file(existing_file(source), text)
+        elif isinstance(source, Mapping):
+            table = _from_columns(source, where)
+        elif isinstance(source, (list, tuple)):
+            table = _from_columns(_columns_of_rows(source, where), where)
+        else:
+            table = _from_frame(source)
+    except (pyarrow.ArrowException, OverflowError, MemoryError, UnicodeError, TypeError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: cannot be read as a table ({reason(error)}); write it again") from error
+    names = table.column_names
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{where}: column {repeated!r} occurs {names.count(repeated)} times; rename it")
+    if not names or table.num_rows == 0:
+        raise InputError(f"{where}: the table has no rows")
+    return table
+
+
+def read_columns(source: Any, *, text: bool = False, required: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """The same as lists by name; a missing cell is None.
+
+    Args:
+        source: as for :func:`read_table`.
+        text: every cell as the text that a CSV file has, without spaces around it; missing cells are "".
+        required: columns that must be there and have a value in every row.
+
+    Example:
+        >>> read_columns({"id": [7, 8], "class": ["cat", None]}, text=True)
+        {'id': ['7', '8'], 'class': ['cat', '']}
+    """
+    table = read_table(source, text=text)
+    where = str(source) if isinstance(source, (str, Path)) else "table"
+    columns: dict[str, list[Any]] = {}
+    for name in table.column_names:
+        values = table.column(name).to_pylist()
+        if text:
+            values = ["" if value is None else str(value).strip() for value in values]
+        columns[name.strip() if text else name] = values
+    for name in required:
+        if name not in columns:
+            raise InputError(f"{where}: column {name!r} is missing (the table has {few(columns)})")
+        empty = next((row for row, value in enumerate(columns[name]) if value is None or value == ""), None)
+        if empty is not None:
+            raise InputError(f"{where}: column {name!r} is empty in row {empty}; fill it or remove the row")
+    return columns
+
+
+def read_rows(source: Any, *, required: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The rows of a table as text by column name.
+
+    Example:
+        >>> read_rows({"class": ["cat"], "definition": [None]}, required=["class"])
+        [{'class': 'cat', 'definition': ''}]
+    """
+    columns = read_columns(source, text=True, required=required)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def index_columns(table: pyarrow.Table) -> list[str]:
+    """Columns that are the row index of a pandas frame and not data.
+
+    They are named by the pandas metadata of the file, or ``__index_level_0__``, ``Unnamed: 0``, or are the first
+    column with an empty name, as ``DataFrame.to_csv`` writes it. An index with a name of its own counts as data.
+    """
+    names = table.column_names
+    found = {name for name in names if _INDEX.fullmatch(name)}
+    if names and names[0] == "":
+        found.add("")
+    return [name for name in names if name in found]
+
+
+def _read_file(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
+    suffix = suffix_of(path)
+    if suffix in (".csv", ".tsv", ".txt"):
+        return _read_csv(path, text)
+    if suffix == ".json":
+        return _from_columns(_columns_of_json(read_json(path), str(path)), str(path))
+    if suffix in (".jsonl", ".ndjson"):
+        return _from_columns(_columns_of_rows(list(_json_lines(path)), str(path)), str(path))
+    if suffix in (".parquet", ".pq"):
+        return _read_parquet(path)
+    if suffix in (".arrow", ".feather"):
+        return _read_arrow(path)
+    raise InputError(f"{path}: unsupported format; supported tables: {', '.join(SUFFIXES)}")
+
+
+def _read_csv(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    content = read_text(path)
+    if not content.strip():
+        raise InputError(f"{path}: the table has no rows")
+    check_memory(path, 4 * len(content))
+    delimiter, header = _header(path, content)
+    as_text = header if text is True else [name for name in header if name in tuple(text or ())]
+    raw = content.encode()
+    decimal = "," if delimiter == ";" and _decimal_commas(content) else "."
+    return arrow_csv.read_csv(
+        io.BytesIO(raw),
+        read_options=arrow_csv.ReadOptions(block_size=min(max(len(raw) + 1, 1 << 20), (1 << 31) - 1)),
+        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            null_values=_NULLS,
+            strings_can_be_null=False,
+            column_types={name: pyarrow.string() for name in as_text},
+            decimal_point=decimal,
+        ),
+    )
+
+
+def _header(path: Path, content: str) -> tuple[str, list[str]]:
+    """The delimiter and the names of a CSV file; a file without a header is refused."""
+    lines = content.lstrip("\r\n")
+    first = lines.partition("\n")[0]
+    delimiter = max(",;\t|", key=first.count)
+    if first.count(delimiter) == 0:
+        delimiter = ","
+    try:
+        header = next(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(f"{path}: the header cannot be read ({reason(error)})") from error
+    names = header[1:] if header and header[0] == "" else header
+    if names and all(map(_is_number, names)) and names != [str(number) for number in range(len(names))]:
+        raise InputError(
+            f"{path}: the first row has numbers ({few(header, 3)}) where the column names are expected; add a "
+            f"header row"
+        )
+    return delimiter, header
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _decimal_commas(content: str) -> bool:
+    cells = [cell.strip() for line in content.split("\n")[1:20] for cell in line.split(";")]
+    return any(re.fullmatch(r"-?\d+,\d+", cell) for cell in cells)
+
+
+def _json_lines(path: Path) -> Iterator[Any]:
+    content = read_text(path)
+    check_memory(path, 8 * len(content))
+    for number, line in enumerate(content.split("\n"), start=1):  # not splitlines: U+2028 may be inside a value
+        if not line.strip():
+            continue
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path}: line {number} is not JSON ({reason(error)}); write one row per line"
+            ) from error
+
+
+def _columns_of_json(data: Any, where: str) -> Mapping[str, Any]:
+    if isinstance(data, list):
+        return _columns_of_rows(data, where)
+    if not isinstance(data, dict):
+        raise InputError(f"{where}: must be a list of rows or a mapping of columns; got {type(data).__name__}")
+    if data and all(isinstance(values, dict) for values in data.values()):  # pandas: {"a": {"0": 1, "1": 2}}
+        keys = list(dict.fromkeys(key for values in data.values() for key in values))
+        return {name: [values.get(key) for key in keys] for name, values in data.items()}
+    if isinstance(data.get("data"), list) and isinstance(data.get("columns"), list):  # pandas: orient="split"
+        rows = [row for row in data["data"] if isinstance(row, list) and len(row) == len(data["columns"])]
+        if len(rows) == len(data["data"]):
+            return {str(name): [row[place] for row in rows] for place, name in enumerate(data["columns"])}
+    return data
+
+
+def _columns_of_rows(rows: Sequence[Any], where: str) -> dict[str, list[Any]]:
+    wrong = next((number for number, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+    if wrong is not None:
+        raise InputError(
+            f"{where}: every row must be a mapping of column names to values; row {wrong} is a "
+            f"{type(rows[wrong]).__name__}"
+        )
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {str(name): [row.get(name) for row in rows] for name in names}
+
+
+def _from_columns(columns: Mapping[Any, Any], where: str) -> pyarrow.Table:
+    import pyarrow
+
+    arrays: dict[str, Any] = {}
+    for name, values in columns.items():
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise InputError(
+                f"{where}: column {str(name)[:60]!r} must have one value for each row; got {str(values)[:60]!r}"
+            )
+        if not hasattr(values, "__arrow_array__") and getattr(values, "ndim", 1) != 1:
+            raise InputError(
+                f"{where}: column {name!r} must be one-dimensional; got {getattr(values, 'ndim', 0)} dimensions"
+            )
+        try:
+            arrays[str(name)] = pyarrow.array(values if hasattr(values, "dtype") else list(values))
+        except (pyarrow.ArrowException, OverflowError, TypeError, ValueError):
+            # Values of several types, such as 1 and "a", are text.
+            arrays[str(name)] = pyarrow.array([None if value is None else str(value) for value in values])
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) > 1:
+        sizes = few([f"{name} {len(array)}" for name, array in arrays.items()])
+        raise InputError(f"{where}: columns must have one length; got {sizes}")
+    return pyarrow.table(arrays)
+
+
+def _from_frame(source: Any) -> pyarrow.Table:
+    import pyarrow
+
+    if isinstance(source, pyarrow.Table):
+        return source
+    if isinstance(source, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([source])
+    try:
+        if hasattr(source, "__arrow_c_stream__"):
+            return pyarrow.table(source)
+        if hasattr(source, "__dataframe__"):
+            from pyarrow.interchange import from_dataframe
+
+            return from_dataframe(source)
+    except Exception as error:  # each library raises its own kinds
+        raise InputError(
+            f"the frame cannot be converted to columns ({reason(error)}); make every column numbers or text"
+        ) from error
+    raise InputError(
+        f"a table must be a file, a data frame, a mapping of columns or a list of rows; got {type(source).__name__}"
+    )
+
+
+def _read_parquet(path: Path) -> pyarrow.Table:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            footer, schema = file.metadata, file.schema_arrow
+            if footer.num_rows < 0 or len(set(schema.names)) < len(schema.names):
+                raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
+            check_memory(path, footer.num_rows * len(schema.names))
+            table = pyarrow.Table.from_batches(_parquet_batches(path, file), schema)
+            table.validate(full=True)
+            if table.num_rows != footer.num_rows:
+                raise InputError(
+                    f"{path}: claims {footer.num_rows:,} rows, but has {table.num_rows:,}; write it again"
+                )
+            return table
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, MemoryError, OverflowError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({reason(error)}); write it again as Parquet") from error
+
+
+def _parquet_batches(path: Path, file: Any) -> Iterator[Any]:
+    """Batches of rows, until they outgrow free memory.
+
+    How long the lists are is known only from the metadata of single columns, and pyarrow ends the whole process
+    where those are damaged; so it is seen in reading.
+    """
+    size = 0
+    for batch in file.iter_batches(batch_size=_BATCH, use_threads=False):
+        size += batch.nbytes
+        check_memory(path, size)
+        yield batch
+
+
+def _read_arrow(path: Path) -> pyarrow.Table:
+    import pyarrow
+
+    check_memory(path, path.stat().st_size)
+    with pyarrow.OSFile(str(path)) as stream:
+        magic = stream.read(6)
+        stream.seek(0)
+        open_ = pyarrow.ipc.open_file if magic == b"ARROW1" else pyarrow.ipc.open_stream
+        with open_(stream) as reader:
+            table = reader.read_all()
+    table.validate(full=True)
+    return table
+
+
+def write_table(path: Any, columns: Mapping[str, Sequence[Any]]) -> Path:
+    """Write equally long columns to .csv, .tsv, .json, .jsonl or .parquet, in one step.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     read_columns(write_table(f"{folder}/a.csv", {"id": ["a", "b"], "n": [1, 2]}))
+        {'id': ['a', 'b'], 'n': [1, 2]}
+    """
+    target = Path(path)
+    suffix = target.suffix.lower()
+    rows: Iterable[dict[str, Any]] = (
+        dict(zip(columns, row, strict=True)) for row in zip(*map(_plain, columns.values()), strict=True)
+    )
+    if suffix in (".csv", ".tsv"):
+        content = csv_text(columns, delimiter="\t" if suffix == ".tsv" else ",").encode()
+    elif suffix == ".json":
+        content = json.dumps(list(rows), ensure_ascii=False).encode()
+    elif suffix in (".jsonl", ".ndjson"):
+        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    elif suffix in (".parquet", ".pq"):
+        from pyarrow import parquet
+
+        stream = io.BytesIO()
+        parquet.write_table(_from_columns(columns, str(target)), stream, write_page_checksum=True)
+        content = stream.getvalue()
+    else:
+        raise InputError(f"{target}: tables are written as .csv, .tsv, .json, .jsonl or .parquet; got {suffix!r}")
+    files.write_bytes(target, content)
+    return target
+
+
+def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
+    """Columns as the text of a CSV file; None is an empty cell.
+
+    Example:
+        >>> csv_text({"name": ["a,b", None], "n": [1, 2.5]})
+        'name,n\\n"a,b",1\\n,2.5\\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*map(_plain, columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _plain(values: Any) -> Sequence[Any]:
+    plain: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else values
+    return plain
 
 
 def to_frame(columns: Mapping[str, Any], kind: str | None = None) -> Any:

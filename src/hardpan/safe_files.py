@@ -1,0 +1,459 @@
+"""Checked readers of files that somebody else wrote: text, JSON, npy, npz, tar and zip.
+
+What a header claims is compared with the size of the file and with free memory before anything is allocated.
+Nothing is unpickled, nothing is unpacked to disk, links inside archives are not followed. Whatever is wrong with a
+file becomes one :class:`~hardpan.errors.InputError` that names the file and says what to do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import os
+import tarfile
+import tokenize
+import warnings
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+
+# No deflate stream grows by more; a header that claims more is false whatever the stream has.
+GZIP_GROWTH = 1032
+MOST_MEMBERS = 10_000
+_MOST_TAR_MEMBERS = 1000
+_BLOCK = 1 << 20
+# tarfile reads a member's own header in one piece, and trusts the length that it claims.
+_LARGEST_READ = 1 << 24
+_LARGEST_TAIL = 1 << 24
+_JSON_GROWTH = 8  # Python objects of a JSON file take several times its bytes
+# What NumPy, zipfile, tarfile, zlib and json raise, between them, for files that were cut or altered.
+DAMAGED = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+)
+
+
+def reason(error: BaseException, most: int = 160) -> str:
+    """The first line of what an exception says, shortened: some repeat the file's own bytes."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    line = "".join(letter if letter.isprintable() else "?" for letter in str(text).partition("\n")[0])
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def few(names: Collection[Any], most: int = 10) -> str:
+    """The first names, then how many more there are.
+
+    Example:
+        >>> few(["a", "b", "c"], most=2)
+        'a, b and 1 more'
+    """
+    listed = [str(name) if len(str(name)) <= 60 else str(name)[:57] + "..." for name in list(names)[:most]]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(listed) + more) if listed else "nothing"
+
+
+def checked_path(path: Any, what: str = "path") -> Path:
+    """A path of text, or an error that names the argument; the file need not exist."""
+    if isinstance(path, bytes) or not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"{what} must be a path; got {type(path).__name__}")
+    text = os.fspath(path)
+    if not text or "\0" in text:
+        raise InputError(f"{what} must be a path; got {text[:60]!r}")
+    return Path(text)
+
+
+def existing_file(path: Any, what: str = "path") -> Path:
+    """The path of a regular file that exists.
+
+    Example:
+        >>> existing_file("no/such.npz")
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: no/such.npz: no such file
+    """
+    checked = checked_path(path, what)
+    shown = str(checked) if len(str(checked)) <= 300 else str(checked)[:297] + "..."
+    try:
+        if checked.is_file():
+            return checked
+        there = checked.exists()
+    except (OSError, ValueError) as error:  # a name that is too long for the file system
+        raise InputError(f"{shown}: cannot be read ({reason(error)})") from error
+    if checked.is_dir():
+        raise InputError(f"{shown}: cannot be read: is a folder; give a file")
+    raise InputError(f"{shown}: is a pipe or a device; give a file" if there else f"{shown}: no such file")
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that are available now, or None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def check_memory(path: Any, needed: int) -> None:
+    """Refuse content of ``needed`` bytes that would not fit into free memory.
+
+    Example:
+        >>> check_memory("small.npz", 1000)
+        >>> check_memory("huge.npz", 10**18)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: huge.npz: needs about 2,000,000,000.0 GB of memory and ... GB are free; ...
+    """
+    free = free_memory()
+    # Checks, ids and the joined train and test rows need the data about twice.
+    if free is not None and 2 * needed > free:
+        raise InputError(
+            f"{path}: needs about {2 * needed / 1e9:,.1f} GB of memory and {free / 1e9:,.1f} GB are free; "
+            "give fewer examples or a smaller dtype"
+        )
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file begins as gzip does; servers that unpack on the way leave .gz on a plain file."""
+    with path.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def read_bytes(path: Any) -> bytes:
+    """The content of a file, unpacked if it is gzip, with its memory checked first."""
+    file = existing_file(path)
+    try:
+        packed = is_gzip(file)
+        if not packed:
+            check_memory(file, file.stat().st_size)
+            return file.read_bytes()
+        blocks, size = [], 0
+        with gzip.open(file) as stream:
+            while block := stream.read(_BLOCK):
+                size += len(block)
+                check_memory(file, size)
+                blocks.append(block)
+        return b"".join(blocks)
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(f"{file}: cannot be read ({reason(error)}); write it again") from error
+
+
+def read_text(path: Any) -> str:
+    """The text of a file in UTF-8, or in UTF-16 with its mark, as spreadsheets write it."""
+    content = read_bytes(path)
+    utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        return content.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from error
+
+
+def read_json(path: Any) -> Any:
+    """The value in a JSON file."""
+    text = read_text(path)
+    check_memory(path, _JSON_GROWTH * len(text))
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise InputError(f"{path}: is nested too deeply; give a flat JSON file") from error
+    except ValueError as error:
+        raise InputError(f"{path}: is not JSON ({reason(error)}); write it again") from error
+
+
+def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:
+    """The array in an npy file; with ``mmap`` its numbers stay on disk until they are used."""
+    file = existing_file(path)
+    try:
+        with file.open("rb") as stream:
+            shape, dtype, claimed = _array_header(f"{file}", stream)
+            room = file.stat().st_size - stream.tell()
+            _compare(f"{file}", shape, dtype, claimed, room)
+            if not mmap or claimed == 0:
+                check_memory(file, claimed)
+                stream.seek(0)
+                return _read_array(stream)
+        loaded: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        return loaded
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(
+            f"{file}: is not a readable npy file ({reason(error)}); write it with numpy.save"
+        ) from error
+
+
+def npz_header(path: Any) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """Shape and dtype of every array of an npz file, from the headers alone."""
+    with _npz(path) as (file, archive, members):
+        found = {}
+        for key, item in members.items():
+            with archive.open(item) as stream:
+                shape, dtype, claimed = _array_header(f"{file}: {key}", stream)
+                _compare(f"{file}: {key}", shape, dtype, claimed, item.file_size - stream.tell())
+            found[key] = (shape, dtype)
+        return found
+
+
+def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of an npz file by key.
+
+    Args:
+        path: the file.
+        keys: read only these, those of them that are there; None reads all.
+    """
+    with _npz(path) as (file, archive, members):
+        wanted = {key: item for key, item in members.items() if keys is None or key in keys}
+        total = 0
+        for key, item in wanted.items():
+            with archive.open(item) as stream:
+                shape, dtype, claimed = _array_header(f"{file}: {key}", stream)
+                _compare(f"{file}: {key}", shape, dtype, claimed, item.file_size - stream.tell())
+            total += claimed
+        check_memory(file, total)
+        arrays = {}
+        for key, item in wanted.items():
+            with archive.open(item) as stream:
+                arrays[key] = _read_array(stream)
+                if stream.read(1):  # reading to the end also compares the checksum
+                    raise InputError(f"{file}: {key} has bytes after the array; write it again with numpy.savez")
+        return arrays
+
+
+@contextmanager
+def _npz(path: Any) -> Iterator[tuple[Path, zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    with open_zip(path, "npz file", "write it with numpy.savez") as (file, archive):
+        members: dict[str, zipfile.ZipInfo] = {}
+        for item in archive.infolist():
+            key = item.filename.removesuffix(".npy")
+            if key in members:
+                raise InputError(f"{file}: has {key[:60]!r} twice; write it again with numpy.savez")
+            members[key] = item
+        yield file, archive, members
+
+
+@contextmanager
+def open_zip(
+    path: Any, kind: str = "zip archive", remedy: str = "fetch it again"
+) -> Iterator[tuple[Path, zipfile.ZipFile]]:
+    """Open a zip archive whose members are plain, stored or deflated, and no larger than they can be."""
+    file = existing_file(path)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            listed = archive.infolist()
+            if len(listed) > MOST_MEMBERS:
+                raise InputError(f"{file}: has more than {MOST_MEMBERS:,} members; {remedy}")
+            size = file.stat().st_size
+            for item in listed:
+                name = item.filename[:60]
+                if item.flag_bits & 0x1:
+                    raise InputError(f"{file}: {name!r} is encrypted; give a {kind} without a password")
+                if item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise InputError(f"{file}: {name!r} has an unsupported compression; use deflate: {remedy}")
+                if item.compress_size > size or item.file_size > GZIP_GROWTH * (item.compress_size + 1):
+                    raise InputError(
+                        f"{file}: {name!r} claims {item.file_size:,} bytes, more than it can have; {remedy}"
+                    )
+            yield file, archive
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(f"{file}: is not a readable {kind} ({reason(error)}); {remedy}") from error
+
+
+def _array_header(what: str, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, dtype and bytes that the header of an array claims."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            version = np.lib.format.read_magic(stream)
+            first = {(1, 0): np.lib.format.read_array_header_1_0}
+            shape, _, dtype = first.get(version, np.lib.format.read_array_header_2_0)(stream)
+    except (ValueError, SyntaxError, TypeError, tokenize.TokenError, RecursionError, MemoryError) as error:
+        raise InputError(
+            f"{what} is not a NumPy array ({reason(error)}); write it with numpy.save or savez"
+        ) from error
+    if dtype.hasobject:
+        raise InputError(f"{what} has Python objects, which are never unpickled; save numbers or text")
+    claimed = int(dtype.itemsize)
+    for side in shape:  # Python integers: a product that overflows 64 bits is exactly what has to be caught
+        if side < 0:
+            raise InputError(f"{what} claims shape {shape}, which no array has; write it again")
+        claimed *= int(side)
+    return tuple(int(side) for side in shape), dtype, claimed
+
+
+def _compare(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], claimed: int, room: int) -> None:
+    if claimed > room:
+        raise InputError(
+            f"{what} claims shape {str(shape)[:80]} of {dtype}, {claimed:,} bytes, but has {room:,}; the file is "
+            f"damaged: "
+            "write it again"
+        )
+
+
+def _read_array(stream: IO[bytes]) -> NDArray[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+TAR_ENDINGS = (".tar.gz", ".tgz", ".tar")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The top folders and base names of the regular files in an archive, and the content of the wanted ones."""
+
+    folders: frozenset[str]
+    names: frozenset[str]
+    content: dict[str, NDArray[np.uint8]]
+
+
+def read_tar(path: Any, wanted: Collection[str]) -> Members:
+    """The members of a tar archive, plain or gzipped, with the wanted base names; each may be there once."""
+    folders: set[str] = set()
+    names: set[str] = set()
+    content: dict[str, NDArray[np.uint8]] = {}
+    file = existing_file(path)
+    with _open_tar(file) as archive:
+        for member in _tar_members(file, archive):
+            *above, name = PurePosixPath(member.name).parts
+            folders.update(above[:1])
+            names.add(name)
+            if name not in wanted:
+                continue
+            if name in content:
+                raise InputError(f"{file}: has {name} twice; give an archive with one of each file")
+            check_memory(file, member.size + sum(map(len, content.values())))
+            content[name] = _tar_content(file, archive, member)
+    return Members(frozenset(folders), frozenset(names), content)
+
+
+class _Measured(io.BufferedIOBase):
+    """A stream that refuses to be read in absurdly large blocks, and remembers the last one."""
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self._path, self._stream = path, stream
+        self.last = b""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0 or size > _LARGEST_READ:
+            raise InputError(f"{self._path}: a header in the archive claims {size:,} bytes; fetch it again")
+        self.last = self._stream.read(size)
+        return self.last
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+@contextmanager
+def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    """Open an archive; on leaving, read to its end, so that gzip's checksum has been compared."""
+    try:
+        with path.open("rb") as raw:
+            gzipped = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[assignment]
+            measured = _Measured(path, stream)
+            with tarfile.open(fileobj=measured, mode="r:") as archive:
+                yield archive
+            # tarfile takes a cut or a damaged header for the end; the true end is a block of zeros.
+            if measured.last != bytes(tarfile.BLOCKSIZE):
+                raise InputError(f"{path}: ends in the middle of the archive, or is damaged there; fetch it again")
+            _drain(path, stream)
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(f"{path}: is not a readable tar archive ({reason(error)}); fetch it again") from error
+
+
+def _drain(path: Path, stream: IO[bytes]) -> None:
+    left = 0
+    while block := stream.read(_BLOCK):
+        left += len(block)
+        if left > _LARGEST_TAIL:
+            raise InputError(f"{path}: continues after the end of the archive; fetch it again")
+
+
+def _tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    most = GZIP_GROWTH * path.stat().st_size
+    for count, member in enumerate(archive):
+        if count >= _MOST_TAR_MEMBERS:
+            raise InputError(
+                f"{path}: has more than {_MOST_TAR_MEMBERS:,} members; give the archive as it was published"
+            )
+        if member.size < 0 or member.size > most:
+            raise InputError(
+                f"{path}: {member.name[:60]!r} claims {member.size:,} bytes, but the archive can have {most:,} at "
+                f"most; "
+                "fetch it again"
+            )
+        # A sparse member claims bytes that are not there; links and devices have none.
+        if member.isreg() and not member.issparse() and PurePosixPath(member.name).name:
+            yield member
+
+
+def _tar_content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> NDArray[np.uint8]:
+    stream = archive.extractfile(member)
+    content = np.empty(member.size, dtype=np.uint8)
+    got = fill(stream, content) if stream is not None else 0
+    if got < member.size:
+        raise InputError(f"{path}: {member.name!r} claims {member.size:,} bytes, but has {got:,}; fetch it again")
+    return content
+
+
+def fill(stream: Any, content: NDArray[np.uint8]) -> int:
+    """Read a stream into an array of bytes; returns how many there were."""
+    view, got = content.data, 0
+    while got < len(view):
+        block = stream.read(min(_BLOCK, len(view) - got))
+        if not block:
+            break
+        view[got : got + len(block)] = block
+        got += len(block)
+    return got
