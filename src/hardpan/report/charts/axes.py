@@ -112,7 +112,7 @@ NUMBER = (
 
 def number_ticks() -> dict[str, Any]:
     """Options of an axis of plain numbers."""
-    return {"labelExpr": NUMBER}
+    return {"labelExpr": NUMBER, "tickCount": 6}
 
 
 def whole_ticks(label: str = NUMBER) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def whole_ticks(label: str = NUMBER) -> dict[str, Any]:
     """
     broken: dict[str, Any] = {"condition": {"test": "datum.value % 1 == 0", "value": 1}, "value": 0}
     label = f"datum.value % 1 == 0 ? ({label}) : ''"
-    return {"tickMinStep": 1, "labelExpr": label, "tickOpacity": broken, "gridOpacity": broken}
+    return {"tickCount": 6, "tickMinStep": 1, "labelExpr": label, "tickOpacity": broken, "gridOpacity": broken}
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -172,10 +172,22 @@ def x_ticks(values: list[float], log: bool) -> dict[str, Any]:
     return whole_ticks() if whole(values) else number_ticks()
 
 
+def short_percent(value: float) -> str:
+    """A fraction as a short label on a chart.
+
+    Example:
+        >>> [short_percent(value) for value in (0.0, 0.004, 0.064, 0.4)]
+        ['0 %', '0.40 %', '6.4 %', '40 %']
+    """
+    if value == 0:
+        return "0 %"
+    return f"{100 * value:.{0 if value >= 0.1 else 1 if value >= 0.01 else 2}f} %"
+
+
 def named_rows(limit: int = 190) -> alt.Axis:
     """An axis of names in front of rows; the part of a key before "|" keeps equal names apart and is not shown."""
     label = "slice(datum.label, indexof(datum.label, '|') + 1)"
-    return alt.Axis(labelExpr=label, labelLimit=limit, ticks=False, domain=False, grid=False)
+    return alt.Axis(labelExpr=label, labelLimit=limit, labelPadding=6, ticks=False, domain=False, grid=False)
 
 
 def axis_title(title: str, log: bool) -> str:
@@ -204,6 +216,7 @@ def series_look(field: str, names: list[str], *, legend: bool) -> tuple[alt.Colo
             labelColor=LIGHT.ink,
             symbolType="stroke",
             symbolStrokeWidth=3,
+            symbolOpacity=1,
         )
         if legend
         else None

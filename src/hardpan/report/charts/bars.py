@@ -17,6 +17,7 @@ from hardpan.report.charts.axes import (
     named_rows,
     number_ticks,
     series_look,
+    short_percent,
     whole,
     whole_ticks,
 )
@@ -77,7 +78,7 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
     rows, left = [], 0.0
     for row in chart.rows:
         value = max(0.0, float(row["value"]))
-        words = str(row.get("shown") or (numbers.percent(value) if percent else f"{value:,.4g}"))
+        words = str(row.get("shown") or (short_percent(value) if percent else f"{value:,.4g}"))
         rows.append({"name": str(row["name"]), "key": f"{words}: {row['name']}", "shown": words, "left": left})
         left += value
         rows[-1]["right"] = left
@@ -111,7 +112,7 @@ def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
     if value is None:
         text = numbers.NOTHING
     elif percent:
-        text = numbers.percent(value, spread)
+        text = numbers.percent(value, spread) if has_interval else short_percent(value)
     else:
         text = f"{value:,.0f}" if value == round(value) else f"{value:,.3g}"
     return {
@@ -136,9 +137,7 @@ def _bar_axis(
     elif percent:
         axis = alt.Axis(labelExpr=PERCENT, tickCount=6)
     else:
-        axis = alt.Axis(
-            tickCount=6, **(whole_ticks() if whole(row["value"] or 0 for row in rows) else number_ticks())
-        )
+        axis = alt.Axis(**(whole_ticks() if whole(row["value"] or 0 for row in rows) else number_ticks()))
     title = None if hidden else x_title(chart, "")
 
     def encode(field: str) -> Any:
@@ -172,13 +171,13 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     x = alt.X(
         "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
     )
-    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, **whole_ticks()))
+    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(**whole_ticks()))
     colour, dash = look(groups)
     base = alt.Chart(data_of(rows)).encode(x=x, y=y)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
     line = base.mark_line(interpolate="step-after", strokeWidth=2).encode(color=colour, strokeDash=dash)
     spot = base.mark_point(size=120, opacity=0, filled=True, color=LIGHT.floor).encode(tooltip=tips)
-    return alt.layer(line, spot).properties(height=300)
+    return alt.layer(line, spot).properties(height=230)
 
 
 def threshold(chart: Chart) -> alt.TopLevelMixin:
@@ -206,7 +205,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         "height:Q",
         title="examples (logarithmic axis)",
         scale=scale,
-        axis=alt.Axis(tickCount=6, **whole_ticks()),
+        axis=alt.Axis(**whole_ticks()),
     )
     tips = [alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", title="examples", format=",")]
     tips.append(alt.Tooltip("above:Q", title="from here on", format=","))
@@ -218,7 +217,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         x=x, x2="high:Q", y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
     )
     words = marked.mark_text(**text, color=LIGHT.ink).encode(x=alt.value(-36), y=alt.value(-24), text="said:N")
-    return alt.layer(bars, words).add_params(chosen).properties(height=280)
+    return alt.layer(bars, words).add_params(chosen).properties(height=230)
 
 
 def _score_axis(chart: Chart) -> alt.X:

@@ -71,14 +71,14 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
             "fontSize": 12,
             "color": LIGHT.muted,
         }
-        layers.append(places.mark_text(**label).encode(y=alt.value(300), text="label:N"))
-    return alt.layer(*layers).properties(height=300)
+        layers.append(places.mark_text(**label).encode(y=alt.value(_HEIGHT), text="label:N"))
+    return alt.layer(*layers).properties(height=_HEIGHT)
 
 
 _MOST_NAMED_AT_ENDS = 2
 
 
-_HEIGHT, _NARROW = 320, 400  # pixels: where a page has two charts side by side
+_HEIGHT, _NARROW = 260, 400  # pixels: where a page has two charts side by side
 
 
 def lines(chart: Chart) -> alt.TopLevelMixin:
@@ -109,7 +109,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     smallest = _smallest(rows, log) if share else math.inf
     title = error_title(words, smallest) + (" (logarithmic axis)" if log else "")
     labels: dict[str, Any] = {"labelExpr": error_labels(smallest)} if share else number_ticks()
-    axis = alt.Axis(tickCount=6, **labels)
+    axis = alt.Axis(**({"tickCount": 6} | labels))
 
     def vertical(name: str) -> alt.Y:
         return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
@@ -240,7 +240,7 @@ def reliability(chart: Chart) -> alt.TopLevelMixin:
         base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(y=y("low"), y2="high:Q"),
         base.mark_line(strokeWidth=1.5, opacity=0.6).encode(y=y("y")),
         base.mark_point(filled=True, size=60, opacity=1).encode(y=y("y"), tooltip=tips),
-    ).properties(height=300)
+    ).properties(height=_HEIGHT)
 
 
 def slider(chart: Chart) -> alt.TopLevelMixin:
@@ -283,5 +283,5 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
             ),
         )
         .add_params(chosen)
-        .properties(height=320)
+        .properties(height=_HEIGHT)
     )

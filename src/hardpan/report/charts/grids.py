@@ -113,7 +113,7 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
     )
     ends = alt.Chart(data_of([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
     line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
-    return alt.layer(cells, line).properties(height=380)
+    return alt.layer(cells, line).properties(height=320)
 
 
 GALLERY = "gallery"

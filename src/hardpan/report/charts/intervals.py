@@ -161,12 +161,16 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
                 "note": str(row.get("note") or ""),
             }
         )
-    ends = [row[key] for row in rows for key in ("low", "high")]
-    scale = alt.Scale(domain=domain_of(ends), nice=False)
+    low, high = domain_of([row[key] for row in rows for key in ("low", "high")])
+    noted = any(row["note"] for row in rows)
+    # Room for the number behind the interval, and for the note behind it.
+    scale = alt.Scale(domain=[low, high + (0.28 if noted else 0.08) * (high - low)], nice=False)
     ticks = {"labelExpr": PERCENT} if percent else number_ticks()
 
     def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", title=x_title(chart, ""), scale=scale, axis=alt.Axis(tickCount=5, **ticks))
+        return alt.X(
+            f"{field}:Q", title=x_title(chart, ""), scale=scale, axis=alt.Axis(**(ticks | {"tickCount": 5}))
+        )
 
     tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=x_title(chart, "") or "score")]
     note_title = str(chart.options.get("note_title", ""))
@@ -183,7 +187,7 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
             x=x("high"), text="text:N"
         ),
     ]
-    if any(row["note"] for row in rows):
+    if noted:
         text = base.mark_text(align="right", baseline="middle", fontSize=11, color=LIGHT.muted)
         layers.append(text.encode(x=alt.value(alt.ExprRef("width")), text="note:N"))
     first = [row for row in rows if row["tier"] == "first"]
@@ -206,7 +210,7 @@ def dots(chart: Chart) -> alt.TopLevelMixin:
 
     def x(field: str) -> alt.X:
         scale = alt.Scale(domain=domain_of(ends), nice=False)
-        return alt.X(f"{field}:Q", title=x_title(chart), scale=scale, axis=alt.Axis(tickCount=6, **number_ticks()))
+        return alt.X(f"{field}:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
 
     ends = [float(row[key]) for row in rows for key in ("low", "high")]
     domain = list(_DOT_ROLES)
@@ -254,7 +258,7 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
         base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash),  # first: the legend looks like it
         reach.encode(y=y("error_low"), y2="error_high:Q"),
         base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")),
-    ).properties(height=320)
+    ).properties(height=260)
 
 
 def deviations(chart: Chart) -> alt.TopLevelMixin:

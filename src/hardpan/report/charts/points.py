@@ -40,11 +40,11 @@ def points(chart: Chart) -> alt.TopLevelMixin:
         ends = [float(row[side]) for row in rows]
         if side == "y" and chart.options.get("rule") is not None:
             ends.append(float(chart.options["rule"]))
-        ticks = {"labelExpr": _SHARE} if chart.options.get(f"percent_{side}") else number_ticks()
+        ticks = {"labelExpr": _SHARE, "tickCount": 6} if chart.options.get(f"percent_{side}") else number_ticks()
         axes[side] = {
             "title": axis_title(str(chart.options.get(f"{side}_title", "")), False),
             "scale": alt.Scale(domain=domain_of(ends), nice=False, zero=False),
-            "axis": alt.Axis(tickCount=6, **ticks),
+            "axis": alt.Axis(**ticks),
         }
     x, y = alt.X("x:Q", **axes["x"]), alt.Y("y:Q", **axes["y"])
     tips = [alt.Tooltip("name:N", title="name")]
@@ -108,7 +108,7 @@ _SHARE = "format(datum.value, '.3~%')"
 _PROBIT_SHARE = "format(cumulativeNormal(datum.value), '.3~%')"
 
 
-POINTS = "format(100 * datum.value, '+.3~') + ' points'"
+POINTS = "(datum.value == 0 ? '0' : format(100 * datum.value, '+.3~')) + ' points'"
 
 
 _CROSS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
@@ -120,7 +120,7 @@ _BAND = ("x", "y", "low", "high")
 _MOST_NAMES = 4
 
 
-_PLOT = {"x": 580.0, "y": 440.0}  # size of the static plot in pixels, about
+_PLOT = {"x": 580.0, "y": 340.0}  # size of the static plot in pixels, about
 
 
 _LABEL_WIDTH = 64.0
@@ -158,7 +158,7 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
         part = data_of([item for item in words if item["side"] == side])
         text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **place}
         layers.append(alt.Chart(part).mark_text(**text).encode(x=x("x"), y=y("y"), text="label:N"))
-    return alt.layer(*layers).properties(height=440)
+    return alt.layer(*layers).properties(height=340)
 
 
 def _line_names(
@@ -275,12 +275,16 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
         line.mark_line(color=LIGHT.ceiling, strokeWidth=2).encode(x=x, y=y("value")),
         base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2="high:Q", color=colour),
         base.mark_point(size=42, filled=True, opacity=1).encode(y=y("value"), color=colour),
-    ).properties(height=300)
+    ).properties(height=260)
 
 
 def _accuracy_axis(channel: Any, title: str, domain: list[float], probit: bool) -> Callable[[str], Any]:
     low, high = domain
-    shown: dict[str, Any] = {"labelExpr": _PROBIT_SHARE if probit else _SHARE, "labelOverlap": "greedy"}
+    shown: dict[str, Any] = {
+        "labelExpr": _PROBIT_SHARE if probit else _SHARE,
+        "labelOverlap": "greedy",
+        "tickCount": 7,
+    }
     if probit:
         shown["values"] = [z for tick in TICKS if low <= (z := float(ndtri(tick))) <= high]
     title = f"{title} (probit axis)" if probit else title
@@ -315,7 +319,7 @@ def _accuracies(row: Mapping[str, Any]) -> str:
     return " → ".join(numbers.estimate(estimate_of(row, side, f"{side}_low", f"{side}_high")) for side in "xy")
 
 
-_CONFUSED_HEIGHT, _CONFUSED_PADDING = 320, 44
+_CONFUSED_HEIGHT, _CONFUSED_PADDING = 260, 36
 
 
 _NARROW = 420.0  # pixels across where two charts stand side by side: in a wider one names have more room
@@ -339,7 +343,7 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
             f"{field}:Q",
             title=axis_title(str(chart.options.get("x_title", "confusion score (bits)")), False),
             scale=spread,
-            axis=alt.Axis(tickCount=6, **number_ticks()),
+            axis=alt.Axis(**number_ticks()),
         )
 
     def y(field: str) -> alt.Y:
