@@ -1,4 +1,4 @@
-"""A report on a terminal: headline, sentences and tables whose numbers stay whole at any width."""
+"""A report on a terminal: verdict, problems and numbers in about ten lines, and tables that fit any width."""
 
 from __future__ import annotations
 
@@ -16,28 +16,55 @@ from hardpan.report.base import View
 
 GAP = 2
 MOST_ROWS = 20  # of a table; the rest is on the page and in the JSON
+MOST_PROBLEMS = 6
+_MARKS = {"high": ("●", "red"), "medium": ("●", "yellow"), "low": ("○", ""), "note": ("·", "dim")}
 
 
 def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
-    """The headline, then the sentences, warnings and tables of every section; long tables are cut by rows."""
+    """Headline, problems and numbers in about ten lines, then the sections that the view has for a terminal.
+
+    Example:
+        >>> from hardpan.report.sections import Problem, Tile
+        >>> problems = (Problem("labels", "high", "About 17 labels look wrong (10–27)"),)
+        >>> tiles = (Tile("Best error", "0.6 %"), Tile("Fresh data"))
+        >>> Console(width=60).print(render(View("Audit", "At most 2.5 %.", tiles=tiles, problems=problems)))
+        At most 2.5 %.
+        ● About 17 labels look wrong (10–27)
+        Best error  0.6 %
+        Not measured: Fresh data
+    """
     lines: list[RenderableType] = [Text(view.headline, style="bold")]
     lines += [Text(sentence) for sentence in view.lede]
-    for section in view.sections:
+    for problem in view.problems[:MOST_PROBLEMS]:
+        mark, style = _MARKS[problem.severity]
+        lines.append(Text.assemble((mark, style), " ", problem.title))
+    if len(view.problems) > MOST_PROBLEMS:
+        lines.append(Text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
+    values = [(tile.title, tile.value) for tile in view.tiles if tile.value]
+    if values:
+        table = Table.grid(padding=(0, GAP, 0, 0))
+        for row in values:
+            table.add_row(*map(Text, row))
+        lines.append(table)
+    missing = [tile.title for tile in view.tiles if not tile.value]
+    if missing:
+        lines.append(Text(f"Not measured: {', '.join(missing)}", style="dim"))
+    for section in view.sections if view.terminal is None else view.terminal:
         lines += [Text(""), Text(section.title, style="bold")]
         lines += [Text(sentence) for sentence in section.sentences]
         lines += [Text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
         if section.estimates:
             rows = [(name, numbers.estimate(item)) for name, item in section.estimates.items()]
             lines.append(FittedTable("", ("", "estimate"), rows))
-        for table in section.tables:
-            lines.append(FittedTable(table.title, table.columns, table.rows[:most_rows]))
-            if len(table.rows) > most_rows:
-                lines.append(Text(f"{len(table.rows) - most_rows:,} more rows: see --out or --json"))
+        for item in section.tables:
+            lines.append(FittedTable(item.title, item.columns, item.rows[:most_rows]))
+            if len(item.rows) > most_rows:
+                lines.append(Text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
     return Group(*lines)
 
 
 class FittedTable:
-    """Columns side by side where they fit; else intervals under their values; else a row's cells one under another.
+    """Columns side by side if they fit; else intervals under their values; else a row's cells below each other.
 
     Args:
         title: above it, without one the table alone.
@@ -102,13 +129,13 @@ def _width(lines: Sequence[str]) -> int:
 
 
 def _widened(widths: Sequence[int], names: Sequence[str], room: int) -> list[int]:
-    """Give what room is left to columns whose names are wider than their cells, from the first on."""
+    """Give the remaining width to columns whose names are wider than their cells, from the first on."""
     left = room - sum(widths)
-    found: list[int] = []
+    result: list[int] = []
     for width, name in zip(widths, names, strict=True):
         more = min(left, max(0, _width([name]) - width))
-        left, found = left - more, [*found, width + more]
-    return found
+        left, result = left - more, [*result, width + more]
+    return result
 
 
 def _lines(table: FittedTable, width: int) -> list[str]:

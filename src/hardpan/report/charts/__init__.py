@@ -240,6 +240,7 @@ def _config() -> dict[str, Any]:
             "domainColor": LIGHT.grid,
             "tickColor": LIGHT.grid,
         },
+        "legend": {"labelColor": LIGHT.ink, "titleColor": LIGHT.muted},
         "text": {"fontSize": 12},
         "title": {"color": LIGHT.ink, "fontSize": 15, "anchor": "start"},
     }
