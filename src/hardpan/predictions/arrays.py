@@ -1,88 +1,377 @@
-"""Predictions in npy and npz files: mapped where the file allows it, never unpickled."""
+"""Predictions in arrays, and in npy and npz files: mapped where the file allows it, never unpickled."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.predictions.memory import ArrayPredictions, in_memory
-from hardpan.predictions.rows import one_line
+from hardpan.predictions.checks import (
+    Columns,
+    are_probabilities,
+    by_name,
+    check_logits,
+    check_rows,
+    checked_columns,
+    checked_numbers,
+    detect,
+    few,
+    normalized,
+    one_line,
+    softmax,
+)
+from hardpan.predictions.layout import default_block
+from hardpan.predictions.predictions import Predictions
 
-PROBABILITIES = ("probabilities", "probs", "p")
-LOGITS = ("logits",)
 IN_MEMORY = 2**28  # bytes of a compressed array that are unpacked in memory; larger ones on the temporary disk
+PROBABILITIES = ("probabilities", "probs", "proba", "p")
+LOGITS = ("logits",)
+LABELS = ("predictions", "predicted", "y_pred", "preds")
 COLUMNS = {
     "ids": ("ids", "id"),
-    "labels": ("labels", "label", "y", "targets"),
+    "labels": ("labels", "label", "y", "y_true", "targets", "target"),
     "split": ("split",),
     "class_names": ("class_names", "classes"),
     "seeds": ("seeds",),
     "epochs": ("epochs",),
+    "models": ("models", "model_names"),
 }
+EXPECTED = "expected an array 'probabilities' (probs), 'logits' or 'predictions', or one array of probabilities per model"
+_SAMPLE = 4096
 
 
-def open_file(path: Path, outputs: str = "auto", **given: Any) -> ArrayPredictions:
-    """Open an npy or npz file read-only; ``given`` columns take the place of those in the file."""
+class ArrayPredictions(Predictions):
+    """Predictions in an array (seeds, epochs, examples, classes), or class numbers (seeds, epochs, examples)."""
+
+    def __init__(
+        self,
+        where: str,
+        array: NDArray[Any],
+        outputs: str,
+        columns: Columns,
+        *,
+        n_classes: int,
+        seeds: tuple[int, ...],
+        epochs: tuple[int, ...],
+        models: tuple[str, ...] = (),
+        pairs: frozenset[tuple[int, int]] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._where, self._values, self._outputs, self._columns = where, array, outputs, columns
+        self._seeds, self._epochs, self._models, self._n_classes = seeds, epochs, models, n_classes
+        self._pairs, self._config = pairs, dict(config or {})
+
+    @property
+    def where(self) -> str:
+        """Path or name, for messages."""
+        return self._where
+
+    @property
+    def ids(self) -> NDArray[np.str_]:
+        """Ids of the examples, shape (N,)."""
+        return self._columns.ids
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class numbers, shape (N,), or None."""
+        return self._columns.labels
+
+    @property
+    def split(self) -> NDArray[np.str_] | None:
+        """ "train", "validation" or "test" of each example, shape (N,), or None."""
+        return self._columns.split
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The C names; empty if unknown."""
+        return self._columns.class_names
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self._n_classes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers that :meth:`read` returns."""
+        return self._values.dtype if self._outputs == "probabilities" else np.dtype(np.float32)
+
+    @property
+    def outputs(self) -> str:
+        """What the array contains: "probabilities", "logits", "labels", or "unnormalized" probabilities."""
+        return self._outputs
+
+    @property
+    def array(self) -> NDArray[Any] | None:
+        """The probabilities themselves, (seeds, epochs, examples, classes), where nothing has to be converted."""
+        in_order = self._seeds == tuple(sorted(self._seeds)) and self._epochs == tuple(sorted(self._epochs))
+        return self._values if self._outputs == "probabilities" and self._pairs is None and in_order else None
+
+    @property
+    def block(self) -> int:
+        """Rows to be read at once."""
+        return default_block(len(self), self.n_classes, self.dtype.itemsize)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What was stated about the predictions."""
+        return self._config
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Nothing is known of the software that made an array."""
+        return {}
+
+    def __len__(self) -> int:
+        return int(self._values.shape[2])
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, in order."""
+        return tuple(sorted(self._seeds))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """A name for each seed."""
+        names = dict(zip(self._seeds, self._models, strict=True)) if self._models else {}
+        return tuple(names.get(seed, f"seed {seed}") for seed in self.seeds)
+
+    @property
+    def named(self) -> bool:
+        """Whether the seeds are different models with names."""
+        return bool(self._models)
+
+    def epochs_of(self, seed: int) -> tuple[int, ...]:
+        """The epochs of a seed, in order."""
+        if seed not in self._seeds:
+            return ()
+        return tuple(
+            epoch for epoch in sorted(self._epochs) if self._pairs is None or (seed, epoch) in self._pairs
+        )
+
+    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        rows = np.ascontiguousarray(self._values[self._seeds.index(seed), self._epochs.index(epoch), start:stop])
+        what = f"{self.where}: seed {seed} epoch {epoch}"
+
+        def name(row: int) -> str:
+            return str(self.ids[start + row])
+
+        if self._outputs == "labels":
+            return np.eye(self.n_classes, dtype=np.float32)[rows]
+        if self._outputs == "unnormalized":
+            return normalized(what, rows, name)
+        if self._outputs == "logits":
+            check_logits(what, rows, name)
+            return softmax(rows)
+        check_rows(what, rows, name)
+        return rows
+
+
+def array_predictions(
+    probs: ArrayLike,
+    *,
+    where: str = "probs",
+    outputs: str = "auto",
+    normalize: bool = False,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    epochs: Sequence[int] | None = None,
+    config: Mapping[str, Any] | None = None,
+    pairs: frozenset[tuple[int, int]] | None = None,
+    **columns: Any,
+) -> ArrayPredictions:
+    """Predictions of an array; see :meth:`hardpan.Predictions.from_arrays`."""
+    array = _plain(where, probs)
+    if array.dtype.kind in "iubUO" or outputs == "labels":
+        return _hard(where, array, models, columns, seeds, config)
+    array = four_axes(where, array, named=models is not None)
+    n_seeds, n_epochs, n, classes = array.shape
+    if classes < 2:
+        raise InputError(f"{where} must have at least 2 classes along the last axis; got shape {array.shape}")
+    checked = checked_columns(where, n, classes, **columns)
+    kind: str = "unnormalized"
+    if not normalize:
+        kind = detect(where, np.asarray(array[0, 0, :_SAMPLE]), outputs)
+    return ArrayPredictions(
+        where,
+        array,
+        kind,
+        checked,
+        n_classes=classes,
+        seeds=checked_numbers(f"{where}: seeds", seeds, n_seeds),
+        epochs=checked_numbers(f"{where}: epochs", epochs, n_epochs),
+        models=_model_names(where, models, n_seeds),
+        pairs=pairs,
+        config=config,
+    )
+
+
+def _plain(where: str, probs: Any) -> NDArray[Any]:
+    if isinstance(probs, np.ma.MaskedArray):
+        raise InputError(f"{where} must not be a masked array; leave out what is masked, and give a plain array")
+    if hasattr(probs, "detach"):  # a tensor
+        probs = probs.detach().cpu()
+        probs = (probs.float() if probs.is_floating_point() else probs).numpy()
+    if isinstance(probs, np.ndarray) and not isinstance(probs, np.matrix):
+        array: NDArray[Any] = probs  # a mapped file stays one
+    else:
+        try:
+            array = np.asarray(probs)
+        except ValueError as error:
+            raise InputError(f"{where} must be an array of numbers; got rows of different lengths") from error
+    if array.dtype.kind == "f" and not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array
+
+
+def _hard(
+    where: str,
+    array: NDArray[Any],
+    models: Sequence[str] | None,
+    columns: dict[str, Any],
+    seeds: Sequence[int] | None,
+    config: Mapping[str, Any] | None,
+) -> ArrayPredictions:
+    """Hard predictions: class numbers or names, (examples,) or (models, examples)."""
+    if array.ndim not in (1, 2) or 0 in array.shape:
+        raise InputError(
+            f"{where}: hard predictions must be (examples,) or (models, examples); got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    names = tuple(str(name) for name in columns.get("class_names", ()))
+    truth = None if columns.get("labels") is None else np.asarray(columns["labels"])
+    if array.dtype.kind in "UO" and not names and truth is not None and truth.dtype.kind in "UO":
+        names = tuple(np.unique(np.concatenate([array.reshape(-1).astype(str), truth.astype(str)])).tolist())
+    if array.dtype.kind == "f" and (array == np.round(array)).all():
+        array = array.astype(np.int64)
+    numbers = by_name(where, array, names)
+    if numbers.dtype.kind not in "iub" or numbers.min() < 0:
+        raise InputError(f"{where}: hard predictions must be class numbers of at least 0; got {array.dtype}")
+    numbered = None if truth is None else by_name(f"{where}: labels", truth, names)
+    highest = max(int(item.max()) for item in (numbers, numbered) if item is not None and item.size)
+    classes = len(names) or max(highest + 1, 2)
+    if highest >= classes:
+        raise InputError(f"{where}: predictions and labels must be within 0..{classes - 1}; got {highest}")
+    numbers = np.atleast_2d(numbers).astype(np.int64)[:, None]
+    checked = checked_columns(where, numbers.shape[2], classes, **{**columns, "class_names": names})
+    return ArrayPredictions(
+        where,
+        numbers,
+        "labels",
+        checked,
+        n_classes=classes,
+        seeds=checked_numbers(f"{where}: seeds", seeds, len(numbers)),
+        epochs=(0,),
+        models=_model_names(where, models, len(numbers)),
+        config=config,
+    )
+
+
+def _model_names(where: str, models: Sequence[str] | None, n: int) -> tuple[str, ...]:
+    if models is None:
+        return ()
+    names = (models,) if isinstance(models, str) else tuple(str(name) for name in models)
+    if len(names) != n or len(set(names)) != n:
+        raise InputError(f"{where}: models must be {n} different names, as the first axis has; got {few(names)}")
+    return names
+
+
+def four_axes(where: str, array: NDArray[Any], named: bool = False) -> NDArray[Any]:
+    """Predictions with their four axes (seeds, epochs, examples, classes), or a refusal of the shape.
+
+    Example:
+        >>> four_axes("p", np.ones((5, 100, 10))).shape, four_axes("p", np.ones((5, 100, 10)), named=True).shape
+        ((1, 5, 100, 10), (5, 1, 100, 10))
+    """
+    if array.ndim not in (2, 3, 4) or array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise InputError(
+            f"{where} must be float16, float32 or float64 of shape (seeds, epochs, examples, classes), (epochs, "
+            f"examples, classes) or (examples, classes); got {array.dtype} of shape {array.shape}"
+        )
+    if 0 in array.shape:
+        raise InputError(f"{where} must not be empty; got shape {array.shape}")
+    if named and array.ndim == 3:
+        return array[:, None]
+    return array.reshape((1,) * (4 - array.ndim) + array.shape)
+
+
+def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, **columns: Any) -> ArrayPredictions:
+    """Open an npy or npz file read-only; ``columns`` replace those in the file."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
         if path.suffix.lower() == ".npy":
             array = np.lib.format.open_memmap(path, mode="r")
-            return in_memory(array, outputs=outputs, where=str(path), **given)
-        return _open_npz(path, outputs, given)
+            return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **columns)
+        return _open_npz(path, outputs, normalize, columns)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); write it again with NumPy") from error
 
 
-def _open_npz(path: Path, outputs: str, given: dict[str, Any]) -> ArrayPredictions:
+def _open_npz(path: Path, outputs: str, normalize: bool, columns: dict[str, Any]) -> ArrayPredictions:
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
-    key = array_key(path, names)
     with np.load(path, allow_pickle=False) as stored:
-        columns = columns_of(stored, names) | given
-        mapped = mapped_member(path, key)
-        array = stored[key] if mapped is None else mapped
+        known = _stored_columns(stored, names) | columns
+        key = next((name for name in (*PROBABILITIES, *LOGITS, *LABELS) if name in names), None)
+        if key is None:
+            array, models = _unnamed_arrays(path, stored, names, normalize)
+            known = known | ({"models": models} if models else {})
+        else:
+            mapped = _mapped_member(path, key)
+            array = stored[key] if mapped is None else mapped
     if outputs == "auto" and key in LOGITS:
         outputs = "logits"
-    return in_memory(array, outputs=outputs, where=str(path), **columns)
+    return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **known)
 
 
-def array_key(path: Path, names: list[str]) -> str:
-    """The name of the predictions among the arrays of a file."""
-    for name in (*PROBABILITIES, *LOGITS):
-        if name in names:
-            return name
+def _unnamed_arrays(
+    path: Path, stored: Any, names: list[str], normalize: bool
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """One array, or one per model, under names of their own: only where the numbers leave no doubt."""
     columns = {name for known in COLUMNS.values() for name in known}
     others = [name for name in names if name not in columns]
-    if len(others) == 1:
-        return others[0]
-    raise InputError(
-        f"{path}: holds no array {PROBABILITIES[0]!r}, {PROBABILITIES[1]!r} or {LOGITS[0]!r}; "
-        f"it holds {', '.join(names) or 'nothing'}"
-    )
+    arrays = {name: stored[name] for name in others}
+    held = few(f"{name} {stored[name].shape}" for name in names)
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) == 1 and all(_clearly_probabilities(array, normalize) for array in arrays.values()):
+        if len(arrays) == 1:
+            return next(iter(arrays.values())), ()
+        if next(iter(arrays.values())).ndim == 2:
+            return np.stack(list(arrays.values())), tuple(others)
+    raise InputError(f"{path}: has no predictions under a known name; {EXPECTED}; it has {held}")
 
 
-def columns_of(stored: Any, names: list[str]) -> dict[str, Any]:
-    """The columns that stand beside the predictions."""
+def _clearly_probabilities(array: NDArray[Any], normalize: bool) -> bool:
+    if array.ndim not in (2, 3, 4) or array.dtype.kind != "f" or 0 in array.shape or array.shape[-1] < 2:
+        return False
+    rows = array.reshape(-1, array.shape[-1])[:_SAMPLE]
+    if normalize:
+        return bool((rows >= 0).all())
+    return bool(2 * np.count_nonzero(are_probabilities(rows)) >= len(rows))
+
+
+def _stored_columns(stored: Any, names: list[str]) -> dict[str, Any]:
     found = {}
     for column, known in COLUMNS.items():
         key = next((name for name in known if name in names), None)
         if key is not None:
             values = stored[key]
-            found[column] = tuple(values.tolist()) if column in ("class_names", "seeds", "epochs") else values
+            listed = column in ("class_names", "seeds", "epochs", "models")
+            found[column] = tuple(np.atleast_1d(values).tolist()) if listed else values
     return found
 
 
-def mapped_member(path: Path, key: str) -> NDArray[Any] | None:
+def _mapped_member(path: Path, key: str) -> NDArray[Any] | None:
     """Map an array of an npz file; None where it is compressed and small enough for memory."""
     with zipfile.ZipFile(path) as archive:
         item = archive.getinfo(f"{key}.npy")
@@ -94,7 +383,7 @@ def mapped_member(path: Path, key: str) -> NDArray[Any] | None:
             shape, fortran, dtype = reader(stream)
             header = stream.tell()
         with path.open("rb") as file:
-            # The length of name and extra field in front of the data stands in the local header, bytes 26..30.
+            # The lengths of the name and the extra field before the data are in the local header, bytes 26..30.
             file.seek(item.header_offset + 26)
             lengths = file.read(4)
         start = item.header_offset + 30 + int.from_bytes(lengths[:2], "little")
@@ -106,9 +395,19 @@ def mapped_member(path: Path, key: str) -> NDArray[Any] | None:
 
 
 def _unpacked(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> NDArray[Any]:
-    """Unpack an array to the temporary disk and map it; the file is gone when the array is."""
+    """Unpack an array to the temporary disk and map it; the file disappears with the array."""
     with tempfile.NamedTemporaryFile(prefix="hardpan-", suffix=".npy") as file:
         with archive.open(item) as stream:
             shutil.copyfileobj(stream, file, 2**20)
         file.flush()
         return np.lib.format.open_memmap(file.name, mode="r")
+
+
+def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array of zeros: in memory, or beyond :data:`IN_MEMORY` bytes in a temporary file that goes with it."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size <= 4 * IN_MEMORY:
+        return np.zeros(shape, dtype=dtype)
+    with tempfile.TemporaryFile(prefix="hardpan-") as file:
+        file.truncate(size)
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.predictions.recorded import RecordedPredictions
-from hardpan.predictions.rows import Outputs, check_rows
+from hardpan.predictions.store import Store
+from hardpan.predictions.checks import Outputs, check_rows
 
 MEMORY = 2**30
 _NAMED = 3
@@ -95,7 +95,7 @@ class Assembler:
         given: what the rows were made of, for the words in which some are refused.
     """
 
-    def __init__(self, predictions: RecordedPredictions, *, memory: int = MEMORY) -> None:
+    def __init__(self, predictions: Store, *, memory: int = MEMORY) -> None:
         self._into = predictions
         self.given: Outputs = "probabilities"
         self._buffers = Buffers(memory)
@@ -243,7 +243,7 @@ class Assembler:
 
 
 @contextmanager
-def assembling(predictions: RecordedPredictions) -> Iterator[Assembler]:
+def assembling(predictions: Store) -> Iterator[Assembler]:
     """Give an assembler; when the block ends, everything is committed, and an epoch that lacks rows is refused."""
     assembler = Assembler(predictions)
     try:

@@ -1,27 +1,246 @@
-"""What every set of predictions can do, wherever it lies."""
+"""``Predictions``: class probabilities of seeds × epochs × examples × classes, in memory or on disk."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.data.chosen import MARK, asked_for, chosen_rows
+from hardpan.data.dataset import Dataset, Split
+from hardpan.data.splits import split as split_of
 from hardpan.errors import InputError
+from hardpan.predictions.checks import ROW_ID, SPLITS
+
+if TYPE_CHECKING:
+    from hardpan.outcomes import Outcomes
+    from hardpan.predictions.store import Store
+
+PathLike = str | os.PathLike[str]
+_CLASS_CHECK_ROWS = 20_000
+_MOST_DIFFERING = 0.1  # of the labels that predictions and dataset both know; beyond it they are of other data
 
 
 class Predictions(ABC):
     """Class probabilities of M seeds × T epochs × N examples × C classes, with the ids of the examples.
 
-    It is read one (seed, epoch) at a time, whole or a range of rows, so that it may be larger than memory.
+    :meth:`open`, :meth:`create` and the ``from_*`` methods make one. It is read one (seed, epoch) at a time, whole
+    or a range of rows, so that it may be larger than memory.
+
+    Example:
+        >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), labels=[1, 0])
+        >>> p
+        Predictions('probs', seeds=[0], epochs=1, examples=2, classes=2, float64)
+        >>> p.read(seed=0, epoch=0, start=1).tolist()
+        [[1.0, 0.0]]
     """
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        *,
+        labels: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        class_names: Sequence[str] = (),
+        outputs: str = "auto",
+        normalize: bool = False,
+    ) -> Predictions:
+        """Open predictions: a store, a file, an array, a data frame, or predictions that are open already.
+
+        Args:
+            source: path of a store (folder or fsspec address), of an npz or npy file, or of a table (CSV, Parquet);
+                ``@hard.json`` behind a path keeps only the examples of a subset. Or an array as in
+                :meth:`from_arrays`, a pandas, polars or pyarrow table, or ``Predictions``.
+            labels: (N,) class numbers or names, in place of those in a file.
+            ids: (N,) ids, likewise.
+            class_names: the C names, likewise.
+            outputs: "probabilities", "logits", "labels" (hard predictions), or "auto", which looks at the numbers.
+            normalize: divide every row by its sum, for rows that were rounded or hold percentages.
+
+        An npz file holds ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two axes,
+        and may hold ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``; or one
+        array (examples, classes) per model, under the model's name.
+        """
+        from hardpan.predictions import opening
+
+        columns = {"labels": labels, "ids": ids, "class_names": tuple(class_names) or None}
+        return opening.open_any(
+            source, outputs, normalize, {name: value for name, value in columns.items() if value is not None}
+        )
+
+    @classmethod
+    def create(
+        cls,
+        path: PathLike,
+        *,
+        ids: ArrayLike,
+        n_classes: int,
+        labels: ArrayLike | None = None,
+        class_names: Sequence[str] = (),
+        split: ArrayLike | None = None,
+        config: Mapping[str, Any] | None = None,
+        dtype: str = "float16",
+        block: int | None = None,
+    ) -> Store:
+        """Create an empty store; an existing one is refused.
+
+        Args:
+            path: a new folder, or an fsspec address such as ``s3://bucket/run``.
+            ids: (N,) ids of the examples, each once.
+            n_classes: number of classes.
+            labels: (N,) class numbers 0..C-1, if known.
+            class_names: the C names, if known.
+            split: (N,) "train", "validation" or "test", if known.
+            config: JSON values that describe what makes the predictions.
+            dtype: "float16" or "float32".
+            block: rows per shard; by default as many as fill 4 to 16 MiB.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     p = Predictions.create(folder + "/run", ids=["a", "b"], n_classes=2)
+            ...     p.write(0, 1, np.array([[0.25, 0.75], [1.0, 0.0]]))
+            ...     Predictions.open(folder + "/run").read(seed=0, epoch=1).tolist()
+            [[0.25, 0.75], [1.0, 0.0]]
+        """
+        from hardpan.predictions.storage import Place
+        from hardpan.predictions.store import begin
+
+        return begin(
+            Place(path),
+            ids=ids,
+            n_classes=n_classes,
+            labels=labels,
+            class_names=class_names,
+            split=split,
+            config=config,
+            dtype=dtype,
+            block=block,
+            resume=False,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        probs: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        class_names: Sequence[str] = (),
+        split: ArrayLike | None = None,
+        models: Sequence[str] | None = None,
+        outputs: str = "auto",
+        normalize: bool = False,
+        seeds: Sequence[int] | None = None,
+        epochs: Sequence[int] | None = None,
+        held_out: bool = False,
+        name: str = "probs",
+    ) -> Predictions:
+        """Predictions of an array, read-only and without a copy.
+
+        Args:
+            probs: four axes are (seeds, epochs, examples, classes), three (epochs, examples, classes), or, with
+                ``models``, (models, examples, classes), two (examples, classes); float16, float32 or float64.
+                Integers or text, (examples,) or (models, examples), are hard predictions.
+            labels: (N,) class numbers, or names of classes.
+            ids: (N,) ids; by default "row-0000000", ....
+            class_names: the C names.
+            split: (N,) "train", "validation" or "test".
+            models: names of the models along the first axis.
+            outputs: "probabilities", "logits", "labels", or "auto", which looks at the first rows.
+            normalize: divide every row by its sum.
+            seeds: numbers of the seeds; by default 0, 1, ....
+            epochs: numbers of the epochs; by default 0, 1, ....
+            held_out: no model was trained or tuned on any of these examples.
+            name: what to call the array in messages.
+
+        Example:
+            >>> forest, linear = np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([[0.4, 0.6], [0.3, 0.7]])
+            >>> p = Predictions.from_arrays([forest, linear], models=["forest", "linear"], labels=[1, 0])
+            >>> p.models, p.outcomes().scores.tolist()
+            (('forest', 'linear'), [[1.0, 1.0], [1.0, 0.0]])
+        """
+        from hardpan.predictions.arrays import array_predictions
+
+        return array_predictions(
+            probs,
+            where=name,
+            ids=ids,
+            labels=labels,
+            class_names=class_names,
+            split=split,
+            models=models,
+            outputs=outputs,
+            normalize=normalize,
+            seeds=seeds,
+            epochs=epochs,
+            config={"held_out": True} if held_out else {},
+        )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        dataset: Dataset,
+        *,
+        folds: int = 0,
+        held_out: bool = False,
+        name: str = "",
+        seed: int = 0,
+    ) -> Predictions:
+        """Predictions of a fitted scikit-learn estimator, of a function, or of ``"module:function"``.
+
+        Args:
+            model: has ``predict_proba`` or ``predict``; or a function of the examples that returns probabilities
+                (N, C) or class numbers (N,); or the import path of either.
+            dataset: the examples to predict.
+            folds: with k ≥ 2 the estimator is cloned, refitted and applied by stratified k-fold cross-validation, so
+                that every prediction is of a model that has not seen the example. 0 applies the model as it is.
+            held_out: the model was not trained or tuned on any of these examples. Without it, and without
+                ``folds``, an audit shows the model as one that may have seen them.
+            name: of the model.
+            seed: of the folds.
+
+        Example:
+            >>> from sklearn.linear_model import LogisticRegression
+            >>> import hardpan
+            >>> digits = hardpan.data.load("digits")
+            >>> model = LogisticRegression(max_iter=50).fit(digits.features() / 16, digits.labels)
+            >>> p = Predictions.from_estimator(lambda x: model.predict_proba(x.reshape(len(x), -1) / 16), digits)
+            >>> p.held_out, p.outcomes().scores.mean() > 0.95
+            (False, True)
+        """
+        from hardpan.predictions.opening import of_estimator
+
+        return of_estimator(model, dataset, folds, held_out, name, seed)
+
+    @classmethod
+    def from_torch(
+        cls, module: Any, loader: Any, *, class_names: Sequence[str] = (), held_out: bool = False, device: str = ""
+    ) -> Predictions:
+        """Predictions of a PyTorch module for the batches of a loader that does not shuffle.
+
+        Args:
+            module: returns logits or probabilities (n, C); it is put into evaluation mode meanwhile.
+            loader: gives inputs, (inputs, labels) or (inputs, labels, ...) in a fixed order.
+            class_names: the C names.
+            held_out: the module was not trained or tuned on any of these examples.
+            device: where to run; by default where the module's parameters are.
+        """
+        from hardpan.predictions.opening import of_torch
+
+        return of_torch(module, loader, class_names, held_out, device)
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """Where it lies, for messages."""
+        """Path or name, for messages."""
 
     @property
     @abstractmethod
@@ -41,22 +260,22 @@ class Predictions(ABC):
     @property
     @abstractmethod
     def class_names(self) -> tuple[str, ...]:
-        """The C names, or nothing."""
+        """The C names; empty if unknown."""
 
     @property
     @abstractmethod
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
 
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that :meth:`read` gives."""
+        """Type of the numbers that :meth:`read` returns."""
 
     @property
     @abstractmethod
     def block(self) -> int:
-        """Rows that lie together: ranges that begin at a multiple of it are read fastest."""
+        """Rows stored together: ranges that begin at a multiple of it are read fastest."""
 
     @property
     @abstractmethod
@@ -66,35 +285,67 @@ class Predictions(ABC):
     @property
     @abstractmethod
     def versions(self) -> Mapping[str, str]:
-        """Versions of what wrote them."""
+        """Versions of the software that wrote them."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
 
     @abstractmethod
     def epochs_of(self, seed: int) -> tuple[int, ...]:
-        """The epochs that are there whole for one seed, in order."""
+        """The complete epochs of one seed, in order."""
 
     @property
     @abstractmethod
     def seeds(self) -> tuple[int, ...]:
-        """The seeds with at least one whole epoch, in order."""
+        """The seeds with at least one complete epoch, in order."""
 
     @abstractmethod
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]: ...
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """The epochs that are there whole for every seed, in order."""
+        """The epochs that every seed has, in order."""
         seeds = self.seeds
         common = set(self.epochs_of(seeds[0])) if seeds else set()
         for seed in seeds[1:]:
             common &= set(self.epochs_of(seed))
         return tuple(sorted(common))
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """A name for each seed: that of a named model, or "seed 0", "seed 1", ...."""
+        return tuple(f"seed {seed}" for seed in self.seeds)
+
+    @property
+    def named(self) -> bool:
+        """Whether the seeds are different models with names, and not repeats of one training."""
+        return False
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it was stated that no model was trained or tuned on these examples."""
+        return bool(self.config.get("held_out", False))
+
+    @property
+    def held_out_rows(self) -> NDArray[np.bool_]:
+        """(N,) whether an example was held out: all if stated, else those outside of the training split."""
+        if self.held_out:
+            return np.ones(len(self), dtype=bool)
+        return np.zeros(len(self), dtype=bool) if self.split is None else np.asarray(self.split != "train")
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """(N,) row of each example in the dataset that these predictions were aligned to; before that, 0..N-1."""
+        return np.arange(len(self))
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the examples have ids of their own, and not only row numbers."""
+        return not all(ROW_ID.fullmatch(str(name)) for name in self.ids[:3])
+
     def committed(self, seed: int, epoch: int) -> bool:
-        """Whether the predictions of this seed and epoch are there for every example."""
+        """Whether the predictions of this seed and epoch are complete."""
         return epoch in self.epochs_of(seed)
 
     def read(self, seed: int, epoch: int, start: int = 0, stop: int | None = None) -> NDArray[Any]:
@@ -103,16 +354,16 @@ class Predictions(ABC):
         if not 0 <= start <= end <= len(self):
             raise InputError(f"{self.where}: rows {start}..{end} are not within 0..{len(self)}")
         if not self.committed(seed, epoch):
-            held = ", ".join(map(str, self.epochs_of(seed))) or "none"
-            raise InputError(f"{self.where}: seed {seed} epoch {epoch} is not there; epochs of that seed: {held}")
+            known = ", ".join(map(str, self.epochs_of(seed))) or "none"
+            raise InputError(f"{self.where}: seed {seed} has no epoch {epoch}; its epochs: {known}")
         return self._read(seed, epoch, start, end)
 
     def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
         """Record rows of one seed and epoch; only a store on disk can."""
-        raise InputError(f"{self.where}: can only be read; make a store with hardpan.predictions.create")
+        raise InputError(f"{self.where}: is read-only; create a store with hardpan.Predictions.create")
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """The ranges (start, stop) of rows that lie together, in order."""
+        """The ranges (start, stop) of rows that are stored together, in order."""
         for start in range(0, len(self), self.block):
             yield start, min(start + self.block, len(self))
 
@@ -120,12 +371,407 @@ class Predictions(ABC):
         self, seeds: Sequence[int] | None = None, epochs: Sequence[int] | None = None, *, rows: Any = slice(None)
     ) -> NDArray[Any]:
         """Everything in memory, shape (seeds, epochs, examples, classes); for small sets."""
-        chosen = self.seeds if seeds is None else tuple(seeds)
+        runs = self.seeds if seeds is None else tuple(seeds)
         common = self.epochs if epochs is None else tuple(epochs)
-        return np.stack([np.stack([self.read(seed, epoch)[rows] for epoch in common]) for seed in chosen])
+        return np.stack([np.stack([self.read(seed, epoch)[rows] for epoch in common]) for seed in runs])
+
+    def final_probs(self, seed: int | None = None) -> NDArray[np.float64]:
+        """Probabilities (N, C) at the last epoch that every seed has: of one seed, or the mean over seeds."""
+        epoch = self.last_epoch()
+        if seed is not None:
+            return self.read(seed, epoch).astype(np.float64)
+        total = np.zeros((len(self), self.n_classes))
+        for each in self.seeds:
+            total += self.read(each, epoch)
+        return total / len(self.seeds)
+
+    def last_epoch(self) -> int:
+        """The last epoch that every seed has."""
+        if not self.epochs:
+            raise InputError(f"{self.where}: no epoch is complete for every seed; finish the recording first")
+        return self.epochs[-1]
+
+    def by_model(self) -> dict[str, Predictions]:
+        """One ``Predictions`` per named model; all seeds together, under their short name, if none is named."""
+        from hardpan.data.chosen import short_name
+
+        if not self.named:
+            return {short_name(self.where): self}
+        seeds: dict[str, list[int]] = {}
+        for seed, model in zip(self.seeds, self.models, strict=True):
+            seeds.setdefault(model, []).append(seed)
+        return {model: self.select(seeds=numbers) for model, numbers in seeds.items()}
+
+    def select(
+        self, rows: Any = None, *, seeds: Sequence[int] | None = None, epochs: Sequence[int] | None = None
+    ) -> Predictions:
+        """Some of the examples, seeds and epochs, read-only.
+
+        Args:
+            rows: "train", "validation" or "test"; a subset or the path of its manifest; row numbers; or a mask.
+            seeds: numbers of the seeds to keep, in this order.
+            epochs: numbers of the epochs to keep, in this order.
+
+        Example:
+            >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), ids=["a", "b"])
+            >>> p.select([1]).ids.tolist()
+            ['b']
+        """
+        numbers, mark = self._row_numbers(rows)
+        return View(self, numbers, seeds=seeds, epochs=epochs, where=self.where + mark)
+
+    def _row_numbers(self, rows: Any) -> tuple[NDArray[np.int64] | None, str]:
+        if rows is None:
+            return None, ""
+        if isinstance(rows, str) and rows in SPLITS:
+            if self.split is None or rows not in self.split:
+                known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
+                raise InputError(f"{self.where}: has no {rows} examples ({known}); give rows that it has")
+            return np.flatnonzero(self.split == rows), ""
+        if isinstance(rows, (str, os.PathLike)):
+            path = os.fspath(rows)
+            return chosen_rows(path, self.ids), f"{MARK}{path}"
+        if callable(getattr(rows, "rows", None)):  # a subset: it knows its ids
+            return np.sort(rows.rows(self.ids)), ""
+        numbers = np.asarray(rows)
+        if numbers.dtype == np.bool_ and numbers.shape == (len(self),):
+            return np.flatnonzero(numbers), ""
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise InputError(
+                f"rows must be a split, a subset, row numbers or a mask of {len(self):,}; got {type(rows).__name__} "
+                f"of shape {numbers.shape}"
+            )
+        if len(numbers) and not (0 <= numbers.min() and numbers.max() < len(self)):
+            raise InputError(f"rows must be within 0..{len(self) - 1}; got {numbers.min()} to {numbers.max()}")
+        return numbers.astype(np.int64), ""
+
+    def align(
+        self, to: Dataset | ArrayLike, *, by_order: bool = False, split: Split | None = None, check: bool = True
+    ) -> Predictions:
+        """Join predictions to a dataset: its examples that are predicted, in its order, with its labels and split.
+
+        Examples are joined by id. Either the predictions cover every example of the dataset, or every predicted
+        example is one of the dataset's; two sets that only overlap are refused. :attr:`rows` of the result are the
+        row numbers in the dataset.
+
+        Args:
+            to: the dataset, or ids.
+            by_order: join by position, because there are no ids: the rows are all examples of the dataset in its
+                order, or all of its test examples.
+            split: which examples are the test examples; by default ``hardpan.data.split(dataset)``.
+            check: refuse predictions whose class columns look permuted or shifted against the labels.
+
+        Example:
+            >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), ids=["a", "b"])
+            >>> aligned = p.align(["b", "c"] + ["a"])
+            >>> aligned.ids.tolist(), aligned.rows.tolist()
+            (['b', 'a'], [0, 2])
+        """
+        dataset = to if isinstance(to, Dataset) else None
+        ids = np.asarray(to.ids if isinstance(to, Dataset) else to, dtype=np.str_)
+        name = "the given ids" if dataset is None else dataset.name
+        if dataset is not None and dataset.n_classes and dataset.n_classes != self.n_classes:
+            raise InputError(
+                f"{self.where}: predicts {self.n_classes} classes, but {name} has {dataset.n_classes}; give "
+                "predictions of this dataset"
+            )
+        mine, theirs = self._by_order(ids, dataset, split) if by_order else self._by_id(ids, name)
+        identical = len(mine) == len(self) and bool((mine == np.arange(len(mine))).all())
+        labels, mixed = self.labels, self.split
+        if not identical:
+            labels, mixed = (None if column is None else column[mine] for column in (labels, mixed))
+        class_names = self.class_names
+        if dataset is not None:
+            labels = self._joined_labels(dataset, labels, theirs, by_order)
+            if mixed is None and dataset.split is not None:
+                mixed = dataset.split[theirs]
+            if not class_names and dataset.n_classes == self.n_classes:
+                class_names = dataset.class_names
+        view = View(
+            self,
+            None if identical else mine,
+            columns={"ids": ids[theirs], "labels": labels, "split": mixed, "class_names": class_names},
+            rows_of=theirs,
+        )
+        if check and labels is not None:
+            view.check_classes()
+        return view
+
+    def check_classes(self) -> None:
+        """Refuse predictions whose classes look permuted, shifted or of another numbering than the labels.
+
+        The predicted class of (a sample of) the examples at the last epoch is compared with the labels.
+        """
+        from hardpan.predictions.class_check import check_predictions
+
+        labels = self.labels
+        if labels is None or not self.epochs:
+            return
+        wanted = np.arange(len(self))
+        if len(self) > _CLASS_CHECK_ROWS:
+            wanted = np.sort(np.random.default_rng([0, len(self)]).permutation(len(self))[:_CLASS_CHECK_ROWS])
+        sample = self.select(wanted)
+        for seed, model in zip(self.seeds, self.models, strict=True):
+            guesses = sample.read(seed, self.epochs[-1]).argmax(axis=1)
+            check_predictions(
+                [model], guesses[None, :, None], labels[wanted], np.arange(self.n_classes), where=self.where
+            )
+            if not self.named:
+                return
+
+    def outcomes(self, labels: ArrayLike | None = None) -> Outcomes:
+        """Right (1) or wrong (0) of every model or seed on every example, at the last epoch that all seeds have.
+
+        Args:
+            labels: (N,) class numbers; by default those of the predictions.
+
+        Example:
+            >>> Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]])).outcomes([1, 1]).scores.tolist()
+            [[1.0, 0.0]]
+        """
+        from hardpan.outcomes import Outcomes
+
+        truth = self.labels if labels is None else np.asarray(labels)
+        if truth is None:
+            raise InputError(f"{self.where}: has no labels; give labels, or align it with a dataset that has them")
+        if truth.shape != (len(self),) or truth.dtype.kind not in "iu":
+            raise InputError(f"labels must be {len(self):,} class numbers; got {truth.dtype} of {truth.shape}")
+        epoch = self.last_epoch()
+        guesses = np.stack([self._guesses(seed, epoch) for seed in self.seeds])
+        names = np.array(self.class_names or [str(label) for label in range(self.n_classes)])
+        groups = {} if self.split is None else {"split": self.split}
+        found = Outcomes.from_arrays(
+            (guesses == truth).astype(np.float64),
+            models=self.models,
+            items=self.ids.tolist(),
+            groups={name: values.tolist() for name, values in groups.items()},
+            answers=names[guesses],
+            key=names[truth].tolist(),
+        )
+        import dataclasses
+
+        return dataclasses.replace(found, source=self.where)
+
+    def _guesses(self, seed: int, epoch: int) -> NDArray[np.int64]:
+        return np.concatenate([self.read(seed, epoch, *span).argmax(axis=1) for span in self.blocks()])
+
+    def _by_id(self, ids: NDArray[np.str_], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if np.array_equal(self.ids, ids):
+            return np.arange(len(ids)), np.arange(len(ids))
+        order = np.argsort(self.ids, kind="stable")
+        place = np.clip(np.searchsorted(self.ids, ids, sorter=order), 0, len(order) - 1)
+        rows = order[place]
+        known = np.asarray(self.ids[rows] == ids)
+        absent, unknown = len(ids) - int(known.sum()), len(self) - int(known.sum())
+        if not self.has_ids and unknown:
+            raise InputError(
+                f"{self.where}: has no ids; pass by_order=True (--by-order) if its {len(self):,} rows are in the order "
+                f"of {name}, or of its test examples"
+            )
+        if absent and unknown:
+            example = self.ids[np.isin(self.ids, ids, invert=True)][0]
+            raise InputError(
+                f"{self.where}: {unknown:,} of its {len(self):,} ids are not in {name} (first {str(example)!r}), and "
+                f"{absent:,} of {len(ids):,} examples of {name} have no prediction; give predictions of this dataset"
+            )
+        return rows[known].astype(np.int64), np.flatnonzero(known)
+
+    def _by_order(
+        self, ids: NDArray[np.str_], dataset: Dataset | None, split: Split | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        n = len(self)
+        test = None if dataset is None else (split or split_of(dataset)).test
+        if n == len(ids):
+            theirs = np.arange(n)
+        elif test is not None and n == len(test):
+            theirs = np.asarray(test)
+        else:
+            expected = f"{len(ids):,}" if test is None else f"{len(ids):,} (all examples) or {len(test):,} (test)"
+            raise InputError(f"{self.where}: has {n:,} rows; by_order (--by-order) needs {expected}")
+        if not np.array_equal(self.ids, ids[theirs]) and np.isin(self.ids, ids).all():
+            raise InputError(
+                f"{self.where}: has the dataset's ids, in another order; leave out by_order (--by-order): rows with "
+                "ids are joined by id"
+            )
+        return np.arange(n), theirs
+
+    def _joined_labels(
+        self, dataset: Dataset, labels: NDArray[np.int64] | None, rows: NDArray[np.int64], by_order: bool
+    ) -> NDArray[np.int64] | None:
+        """The dataset's labels; those of the predictions must be nearly the same, joined by position exactly."""
+        if dataset.labels is None:
+            return labels
+        known: NDArray[np.int64] = dataset.labels[rows]
+        differing = 0 if labels is None else int(np.count_nonzero(labels != known))
+        if differing > (0 if by_order else _MOST_DIFFERING * len(known)):
+            raise InputError(
+                f"{self.where}: its labels differ from those of {dataset.name} for {differing:,} of {len(known):,} "
+                "examples; give the dataset that was predicted, with its classes numbered alike"
+                + (" and its rows in the same order" if by_order else "")
+            )
+        return known
 
     def __repr__(self) -> str:
+        who = f"models={list(self.models)}" if self.named else f"seeds={list(self.seeds)}"
         return (
-            f"Predictions({self.where!r}, seeds={list(self.seeds)}, epochs={len(self.epochs)}, "
+            f"Predictions({self.where!r}, {who}, epochs={len(self.epochs)}, "
             f"examples={len(self)}, classes={self.n_classes}, {self.dtype})"
         )
+
+
+class View(Predictions):
+    """Some rows, seeds and epochs of other predictions, perhaps with other columns; made by select and align."""
+
+    def __init__(
+        self,
+        base: Predictions,
+        rows: NDArray[np.int64] | None = None,
+        *,
+        seeds: Sequence[int] | None = None,
+        epochs: Sequence[int] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        rows_of: NDArray[np.int64] | None = None,
+        where: str = "",
+    ) -> None:
+        self._base, self._rows, self._where = base, rows, where or base.where
+        self._columns = dict(columns or {})
+        self._rows_of = rows_of
+        self._seeds = None if seeds is None else _each_once(base, "seeds", seeds, base.seeds)
+        common = base.epochs
+        if epochs is not None and self._seeds is not None:
+            common = tuple(sorted(set.intersection(*(set(base.epochs_of(seed)) for seed in self._seeds))))
+        self._epochs = None if epochs is None else _each_once(base, "epochs", epochs, common)
+
+    def _column(self, name: str) -> Any:
+        if name in self._columns:
+            return self._columns[name]
+        values = getattr(self._base, name)
+        return values if values is None or self._rows is None else values[self._rows]
+
+    @property
+    def base(self) -> Predictions:
+        """What this is a view of."""
+        return self._base
+
+    @property
+    def where(self) -> str:
+        """Path or name, for messages."""
+        return self._where
+
+    @property
+    def ids(self) -> NDArray[np.str_]:
+        """Ids of the examples, shape (n,)."""
+        ids: NDArray[np.str_] = self._column("ids")
+        return ids
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class numbers, shape (n,), or None."""
+        labels: NDArray[np.int64] | None = self._column("labels")
+        return labels
+
+    @property
+    def split(self) -> NDArray[np.str_] | None:
+        """ "train", "validation" or "test" of each example, shape (n,), or None."""
+        split: NDArray[np.str_] | None = self._column("split")
+        return split
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The C names; empty if unknown."""
+        return tuple(self._columns.get("class_names", self._base.class_names))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self._base.n_classes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers that :meth:`read` returns."""
+        return self._base.dtype
+
+    @property
+    def block(self) -> int:
+        """Rows to be read at once."""
+        return self._base.block
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration that made the predictions."""
+        return self._base.config
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of the software that wrote them."""
+        return self._base.versions
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """(n,) row of each example in the dataset that was aligned to."""
+        if self._rows_of is not None:
+            return self._rows_of
+        return self._base.rows if self._rows is None else self._base.rows[self._rows]
+
+    def __len__(self) -> int:
+        return len(self._base) if self._rows is None else len(self._rows)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, in order."""
+        return self._base.seeds if self._seeds is None else self._seeds
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """A name for each seed."""
+        names = dict(zip(self._base.seeds, self._base.models, strict=True))
+        return tuple(names[seed] for seed in self.seeds)
+
+    @property
+    def named(self) -> bool:
+        """Whether the seeds are different models with names."""
+        return self._base.named
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """The epochs that every seed has, or those that were selected."""
+        return super().epochs if self._epochs is None else self._epochs
+
+    def epochs_of(self, seed: int) -> tuple[int, ...]:
+        """The epochs of a seed, in order."""
+        if seed not in self.seeds:
+            return ()
+        return self._base.epochs_of(seed) if self._epochs is None else self._epochs
+
+    def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        if self._rows is None:
+            return self._base.read(seed, epoch, start, stop)
+        rows = self._rows[start:stop]
+        found = np.empty((len(rows), self.n_classes), dtype=self.dtype)
+        blocks = rows // self._base.block
+        for block in np.unique(blocks).tolist():  # each block of the base is read once
+            here = blocks == block
+            first, last = int(rows[here].min()), int(rows[here].max())
+            found[here] = self._base.read(seed, epoch, first, last + 1)[rows[here] - first]
+        return found
+
+
+def _each_once(base: Predictions, what: str, wanted: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
+    numbers = np.atleast_1d(np.asarray(wanted))
+    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
+        raise InputError(f"{what} must be whole numbers such as [0, 1, 2]; got {wanted!r}")
+    found = tuple(numbers.tolist())
+    absent = next((number for number in found if number not in known), None)
+    if absent is not None:
+        listed = ", ".join(map(str, known)) or "none"
+        raise InputError(f"{what}: {base.where} has no {absent}; it has {listed}")
+    if len(set(found)) < len(found):
+        raise InputError(f"{what} must name each number once; got {', '.join(map(str, found))}")
+    return found
+
+
+def parse_path(source: PathLike) -> tuple[str, str]:
+    """The path of predictions and that of the manifest behind ``@``, or ""."""
+    text = os.fspath(source)
+    data, manifest = asked_for(text)
+    return (data, manifest) if manifest and ("://" in text or not Path(text).exists()) else (text, "")

@@ -1,7 +1,16 @@
-"""A table of predictions into a store: one row for each seed, epoch and example, in any order."""
+"""Predictions in tables: CSV, Parquet and data frames, one row per model or seed, epoch and example.
+
+Columns, by name: ``id``, ``label``, ``split``, ``model``, ``seed``, ``epoch`` (all optional), and the numbers: one
+column ``probabilities`` (``probs``, ``logits``) of lists; or columns ``p0, p1, ...`` (``prob_0``, ``class_0``,
+``logit_0``); or one column per class under its name; or one column ``prediction`` of classes.
+"""
 
 from __future__ import annotations
 
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,130 +19,347 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
-from hardpan.execution import Progress
-from hardpan.predictions.assembly import assembling
-from hardpan.predictions.columns import LARGEST, by_name, common_epochs
-from hardpan.predictions.columns import numbers as checked_numbers
-from hardpan.predictions.making import begin
-from hardpan.predictions.places import Place
-from hardpan.predictions.recorded import RecordedPredictions
-from hardpan.predictions.reports import Brought
-from hardpan.predictions.rows import check_logits, check_rows, detect, softmax
-from hardpan.predictions.table_files import (
-    MEANINGS,
-    Form,
-    column,
-    column_names,
-    counted,
-    form_of,
-    row_count,
-    values,
+from hardpan.predictions.arrays import ArrayPredictions, array_predictions, scratch_array
+from hardpan.predictions.checks import LARGEST, by_name, checked_numbers, few, one_line
+
+_ROWS_AT_ONCE = 16384
+_MEANINGS = {
+    "id": ("id", "ids", "example", "image", "filename"),
+    "label": ("label", "labels", "target", "y", "y_true"),
+    "split": ("split",),
+    "model": ("model", "model_name"),
+    "seed": ("seed", "run"),
+    "epoch": ("epoch",),
+}
+_HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")
+_LISTS = ("probabilities", "probs", "logits", "p")
+_INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
+_NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)[_-]?(\d+)", re.IGNORECASE)
+_PREFIX = re.compile(r"(p|prob|proba|probability|logit)[_-](.+)", re.IGNORECASE)
+_EXPECTED = (
+    "expected a column 'probabilities' of lists, columns p0, p1, ..., one column per class, or a column 'prediction'"
 )
 
 
-def import_table(
-    path: Path,
-    place: Place,
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Which columns of a table mean what."""
+
+    meaning: dict[str, str]
+    values: tuple[str, ...]
+    kind: str  # "lists", "columns" or "labels"
+    class_names: tuple[str, ...] = ()
+    outputs: str = "auto"
+
+
+def open_table(
+    source: Any,
     *,
     outputs: str = "auto",
-    dtype: str = "float16",
-    block: int | None = None,
-    progress: Progress | None = None,
-    **given: Any,
-) -> Brought:
-    """Put a table of predictions into a store; see :func:`hardpan.predictions.copying.import_file`."""
-    form = form_of(path, column_names(path))
-    found = _Examples(path, form)
-    first = next(values(path, form))
-    kind = detect(str(path), first[:4096], form.outputs if outputs == "auto" else outputs)
-    _check_values(path, form, kind, found)
-    seeds, epochs = _renumbered("seeds", found.seeds, given), _renumbered("epochs", found.epochs, given)
-    pairs = {(seed, epoch): (seeds[seed], epochs[epoch]) for seed, epoch in found.pairs}
-    into = begin(
-        place,
-        ids=given.get("ids", found.ids),
-        n_classes=first.shape[1],
-        labels=given.get("labels", found.labels),
-        class_names=given.get("class_names", form.class_names),
-        split=given.get("split", found.split),
-        config={"imported": path.name},
-        dtype=dtype,
-        block=block,
-    )
-    _write(path, form, kind, found, into, pairs, progress)
-    return Brought(
-        source=(str(path),),
-        target=into.where,
-        examples=len(into),
-        classes=into.n_classes,
-        seeds=tuple(sorted({seed for seed, _ in pairs.values()})),
-        epochs=common_epochs(pairs.values()),
+    normalize: bool = False,
+    class_names: Sequence[str] = (),
+    **columns: Any,
+) -> ArrayPredictions:
+    """Read predictions from a CSV or Parquet file or a data frame; ``columns`` replace those of the table."""
+    table = _Table(source)
+    form = _form_of(table.where, table.names, tuple(str(name) for name in class_names))
+    names = tuple(class_names) or form.class_names
+    kind = form.outputs if outputs == "auto" else outputs
+    examples = _Examples(table, form, names)
+    common: dict[str, Any] = {"ids": examples.ids, "labels": examples.labels, "split": examples.split}
+    if form.kind == "labels":
+        return _hard(table, form, examples, names, common | columns)
+    first = next(table.values(form))
+    runs, epochs = examples.runs, examples.epochs
+    array = scratch_array((len(runs), len(epochs), len(examples.ids), first.shape[1]), np.float64)
+    start = 0
+    for numbers in table.values(form):
+        rows = slice(start, start + len(numbers))
+        array[examples.run_of[rows], examples.epoch_of[rows], examples.row_of[rows]] = numbers
+        start += len(numbers)
+    seeds = checked_numbers("seeds", columns.pop("seeds", None) or examples.seeds, len(runs))
+    numbered = checked_numbers("epochs", columns.pop("epochs", None) or epochs, len(epochs))
+    pairs = frozenset((seeds[run], numbered[epoch]) for run, epoch in examples.pairs)
+    whole = len(pairs) == len(runs) * len(epochs)
+    return array_predictions(
+        array,
+        where=table.where,
         outputs=kind,
-        detected=outputs == "auto" and form.outputs == "auto",
+        normalize=normalize,
+        class_names=names,
+        seeds=seeds,
+        epochs=numbered,
+        pairs=None if whole else pairs,
+        **({"models": examples.models} | common | columns),
     )
 
 
-def _check_values(path: Path, form: Form, kind: str, found: _Examples) -> None:
-    """Read all numbers once before a store is made: rows that are refused leave nothing behind."""
-    check = check_logits if kind == "logits" else check_rows
-    for start, numbers in counted(values(path, form)):
-        names = found.ids[found.row_of[start : start + len(numbers)]]
-        check(str(path), numbers, names.__getitem__)
+def _hard(
+    table: _Table, form: _Form, examples: _Examples, names: tuple[str, ...], columns: dict[str, Any]
+) -> ArrayPredictions:
+    if len(examples.epochs) > 1:
+        raise InputError(f"{table.where}: hard predictions of several epochs are not supported; keep one epoch")
+    said = table.column(form.values[0], text=True)
+    labels = columns.get("labels")
+    if not names and not np.char.isdecimal(said.astype(np.str_)).all():
+        if examples.label_names is None:
+            raise InputError(
+                f"{table.where}: predictions are class names; give class_names (--class-names) or a label column"
+            )
+        names = tuple(np.unique(np.concatenate([said, examples.label_names])).tolist())
+        labels = by_name(table.where, examples.label_names[examples.first], names)
+    numbers = by_name(f"{table.where}: {form.values[0]}", said, names).astype(np.int64)
+    array = np.zeros((len(examples.runs), len(examples.ids)), dtype=np.int64)
+    array[examples.run_of, examples.row_of] = numbers
+    columns = columns | {"labels": labels, "class_names": names, "models": examples.models}
+    columns["seeds"] = columns.get("seeds") or examples.seeds
+    columns.pop("epochs", None)
+    return array_predictions(array, where=table.where, outputs="labels", **columns)
 
 
-def _write(
-    path: Path,
-    form: Form,
-    kind: str,
-    found: _Examples,
-    into: RecordedPredictions,
-    pairs: dict[tuple[int, int], tuple[int, int]],
-    progress: Progress | None,
-) -> None:
-    todo = {pair for pair, wanted in pairs.items() if not into.committed(*wanted)}
-    with assembling(into) as assembler:
-        for start, numbers in counted(values(path, form)):
-            if progress is not None:
-                progress("writing rows", start / len(found.row_of))
-            probs = (softmax(numbers) if kind == "logits" else numbers).astype(into.dtype)
-            rows = slice(start, start + len(probs))
-            for pair in sorted(found.pairs_within(rows) & todo):
-                chosen = found.chosen(rows, pair)
-                assembler.add(*pairs[pair], probs[chosen], found.row_of[rows][chosen])
+def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _Form:
+    """Which columns mean what, from their names.
+
+    Example:
+        >>> _form_of("t.csv", ["id", "label", "p0", "p1"], ()).values
+        ('p0', 'p1')
+        >>> _form_of("t.csv", ["id", "cat", "dog"], ()).class_names
+        ('cat', 'dog')
+    """
+    meaning = {}
+    for what, known in _MEANINGS.items():
+        found = next((name for name in names if name.lower() in known and name not in classes), None)
+        if found is not None:
+            meaning[what] = found
+    rest = [name for name in names if name not in meaning.values()]
+    index = next((name for name in rest if name in _INDEX and name not in classes), None)
+    if index is not None:
+        raise InputError(
+            f"{where}: column {index!r} looks like a pandas index; write the table with index=False, or call the column "
+            "'id' if it has the ids"
+        )
+    if classes and set(classes) <= set(rest):
+        return _Form(meaning, classes, "columns", classes)
+    hard = next((name for name in rest if name.lower() in _HARD), None)
+    for name in _LISTS:
+        if name in rest and len(rest) == 1:
+            return _Form(meaning, (name,), "lists", (), "logits" if name == "logits" else "auto")
+    numbered = {int(match[2]): name for name in rest if (match := _NUMBERED.fullmatch(name))}
+    if len(numbered) >= 2:
+        others = [name for name in rest if name not in numbered.values() and name != hard]
+        if others:
+            raise InputError(
+                f"{where}: columns {few(others)} are neither classes nor known; known are {few(_MEANINGS)}: drop them"
+            )
+        if sorted(numbered) != list(range(len(numbered))):
+            raise InputError(
+                f"{where}: columns of classes must be numbered 0..{len(numbered) - 1}; got {few(sorted(numbered))}"
+            )
+        kind = "logits" if all(name.lower().startswith("logit") for name in numbered.values()) else "auto"
+        return _Form(meaning, tuple(numbered[number] for number in range(len(numbered))), "columns", (), kind)
+    if hard is not None and len(rest) == 1:
+        return _Form(meaning, (hard,), "labels")
+    rest = [name for name in rest if name != hard]
+    if len(rest) < 2:
+        raise InputError(f"{where}: has no probabilities; {_EXPECTED}; it has the columns {few(names)}")
+    prefixed = [_PREFIX.fullmatch(name) for name in rest]
+    called = tuple(match[2] for match in prefixed if match) if all(prefixed) else tuple(rest)
+    return _Form(meaning, tuple(rest), "columns", called)
+
+
+class _Table:
+    """A CSV or Parquet file, read in pieces, or a data frame."""
+
+    def __init__(self, source: Any) -> None:
+        self._frame: Any = None
+        if isinstance(source, Path):
+            self.where, self._path = str(source), source
+            if not source.is_file():
+                raise InputError(f"{source}: no such file")
+            self._csv = source.suffix.lower() in (".csv", ".tsv")
+            self._comma = "\t" if source.suffix.lower() == ".tsv" else ","
+            self.names = self._names()
+        else:
+            self.where, self._csv, self._frame = "table", False, _as_arrow(source)
+            self.names = list(self._frame.column_names)
+        twice = next((name for name in self.names if self.names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{self.where}: two columns are called {twice!r}; rename one")
+
+    def _names(self) -> list[str]:
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            if not self._csv:
+                return list(pyarrow.parquet.read_schema(self._path).names)
+            with self._path.open(newline="", encoding="utf-8-sig") as lines:
+                names = next(csv.reader(lines, delimiter=self._comma), [])
+        except (OSError, ValueError, pyarrow.ArrowException, csv.Error) as error:
+            raise InputError(f"{self.where}: cannot be read ({one_line(error)}); write it again") from error
+        other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
+        if other is not None:
+            raise InputError(f"{self.where}: columns are separated by {other!r}; separate them by commas")
+        if len(names) > 1 and sum(_is_number(name) for name in names) >= len(names) - 1 and _is_number(names[-1]):
+            raise InputError(
+                f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header such as "
+                "p0,p1,... or id,p0,p1,..."
+            )
+        return names
+
+    def _batches(self, columns: Sequence[str], text: bool) -> Iterator[Any]:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        try:
+            if self._frame is not None:
+                yield from self._frame.select(list(columns)).combine_chunks().to_batches(_ROWS_AT_ONCE)
+            elif self._csv:
+                kinds = {name: pyarrow.string() if text else pyarrow.float64() for name in columns}
+                reading = pyarrow.csv.ConvertOptions(include_columns=list(columns), column_types=kinds)
+                parsing = pyarrow.csv.ParseOptions(delimiter=self._comma)
+                with pyarrow.csv.open_csv(self._path, convert_options=reading, parse_options=parsing) as table:
+                    yield from (batch for batch in table if batch.num_rows)
+            else:
+                with pyarrow.parquet.ParquetFile(self._path, page_checksum_verification=True) as file:
+                    yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{self.where}: cannot be read ({one_line(error)}); write it again") from error
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches(self.names[:1], text=True))
+
+    def column(self, name: str, text: bool) -> NDArray[Any]:
+        """The whole of one column; as text, unless it has whole numbers and text is not needed."""
+        parts = []
+        for batch in self._batches([name], text=True):
+            cells = batch.column(0)
+            if cells.null_count:
+                raise InputError(f"{self.where}: {name} has empty cells; fill them or drop the rows")
+            parts.append(np.array([self._decoded(name, cell) for cell in cells.to_pylist()]))
+        if not parts:
+            raise InputError(f"{self.where}: has no rows")
+        joined = np.concatenate(parts)
+        return joined.astype(np.str_) if text or joined.dtype.kind not in "iu" else joined
+
+    def _decoded(self, name: str, cell: Any) -> Any:
+        if not isinstance(cell, bytes):
+            return cell
+        try:
+            return cell.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.where}: {name} must be text; got bytes that are not UTF-8: {cell[:20]!r}") from error
+
+    def values(self, form: _Form) -> Iterator[NDArray[np.float64]]:
+        """The numbers of some rows after another, each (n, C)."""
+        width = None
+        for batch in self._batches(form.values, text=False):
+            if form.kind == "lists":
+                found = self._from_lists(form.values[0], batch.column(0))
+            else:
+                found = np.column_stack([self._numbers(name, batch.column(name)) for name in form.values])
+            if width is not None and found.shape[1] != width:
+                raise InputError(f"{self.where}: {form.values[0]} must have one length; got {width}, {found.shape[1]}")
+            width = found.shape[1]
+            yield found
+        if width is None:
+            raise InputError(f"{self.where}: has no rows")
+
+    def _numbers(self, name: str, column: Any) -> NDArray[np.float64]:
+        try:
+            return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.where}: column {name!r} must have numbers, as every column of a class; got {column.type}"
+            ) from error
+
+    def _from_lists(self, name: str, column: Any) -> NDArray[np.float64]:
+        from pyarrow import types
+
+        kind = column.type
+        if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+            raise InputError(f"{self.where}: {name} must have lists of numbers; got {kind}")
+        lengths = np.asarray(column.value_lengths().to_numpy(zero_copy_only=False))
+        if column.null_count or (lengths != lengths[0]).any() or lengths[0] < 2:
+            raise InputError(f"{self.where}: {name} must have lists of one length of at least 2")
+        return self._numbers(name, column.flatten()).reshape(len(column), -1)
+
+
+def _as_arrow(frame: Any) -> Any:
+    import pyarrow
+
+    if isinstance(frame, pyarrow.Table):
+        return frame
+    if hasattr(frame, "to_arrow"):  # polars
+        return frame.to_arrow()
+    if hasattr(frame, "iloc"):  # pandas: its index is no column
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    return pyarrow.interchange.from_dataframe(frame)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class _Examples:
-    """What the rows of a table are about: the examples in order of appearance, and where each row belongs."""
+    """The examples of a table in order of appearance, and the run, epoch and example of each of its rows."""
 
-    def __init__(self, path: Path, form: Form) -> None:
-        columns = {name: column(path, form, name) for name in MEANINGS}
-        n = row_count(path, form)
-        of_row = np.stack([_whole_numbers(path, name, columns[name], n) for name in ("seed", "epoch")], axis=1)
-        both, pair_of = np.unique(of_row, axis=0, return_inverse=True)
-        self._pair_of = pair_of.reshape(-1)
-        self.pairs = [(int(seed), int(epoch)) for seed, epoch in both]
-        self.ids, self.row_of, first = self._place_rows(columns["id"], n)
-        self._check_once(path)
-        labels = None if columns["label"] is None else by_name(columns["label"], form.class_names)
-        self.labels = _per_example(path, "label", labels, self.row_of, first)
-        self.split = _per_example(path, "split", columns["split"], self.row_of, first)
+    def __init__(self, table: _Table, form: _Form, class_names: tuple[str, ...]) -> None:
+        self._where = table.where
+        columns = {
+            what: table.column(form.meaning[what], text=what in ("id", "split", "model")) if what in form.meaning else None
+            for what in _MEANINGS
+        }
+        n = len(table)
+        if n == 0:
+            raise InputError(f"{table.where}: has no rows")
+        epoch_of = _whole_numbers(table.where, "epoch", columns["epoch"], n)
+        numbers, self.epoch_of = np.unique(epoch_of, return_inverse=True)
+        self.epochs = [int(number) for number in numbers]
+        self._take_runs(columns["model"], columns["seed"], n)
+        both = np.stack([self.run_of, self.epoch_of], axis=1)
+        pairs, self._pair_of = np.unique(both, axis=0, return_inverse=True)
+        self._pair_of = self._pair_of.reshape(-1)
+        self.pairs = [(int(run), int(epoch)) for run, epoch in pairs]
+        self.ids, self.row_of, self.first = self._place_rows(columns["id"], n)
+        self._check_once()
+        labels = columns["label"]
+        self.label_names = None if labels is None or labels.dtype.kind in "iu" else labels
+        if form.kind == "labels" and self.label_names is not None and not class_names:
+            labels = None if not np.char.isdecimal(self.label_names).all() else labels
+        if labels is not None:
+            labels = by_name(f"{table.where}: {form.meaning['label']}", labels, class_names)
+            labels = self._per_example("label", _whole_numbers(table.where, "label", labels, n))
+        self.labels = labels
+        self.split = None if columns["split"] is None else self._per_example("split", columns["split"])
 
-    @property
-    def seeds(self) -> list[int]:
-        return sorted({seed for seed, _ in self.pairs})
+    def _take_runs(self, models: NDArray[Any] | None, seeds: NDArray[Any] | None, n: int) -> None:
+        seed_of = _whole_numbers(self._where, "seed", seeds, n)
+        if models is None:
+            numbers, self.run_of = np.unique(seed_of, return_inverse=True)
+            self.runs, self.models = [int(number) for number in numbers], None
+            self.seeds = self.runs
+            return
+        if seeds is not None and len(np.unique(seed_of)) > 1:
+            models = np.array([f"{model} seed {seed}" for model, seed in zip(models, seed_of, strict=True)])
+        names, first, self.run_of = np.unique(models, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        self.run_of = place[self.run_of.reshape(-1)]
+        self.models = tuple(names[order].tolist())
+        self.runs = list(range(len(order)))
+        self.seeds = self.runs
 
-    @property
-    def epochs(self) -> list[int]:
-        return sorted({epoch for _, epoch in self.pairs})
-
-    def pairs_within(self, rows: slice) -> set[tuple[int, int]]:
-        return {self.pairs[number] for number in np.unique(self._pair_of[rows]).tolist()}
-
-    def chosen(self, rows: slice, pair: tuple[int, int]) -> NDArray[np.bool_]:
-        return np.asarray(self._pair_of[rows] == self.pairs.index(pair))
-
-    def _check_once(self, path: Path) -> None:
-        """Refuse a table in which an example comes twice for a seed and epoch, or not at all."""
+    def _check_once(self) -> None:
+        """Refuse a table in which an example appears twice for a seed and epoch, or not at all."""
         code = self._pair_of * len(self.ids) + self.row_of
         seen = np.zeros(len(self.pairs) * len(self.ids), dtype=bool)
         seen[code] = True
@@ -142,18 +368,20 @@ class _Examples:
         found, counts = np.unique(code, return_counts=True)
         twice = bool((counts > 1).any())
         wrong = int(found[np.argmax(counts > 1)] if twice else np.argmin(seen))
-        seed, epoch = self.pairs[wrong // len(self.ids)]
-        name, how = self.ids[wrong % len(self.ids)], "twice" if twice else "not at all"
+        run, epoch = self.pairs[wrong // len(self.ids)]
+        name, how = self.ids[wrong % len(self.ids)], "appears twice" if twice else "is missing"
+        who = f"seed {self.runs[run]}" if self.models is None else f"model {self.models[run]}"
         raise InputError(
-            f"{path}: {name} comes {how} for seed {seed} epoch {epoch}; give each id once for each seed and epoch"
+            f"{self._where}: {name} {how} for {who} epoch {self.epochs[epoch]}; give each id once per model or seed "
+            "(columns model, seed) and epoch"
         )
 
     def _place_rows(
         self, ids: NDArray[Any] | None, n: int
     ) -> tuple[NDArray[np.str_], NDArray[np.int64], NDArray[np.int64]]:
-        """The ids, the example of each row, and the row where each example comes first."""
+        """The ids, the example of each row, and the first row of each example."""
         if ids is None:
-            # Without ids the rows of each seed and epoch stand for the examples in order.
+            # Without ids the rows of each seed and epoch are the examples in order.
             order = np.argsort(self._pair_of, kind="stable")
             counts = np.bincount(self._pair_of)
             row_of = np.empty(n, dtype=np.int64)
@@ -165,37 +393,24 @@ class _Examples:
         place[order] = np.arange(len(order))
         return unique[order], place[inverse.reshape(-1)], first[order]
 
+    def _per_example(self, what: str, column: NDArray[Any]) -> NDArray[Any]:
+        """A column that is the same in each row of an example."""
+        values = column[self.first]
+        if (values[self.row_of] != column).any():
+            row = int(np.argmax(values[self.row_of] != column))
+            raise InputError(f"{self._where}: {what} differs between rows of one example; see row {row}")
+        return values
 
-def _renumbered(what: str, found: list[int], given: dict[str, Any]) -> dict[int, int]:
-    wanted = given.get(what)
-    if wanted is None:
-        return {number: number for number in found}
-    return dict(zip(found, checked_numbers(what, wanted, len(found)), strict=True))
 
-
-def _whole_numbers(path: Path, what: str, column: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
+def _whole_numbers(where: str, what: str, column: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
     if column is None:
         return np.zeros(n, dtype=np.int64)
     try:
         found = column.astype(np.int64)
     except (ValueError, OverflowError) as error:
         wrong = next((text for text in column.tolist() if not str(text).strip().isdecimal()), column[0])
-        raise InputError(f"{path}: {what} must hold whole numbers; got {str(wrong)!r}") from error
+        raise InputError(f"{where}: {what} must be whole numbers; got {str(wrong)!r}") from error
     if found.min() < 0 or found.max() > LARGEST:
         wrong = found.min() if found.min() < 0 else found.max()
-        raise InputError(f"{path}: {what} must be from 0 to {LARGEST}; got {wrong}")
+        raise InputError(f"{where}: {what} must be from 0 to {LARGEST}; got {wrong}")
     return found
-
-
-def _per_example(
-    path: Path, what: str, column: NDArray[Any] | None, row_of: NDArray[np.int64], first: NDArray[np.int64]
-) -> NDArray[Any] | None:
-    """A column that says the same of an example in each of its rows."""
-    if column is None:
-        return None
-    values = column[first] if what == "split" else _whole_numbers(path, what, column[first], len(first))
-    every = column if what == "split" else _whole_numbers(path, what, column, len(column))
-    if (values[row_of] != every).any():
-        row = int(np.argmax(values[row_of] != every))
-        raise InputError(f"{path}: {what} differs between rows of one example; see row {row}")
-    return values

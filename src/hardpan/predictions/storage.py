@@ -1,4 +1,4 @@
-"""Where a store lies: a folder, or what an fsspec address names. The one module that talks to Zarr's stores."""
+"""The objects of a store, in a folder or at an fsspec address: header, columns, shards. Only here are Zarr's stores used."""
 
 from __future__ import annotations
 
@@ -6,19 +6,33 @@ import asyncio
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
+import numpy as np
+import zarr
+from numcodecs.blosc import SHUFFLE, Blosc  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from zarr.abc.codec import BytesBytesCodec
 from zarr.abc.store import Store
+from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
-from zarr.storage import LocalStore, WrapperStore
+from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
 from hardpan.errors import FULL_DISK, InputError, MissingExtra
+from hardpan.predictions import layout
+from hardpan.predictions.checks import one_line
+from hardpan.predictions.layout import Header
 
 PathLike = str | os.PathLike[str]
+_COLUMN_ROWS = 65536
+_BLOSC = Blosc(cname="lz4", clevel=1, shuffle=SHUFFLE)
+# A chunk of nothing but the fill value would not be written, and its marker would have nothing to commit.
+WRITE_ALL: Any = {"write_empty_chunks": True}
 # Packages under fsspec whose errors for a server that is away or says no are no OSError.
 _REMOTE = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google")
 
@@ -198,3 +212,80 @@ def _remembering_no_listing(store: Any) -> Store:
         pending += [inner for name in ("sync_fs", "fs") if (inner := vars(system).get(name)) is not None]
     found: Store = store
     return found
+
+
+def write_header(place: Place, header: Header) -> None:
+    """Write the root of the store, last: with it the store begins to be."""
+    document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+    place.put_json(f"{layout.ROOT}/zarr.json", document)
+    place.put_json("zarr.json", document | {"attributes": header.attributes()})
+
+
+def read_header(place: Place) -> Header | None:
+    """The header of the store at a place; None where there is no store."""
+    data = place.get("zarr.json")
+    if data is None:
+        return None
+    try:
+        content = json.loads(data)
+    except ValueError:
+        content = None
+    if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), Mapping):
+        raise InputError(f"{place.where}: zarr.json is damaged; restore it")
+    return layout.header_of(place.where, content["attributes"])
+
+
+def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> None:
+    """Write ids, labels and split.
+
+    Each is made in memory first, and its objects are put one by one: processes that make the same store at the
+    same time write the same bytes over one another's, and never take any away.
+    """
+    for name, values in columns.items():
+        if values is None:
+            continue
+        made: dict[str, Any] = {}
+        chunks, kind = (min(len(values), _COLUMN_ROWS),), np.int64 if name == "labels" else str
+        memory = MemoryStore(made)
+        array = zarr.create_array(memory, shape=values.shape, chunks=chunks, dtype=kind, config=WRITE_ALL)
+        array[:] = values
+        for key in sorted(made):
+            place.put(f"{name}/{key}", made[key].to_bytes())
+
+
+def stored_column(place: Place, header: Header, name: str) -> NDArray[Any] | None:
+    """Ids, labels or split, checked against the hash in the header; None where the store was made without."""
+    wanted = header.hashes.get(name)
+    if wanted is None:
+        return None
+    try:
+        values: NDArray[Any] = np.asarray(zarr.open_array(place.store, path=name, mode="r")[:])
+        values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
+    except Exception as error:  # Zarr raises whatever its parts raise on descriptions that make no sense
+        raise InputError(f"{place.where}: {name} cannot be read ({one_line(error)}); restore them") from error
+    if len(values) != header.examples or layout.text_hash(values) != wanted:
+        raise InputError(f"{place.where}: {name} are not those that the store was made with; restore them")
+    return values
+
+
+def compressors() -> list[BytesBytesCodec]:
+    """What :func:`encoded` does, in Zarr's words: by these its readers know how."""
+    return [BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"), Crc32cCodec()]
+
+
+def encoded(rows: NDArray[Any], block: int) -> tuple[bytes, bytes]:
+    """Compress the rows (n, C) of a block, and give the bytes and their checksum, which lies behind them.
+
+    Zarr would give the same bytes. It adds checksums in one thread for the whole process, with a copy of every
+    shard, so that shards which are written at the same time would wait for one another.
+
+    Args:
+        rows: the rows; the last block of an epoch may have fewer than ``block``.
+        block: rows in a shard; where there are fewer, zeros follow.
+    """
+    whole = np.ascontiguousarray(rows)
+    if len(rows) < block:
+        whole = np.zeros((block, rows.shape[1]), dtype=rows.dtype)
+        whole[: len(rows)] = rows
+    packed = bytes(_BLOSC.encode(whole))
+    return packed, google_crc32c.value(packed).to_bytes(4, "little")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import json
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -14,23 +17,31 @@ import zarr
 from numpy.typing import ArrayLike, NDArray
 from zarr.errors import ContainsArrayError
 
+import hardpan
 from hardpan.errors import InputError
 from hardpan.predictions import layout
-from hardpan.predictions.columns import run_number
-from hardpan.predictions.headers import WRITE_ALL, stored_column
+from hardpan.predictions.checks import check_rows, checked_columns, one_line, run_number
 from hardpan.predictions.layout import Header
-from hardpan.predictions.places import Place
 from hardpan.predictions.predictions import Predictions
-from hardpan.predictions.rows import check_rows, one_line
-from hardpan.predictions.shards import compressors, encoded
+from hardpan.predictions.storage import (
+    WRITE_ALL,
+    Place,
+    compressors,
+    encoded,
+    read_header,
+    stored_column,
+    write_columns,
+    write_header,
+)
 
+PathLike = str | os.PathLike[str]
 _WRITERS = 4
 
 
-class RecordedPredictions(Predictions):
-    """A store on disk or at an fsspec address; :func:`hardpan.predictions.create` and ``open`` give one.
+class Store(Predictions):
+    """A store on disk or at an fsspec address; :meth:`Predictions.create` and :meth:`Predictions.open` return one.
 
-    What is committed is listed at opening; :meth:`refresh` sees what others have committed since.
+    What is committed is listed on opening; :meth:`refresh` lists it again.
     """
 
     def __init__(self, place: Place, header: Header) -> None:
@@ -42,22 +53,22 @@ class RecordedPredictions(Predictions):
 
     @property
     def where(self) -> str:
-        """Where it lies."""
+        """Path or address."""
         return self._place.where
 
     @property
     def address(self) -> str:
-        """Where it lies, in words that another process with another working folder understands."""
+        """Absolute path or address: valid in another process with another working folder."""
         return self._place.address
 
     @property
     def place(self) -> Place:
-        """The objects of the store, for those who check them."""
+        """The objects of the store."""
         return self._place
 
     @property
     def header(self) -> Header:
-        """What the store says of itself."""
+        """The header of the store."""
         return self._header
 
     @cached_property
@@ -79,12 +90,12 @@ class RecordedPredictions(Predictions):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The C names, or nothing."""
+        """The C names; empty if unknown."""
         return self._header.class_names
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return self._header.classes
 
     @property
@@ -94,7 +105,7 @@ class RecordedPredictions(Predictions):
 
     @property
     def block(self) -> int:
-        """Rows in a shard."""
+        """Rows per shard."""
         return self._header.block
 
     @property
@@ -104,30 +115,56 @@ class RecordedPredictions(Predictions):
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Versions of what made the store."""
+        """Versions of the software that created the store."""
         return self._header.versions
 
     def __len__(self) -> int:
         return self._header.examples
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to another process, a store is opened there again."""
-        from hardpan.predictions.making import open_store
-
+        """In another process a store is opened again."""
         return open_store, (self.address,)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds with at least one whole epoch, in order."""
+        """The seeds with at least one complete epoch, in order."""
         return tuple(sorted({seed for seed, _ in self._whole()}))
 
     def epochs_of(self, seed: int) -> tuple[int, ...]:
-        """The epochs that are there whole for one seed, in order."""
+        """The complete epochs of one seed, in order."""
         return tuple(sorted(epoch for other, epoch in self._whole() if other == seed))
 
     def committed(self, seed: int, epoch: int) -> bool:
-        """Whether the predictions of this seed and epoch are there for every example."""
+        """Whether the predictions of this seed and epoch are complete."""
         return len(self._markers.get((seed, epoch), ())) == self._header.blocks
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """A name for each seed."""
+        names = self._model_names
+        return tuple(names.get(seed, f"seed {seed}") for seed in self.seeds)
+
+    @property
+    def named(self) -> bool:
+        """Whether the seeds are different models with names."""
+        return bool(self._model_names)
+
+    @cached_property
+    def _model_names(self) -> dict[int, str]:
+        names = {}
+        for seed in self.seeds:
+            group = self._place.get_json(f"{layout.ROOT}/{seed}/zarr.json")
+            attributes = group.get("attributes") if isinstance(group, dict) else None
+            name = attributes.get("model") if isinstance(attributes, dict) else None
+            if isinstance(name, str):
+                names[seed] = name
+        return names
+
+    def name_model(self, seed: int, name: str) -> None:
+        """Say that a seed is a model with a name of its own."""
+        document = {"zarr_format": 3, "node_type": "group", "attributes": {"model": name}}
+        self._place.put_json(f"{layout.ROOT}/{seed}/zarr.json", document)
+        self.__dict__.pop("_model_names", None)
 
     def committed_blocks(self, seed: int, epoch: int) -> frozenset[int]:
         """The blocks of this seed and epoch that are committed."""
@@ -138,7 +175,7 @@ class RecordedPredictions(Predictions):
         return {pair: len(held) for pair, held in sorted(self._markers.items()) if len(held) < self._header.blocks}
 
     def refresh(self) -> None:
-        """List what is committed anew: other processes may have written since."""
+        """List again what is committed: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
         for key in self._place.keys(layout.ROOT + "/", without="c"):
             found = layout.parse_marker(key)
@@ -155,7 +192,7 @@ class RecordedPredictions(Predictions):
             probs: probabilities, shape (n, C); rounded to the type of the store.
             start: the first row: a multiple of ``block``, and the rows end at another or at the last example.
 
-        What is committed already is not written again: the same numbers pass, others are refused.
+        What is committed already is not written again: the same numbers are accepted, others are refused.
         """
         rows = self._checked(seed, epoch, probs, start)
         what = f"{self.where}: seed {seed} epoch {epoch}"
@@ -180,8 +217,8 @@ class RecordedPredictions(Predictions):
             begin = block * self.block
             if not np.array_equal(self._array(seed, epoch)[begin : begin + len(rows)], rows):
                 raise InputError(
-                    f"{self.where}: seed {seed} epoch {epoch} is recorded already, with other numbers; "
-                    "record under another seed, or into another store"
+                    f"{self.where}: seed {seed} epoch {epoch} is already recorded with other numbers; record under "
+                    "another seed (--seeds), or into another store"
                 )
             return
         self.make_room(seed, epoch)
@@ -196,12 +233,12 @@ class RecordedPredictions(Predictions):
             self._markers.setdefault((seed, epoch), set()).add(block)
 
     def make_room(self, seed: int, epoch: int) -> None:
-        """Make the array of a seed and epoch, where it is not there: with it they have room, and no rows yet."""
+        """Create the array of a seed and epoch, without rows, if it does not exist."""
         with self._place.writing(layout.array_path(seed, epoch)):
             self._array(seed, epoch, make=True)
 
     def uncommit(self, seed: int, epoch: int, block: int) -> None:
-        """Take back the commitment of one block: it is as if it had never been written."""
+        """Remove the marker of one block: it counts as never written."""
         self._place.remove(layout.marker_key(seed, epoch, block))
         with self._lock:
             self._markers.get((seed, epoch), set()).discard(block)
@@ -225,7 +262,7 @@ class RecordedPredictions(Predictions):
         # Zarr reads zeros where a shard is not there, and no row of probabilities is all zeros.
         for first in range(start - start % self.block, stop, self.block):
             if len(rows) and not rows[max(first - start, 0)].any():
-                gone = f"block {first // self.block} is not there"
+                gone = f"block {first // self.block} is missing"
                 raise InputError(
                     f"{self.where}: seed {seed} epoch {epoch} is damaged ({gone}); "
                     f"run: hardpan predictions verify {self.where}"
@@ -265,7 +302,7 @@ class RecordedPredictions(Predictions):
         return zarr.open_array(self._place.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
 
     def _make_array(self, seed: int, epoch: int) -> Any:
-        """The array of a seed and epoch, made where it is not there; whoever makes it writes the same bytes."""
+        """The array of a seed and epoch, created if missing; every process creates the same bytes."""
         path = layout.array_path(seed, epoch)
         try:
             return self._open_array(path)
@@ -274,7 +311,7 @@ class RecordedPredictions(Predictions):
         zarr.open_group(self._place.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
         try:
             return self._create_array(path, seed, epoch)
-        except ContainsArrayError:  # another process was quicker
+        except ContainsArrayError:  # another process was faster
             return self._open_array(path)
 
     def _create_array(self, path: str, seed: int, epoch: int) -> Any:
@@ -292,3 +329,99 @@ class RecordedPredictions(Predictions):
             config=WRITE_ALL,
             overwrite=False,
         )
+
+
+def begin(
+    place: Place,
+    *,
+    ids: ArrayLike,
+    n_classes: int,
+    labels: ArrayLike | None = None,
+    class_names: Sequence[str] = (),
+    split: ArrayLike | None = None,
+    config: Mapping[str, Any] | None = None,
+    dtype: str = "float16",
+    block: int | None = None,
+    resume: bool = True,
+    kind: str = "predictions",
+) -> Store:
+    """Create a store, or, with ``resume``, continue an existing one for the same examples and classes."""
+    where = place.where
+    if dtype not in layout.DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(layout.DTYPES)}; got {dtype!r}")
+    if n_classes < 2:
+        raise InputError(f"n_classes must be at least 2; got {n_classes}")
+    given = np.asarray(ids)
+    n = len(given) if given.ndim else 1
+    if n == 0:
+        raise InputError("ids must not be empty; give one for each example")
+    known = checked_columns(where, n, n_classes, ids=given, labels=labels, class_names=class_names, split=split)
+    rows = layout.default_block(n, n_classes, np.dtype(dtype).itemsize) if block is None else min(block, n)
+    if rows < 1:
+        raise InputError(f"block must be at least 1; got {block}")
+    held = {"ids": known.ids, "labels": known.labels, "split": known.split}
+    hashes = {name: layout.text_hash(values) for name, values in held.items() if values is not None}
+    settings = plain_config(config)
+    header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions(), kind)
+    there = read_header(place)
+    if there is not None and not resume:
+        raise InputError(f"{where}: a store exists here; give a new path, or open it with hardpan.Predictions.open")
+    if there is None:
+        write_columns(place, held)
+        write_header(place, header)
+        there = read_header(place) or header  # another process may have created a store here meanwhile
+    return Store(place, same_store(where, there, header, given_block=block is not None))
+
+
+def same_store(where: str, there: layout.Header, wanted: layout.Header, given_block: bool) -> layout.Header:
+    """The header of the existing store, if it is for the same examples, classes and type."""
+    pairs = [
+        ("kind", there.kind, wanted.kind),
+        ("examples", there.examples, wanted.examples),
+        ("classes", there.classes, wanted.classes),
+        ("dtype", there.dtype, wanted.dtype),
+        ("class names", there.class_names, wanted.class_names),
+    ]
+    if given_block:
+        pairs.append(("block", there.block, wanted.block))
+    for what, held, asked in pairs:
+        if held != asked:
+            raise InputError(f"{where}: is a store with other {what} ({held}, not {asked}); give a new path")
+    for name in layout.COLUMNS:
+        if there.hashes.get(name) != wanted.hashes.get(name):
+            raise InputError(f"{where}: is a store with other {name}; give a new path")
+    return there
+
+
+def open_store(path: PathLike) -> Store:
+    """Open a store of predictions for reading and writing."""
+    place = Place(path)
+    header = read_header(place)
+    if header is None:
+        raise InputError(f"{place.where}: no predictions here; give a store, or an npz, npy, CSV or Parquet file")
+    if header.kind != "predictions":
+        raise InputError(
+            f"{place.where}: contains scores only, no predictions; use hardpan confusion score, or "
+            "hardpan.predictions.open_scores"
+        )
+    return Store(place, header)
+
+
+def is_store(path: PathLike) -> bool:
+    """Whether there is a store of predictions or of scores at a path."""
+    return read_header(Place(path)) is not None
+
+
+def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The configuration after a round trip through JSON."""
+    try:
+        plain = json.loads(json.dumps(dict(config or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"config must consist of JSON values; {error}") from error
+    return dict(plain)
+
+
+def _versions() -> dict[str, str]:
+    return {"hardpan": hardpan.__version__} | {
+        name: importlib.metadata.version(name) for name in ("numpy", "zarr", "numcodecs")
+    }

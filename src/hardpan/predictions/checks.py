@@ -1,0 +1,351 @@
+"""Checks of what people give: rows of probabilities or logits, ids, labels, split, class names, seeds and epochs."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.data.checks import checked_ids, checked_labels
+from hardpan.data.ids import row_ids
+from hardpan.errors import InputError
+
+Outputs = Literal["probabilities", "logits"]
+OUTPUTS = ("auto", "probabilities", "logits", "labels")
+SPLITS = ("train", "validation", "test")
+LARGEST = 2**31 - 1  # of a seed's or an epoch's number
+ROW_ID = re.compile(r"row-\d{7,}")  # ids that stand for row numbers (hardpan.data.row_ids)
+_LISTED = 5
+_NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
+_JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
+_ROUNDED = 0.05  # how far a sum may be from 1 where rounding to few decimals explains it
+
+
+def sum_tolerance(n_classes: int) -> float:
+    """How far the sum of C probabilities may be from 1: what rounding to float16 explains, twice.
+
+    Rounding to float16 moves a number by at most 2⁻¹¹ of itself, or by 2⁻²⁵ where it is below 2⁻¹⁴; C of them
+    together by 2⁻¹¹ + C·2⁻²⁵. It is taken twice, since the sum may have been off by as much before it was rounded.
+
+    Example:
+        >>> round(sum_tolerance(10), 6), round(sum_tolerance(1000), 6)
+        (0.000977, 0.001036)
+    """
+    return 2.0**-10 + n_classes * 2.0**-24
+
+
+def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each row (n, C) is a probability vector: finite, not negative, its sum 1 within float16.
+
+    Example:
+        >>> are_probabilities(np.array([[0.25, 0.75], [0.5, 0.6], [-0.1, 1.1], [np.nan, 1.0]])).tolist()
+        [True, False, False, False]
+    """
+    good = np.empty(len(rows), dtype=bool)
+    at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
+    for start in range(0, len(rows), at_once):
+        part = rows[start : start + at_once]
+        good[start : start + len(part)] = _good_halves(part) if part.dtype == np.float16 else _good(part)
+    return good
+
+
+def _good(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        # NaN fails both comparisons; float32 adds 10⁴ numbers to within a tenth of the tolerance.
+        total = rows.sum(axis=1, dtype=np.float32 if rows.dtype.itemsize <= 4 else np.float64)
+        near = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+        return np.asarray(near & (rows.min(axis=1) >= 0))
+
+
+def _good_halves(rows: NDArray[np.float16]) -> NDArray[np.bool_]:
+    """The same for float16, several times as fast: the bits of numbers from 0 on have the order of the numbers."""
+    bits = np.ascontiguousarray(rows).view(np.uint16)
+    largest = bits.max(axis=1)
+    total = _wide(bits) @ np.ones(rows.shape[1], dtype=np.float32)
+    good = np.abs(total - 1.0) <= sum_tolerance(rows.shape[1])
+    unclear = np.flatnonzero(largest > _JUST_OVER_ONE)  # too large, negative, NaN, or -0, which is allowed
+    if len(unclear):
+        good[unclear] = _good(rows[unclear].astype(np.float32))
+    return np.asarray(good)
+
+
+def _wide(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """float32 from the bits of float16 numbers that are finite and not negative."""
+    wide = bits.astype(np.uint32)
+    np.left_shift(wide, 13, out=wide)
+    wide += 112 << 23  # exponents of float16 count from 15, those of float32 from 127
+    shifted = wide.view(np.float32)
+    # Right as it is from 2⁻¹⁴ on. Below, float16 has no leading 1: there 2x − 2⁻¹⁴ is right, and it is the smaller.
+    small = shifted * np.float32(2.0)
+    small -= np.float32(2.0**-14)
+    np.minimum(shifted, small, out=small)
+    return small
+
+
+def check_rows(
+    what: str, rows: NDArray[Any], name: Callable[[int], str], made_of: Outputs = "probabilities", remedy: str = ""
+) -> None:
+    """Refuse rows (n, C) that are not probabilities; ``name(i)`` is the id of row i.
+
+    With ``made_of="logits"`` the rows are a softmax, and the message is about the logits. ``remedy`` replaces the
+    advice where neither logits nor fewer rows are accepted.
+    """
+    good = are_probabilities(rows)
+    if good.all():
+        return
+    bad = np.flatnonzero(~good)
+    if made_of == "logits":
+        raise InputError(_refused_logits(what, bad, name))
+    first = np.asarray(rows[bad[0]], dtype=np.float64)
+    advice = "leave them out, or pass outputs='logits' (--logits) if they are logits"
+    if np.isnan(first).any():
+        reason, advice = "contains NaN", "leave them out"
+    elif first.min() < 0:
+        reason = f"contains {first.min():.4g}"
+    else:
+        reason = f"sums to {first.sum():.6g}"
+        if abs(first.sum() - 1) <= _ROUNDED:
+            reason, advice = f"{reason}: rounded?", "pass normalize=True (--normalize) to divide rows by their sums"
+    raise InputError(
+        f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): "
+        f"{_listed(bad, name)}; {remedy or advice}"
+    )
+
+
+def _listed(bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
+    more = f" and {len(bad) - _LISTED:,} more" if len(bad) > _LISTED else ""
+    return ", ".join(name(int(row)) for row in bad[:_LISTED]) + more
+
+
+def normalized(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> NDArray[np.float32]:
+    """Rows (n, C) divided by their sums; they must be finite, not negative and not all 0.
+
+    Example:
+        >>> normalized("p", np.array([[33.3, 66.6]]), str).round(4).tolist()
+        [[0.3333..., 0.6666...]]
+    """
+    wide = np.asarray(rows, dtype=np.float64)
+    total = wide.sum(axis=1)
+    bad = np.flatnonzero(~(np.isfinite(total) & (total > 0) & (wide.min(axis=1) >= 0)))
+    if len(bad):
+        raise InputError(f"{what}: {_listed(bad, name)} cannot be normalized: NaN, negative or all 0; leave them out")
+    result: NDArray[np.float32] = (wide / total[:, None]).astype(np.float32)
+    return result
+
+
+def softmax(logits: NDArray[Any]) -> NDArray[np.float32]:
+    """Probabilities of logits along the last axis, p_c = exp(z_c) / Σ exp(z), in float32.
+
+    Example:
+        >>> softmax(np.array([[0.0, np.log(3.0)], [1000.0, 1000.0]])).round(6).tolist()
+        [[0.25, 0.75], [0.5, 0.5]]
+    """
+    # The largest is subtracted before rounding to float32: two logits near 1e5 differ in float64 only.
+    wide = np.asarray(logits)
+    with np.errstate(invalid="ignore"):  # an infinite logit gives a row of NaN, which is refused by id
+        shifted = (wide - wide.max(axis=-1, keepdims=True)).astype(np.float32)
+    powers = np.exp(shifted)
+    result: NDArray[np.float32] = powers / powers.sum(axis=-1, keepdims=True)
+    return result
+
+
+def check_logits(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> None:
+    """Refuse logits (n, C) that give no probabilities, by the ids of their rows.
+
+    A logit of −∞ rules a class out (a masked class): its probability is 0. A row of nothing else is refused.
+    """
+    bad = np.flatnonzero(~_give_probabilities(rows))
+    if len(bad):
+        raise InputError(_refused_logits(what, bad, name))
+
+
+def _give_probabilities(logits: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether the softmax of each row (n, C) exists: the largest logit is NaN, ∞ or −∞ where it does not."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(logits.max(axis=1)))
+
+
+def _refused_logits(what: str, bad: NDArray[np.int64], name: Callable[[int], str]) -> str:
+    return f"{what}: logits of {_listed(bad, name)} contain NaN or +inf, or only -inf; leave those examples out"
+
+
+def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
+    """Whether rows (n, C) are probabilities or logits: as stated, or as most of the rows look.
+
+    A few rows that are not probabilities do not make the others logits; they are refused later, by id.
+
+    Example:
+        >>> detect("p", np.array([[0.5, 0.5], [0.1, 0.9]])), detect("z", np.array([[2.0, -1.0]]))
+        ('probabilities', 'logits')
+    """
+    if outputs == "probabilities":
+        return "probabilities"
+    if outputs == "logits":
+        return "logits"
+    if outputs != "auto":
+        raise InputError(f"outputs must be one of {', '.join(OUTPUTS)}; got {outputs!r}")
+    if 2 * np.count_nonzero(are_probabilities(rows)) >= len(rows):
+        return "probabilities"
+    usable = rows[_give_probabilities(rows)]
+    if not len(usable):
+        raise InputError(f"{what}: every row contains NaN or +inf, or only -inf; give finite numbers")
+    total = _shared_sum(usable)
+    if total is not None:
+        raise InputError(
+            f"{what}: rows are not negative and all sum to about {total:.6g}; pass normalize=True (--normalize) to "
+            "divide rows by their sums, or outputs='logits' (--logits) if they are logits"
+        )
+    if usable.min() < 0 or usable.max() > 1:
+        return "logits"
+    raise InputError(
+        f"{what}: rows are within 0..1 but do not sum to 1: probabilities of independent classes, or logits? pass "
+        "outputs='logits' (--logits), or normalize=True (--normalize)"
+    )
+
+
+def _shared_sum(rows: NDArray[Any]) -> float | None:
+    """The sum that all rows (n, C) share, where none is negative: percentages, votes, probabilities with few digits."""
+    sums = rows.sum(axis=1, dtype=np.float64)
+    middle = float(np.median(sums))
+    if len(rows) < 2 or rows.min() < 0 or middle < 1 - _ROUNDED:
+        return None
+    allowed = _ROUNDED if middle <= 1 + _ROUNDED else 0.01 * middle
+    return None if np.abs(sums - middle).max() > allowed else middle
+
+
+def one_line(error: object) -> str:
+    """The message of another library, on one line and at most 160 characters."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 160 else text[:157] + "..."
+
+
+def few(names: Iterable[object], most: int = 10) -> str:
+    """At most ten names, then a count.
+
+    Example:
+        >>> few("abc"), few(range(12))
+        ('a, b, c', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
+    """
+    texts = [str(name) for name in names]
+    listed = ", ".join(texts[:most]) or "nothing"
+    return listed if len(texts) <= most else f"{listed} and {len(texts) - most:,} more"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Checked columns of N examples, and the names of C classes."""
+
+    ids: NDArray[np.str_]
+    labels: NDArray[np.int64] | None
+    split: NDArray[np.str_] | None
+    class_names: tuple[str, ...]
+
+
+def checked_columns(
+    where: str,
+    n: int,
+    classes: int,
+    *,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    class_names: Sequence[str] = (),
+    split: ArrayLike | None = None,
+) -> Columns:
+    """Check all columns of n examples."""
+    names = tuple(str(name) for name in class_names)
+    if names and (len(names) != classes or len(set(names)) != classes):
+        raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
+    known = row_ids(n) if ids is None else checked_ids(f"{where}: ids", _text(ids), n)
+    numbered = None
+    if labels is not None:
+        numbered = checked_labels(f"{where}: labels", by_name(f"{where}: labels", np.asarray(labels), names), n)
+        if numbered.max() >= classes:
+            raise InputError(f"{where}: labels must be within 0..{classes - 1}; got {int(numbered.max())}")
+    return Columns(known, numbered, checked_split(f"{where}: split", split, n), names)
+
+
+def by_name(what: str, labels: NDArray[Any], class_names: Sequence[str]) -> NDArray[Any]:
+    """Class numbers of labels that are class names; numbers, also as text, stay what they are.
+
+    Example:
+        >>> by_name("labels", np.array(["cat", "ant"]), ("ant", "cat")).tolist()
+        [1, 0]
+    """
+    if labels.dtype.kind not in "UO":
+        return labels
+    texts = labels.astype(np.str_)
+    unknown = sorted(set(np.unique(texts).tolist()) - set(class_names))
+    if not unknown:
+        number = {name: place for place, name in enumerate(class_names)}
+        return np.array([number[name] for name in texts.reshape(-1).tolist()], dtype=np.int64).reshape(labels.shape)
+    if all(text.isdecimal() for text in unknown):
+        return texts.astype(np.int64)
+    if class_names:
+        raise InputError(f"{what}: {unknown[0]!r} is not one of the class names {few(class_names)}")
+    raise InputError(
+        f"{what}: are text ({few(unknown)}); give class_names (--class-names) in the order of the columns"
+    )
+
+
+def checked_split(what: str, split: ArrayLike | None, n: int) -> NDArray[np.str_] | None:
+    """The split as text, or a refusal."""
+    if split is None:
+        return None
+    text = np.asarray(split)
+    if text.shape != (n,) or not set(np.unique(text).tolist()) <= set(SPLITS):
+        raise InputError(f"{what} must be one of {', '.join(SPLITS)} for each of {n} examples")
+    return text.astype(np.str_)
+
+
+def checked_numbers(what: str, wanted: Sequence[int] | None, n: int) -> tuple[int, ...]:
+    """Numbers of n seeds or epochs: those wanted, each once, or 0, 1, ....
+
+    Example:
+        >>> checked_numbers("seeds", None, 3), checked_numbers("seeds", [7, 8], 2)
+        ((0, 1, 2), (7, 8))
+    """
+    if wanted is None:
+        return tuple(range(n))
+    found = tuple(int(number) for number in wanted)
+    if len(found) != n or len(set(found)) != n or min(found) < 0 or max(found) > LARGEST:
+        raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(found)}")
+    return found
+
+
+def common_epochs(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The epochs that every seed has, in order, of pairs (seed, epoch).
+
+    Example:
+        >>> common_epochs([(0, 1), (0, 2), (1, 2)])
+        (2,)
+    """
+    of_seed: dict[int, set[int]] = {}
+    for seed, epoch in pairs:
+        of_seed.setdefault(seed, set()).add(epoch)
+    return tuple(sorted(set.intersection(*of_seed.values()))) if of_seed else ()
+
+
+def run_number(what: str, number: SupportsIndex) -> int:
+    """The number of one seed or epoch, 0 or more: a store lists no other.
+
+    Example:
+        >>> run_number("seed", np.int64(3))
+        3
+    """
+    try:
+        found = operator.index(number)
+    except TypeError:
+        found = -1
+    if not 0 <= found <= LARGEST:
+        raise InputError(f"{what} must be a whole number within 0..{LARGEST}; got {number!r}")
+    return found
+
+
+def _text(ids: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(ids)
+    return array.astype(np.str_) if array.dtype.kind in "OT" else array

@@ -1,0 +1,184 @@
+"""Files into a store, and single columns (labels, ids, split, class names) from files of their own."""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan.errors import InputError
+from hardpan.execution import Progress
+from hardpan.predictions.arrays import COLUMNS, ArrayPredictions
+from hardpan.predictions.checks import few
+from hardpan.predictions.opening import ARRAYS, TABLES, open_any
+from hardpan.predictions.results import ImportSummary
+from hardpan.predictions.storage import Place
+from hardpan.predictions.store import Store, begin
+
+PathLike = str | os.PathLike[str]
+_KEYS = {
+    "labels": COLUMNS["labels"],
+    "ids": (*COLUMNS["ids"], "example", "filename"),
+    "split": COLUMNS["split"],
+    "class_names": (*COLUMNS["class_names"], "name", "class"),
+}
+
+
+def import_file(
+    path: PathLike,
+    out: PathLike,
+    *,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    class_names: Sequence[str] = (),
+    split: ArrayLike | None = None,
+    outputs: str = "auto",
+    normalize: bool = False,
+    model: str = "",
+    seeds: Sequence[int] | None = None,
+    epochs: Sequence[int] | None = None,
+    dtype: str = "float16",
+    block: int | None = None,
+    progress: Progress | None = None,
+) -> ImportSummary:
+    """Import predictions of a file (npy, npz, Parquet, CSV) into a new store, or one for the same examples.
+
+    An interrupted import resumes when it is run again.
+
+    Args:
+        path: the file; see :meth:`hardpan.Predictions.open`.
+        out: the store.
+        ids: (N,) ids, in place of those in the file; by default "row-0000000", ....
+        labels: (N,) class numbers or names, likewise.
+        class_names: the C names, likewise.
+        split: (N,) "train", "validation" or "test", likewise.
+        outputs: "probabilities", "logits", "labels" or "auto".
+        normalize: divide every row by its sum.
+        model: name of the model; it gets the next free seed of the store.
+        seeds: numbers of the seeds, in the order of the file.
+        epochs: numbers of the epochs, likewise.
+        dtype: "float16" or "float32", for a new store.
+        block: rows per shard, for a new store.
+        progress: called with a step and the fraction done.
+    """
+    file = Path(path)
+    if file.suffix.lower() not in (*ARRAYS, *TABLES):
+        raise InputError(f"{file}: unsupported format; supported: {', '.join((*ARRAYS, *TABLES))}")
+    given = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}
+    given |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
+    columns = {name: value for name, value in given.items() if value is not None}
+    source = open_any(str(file), outputs, normalize, columns)
+    assert isinstance(source, ArrayPredictions)
+    for seed in source.seeds:  # everything is checked before a store is created
+        for epoch in source.epochs_of(seed):
+            for start, stop in source.blocks():
+                source.read(seed, epoch, start, stop)
+    target = begin(
+        Place(out),
+        ids=source.ids,
+        n_classes=source.n_classes,
+        labels=source.labels,
+        class_names=source.class_names,
+        split=source.split,
+        config={"imported": file.name},
+        dtype=dtype,
+        block=block,
+    )
+    numbers = _numbers(source, target, seeds)
+    _copy(source, target, numbers, progress)
+    return ImportSummary(
+        source=(str(file),),
+        target=target.where,
+        examples=len(target),
+        classes=target.n_classes,
+        seeds=tuple(sorted(numbers.values())),
+        epochs=source.epochs,
+        outputs="probabilities" if source.outputs == "unnormalized" else source.outputs,
+        detected=outputs == "auto" and source.outputs != "unnormalized",
+    )
+
+
+def _numbers(source: ArrayPredictions, target: Store, seeds: Sequence[int] | None) -> dict[int, int]:
+    """The seed in the store of each seed of the file: named models keep theirs, or get the next free ones."""
+    if not source.named or seeds is not None:
+        numbers = {seed: seed for seed in source.seeds}
+    else:
+        there = dict(zip(target.models, target.seeds, strict=True))
+        free = max([-1, *target.seeds, *(seed for seed, _ in target.partial())]) + 1
+        numbers = {}
+        for seed, name in zip(source.seeds, source.models, strict=True):
+            numbers[seed] = there.get(name, free)
+            free += name not in there
+    if source.named:
+        for seed, name in zip(source.seeds, source.models, strict=True):
+            target.name_model(numbers[seed], name)
+    return numbers
+
+
+def _copy(
+    source: ArrayPredictions, target: Store, numbers: dict[int, int], progress: Progress | None
+) -> None:
+    """Copy all seeds and epochs, block by block; committed blocks are compared, not written."""
+    pairs = [(seed, epoch) for seed in source.seeds for epoch in source.epochs_of(seed)]
+    steps = [(seed, epoch, start, stop) for seed, epoch in pairs for start, stop in target.blocks()]
+    for done, (seed, epoch, start, stop) in enumerate(steps):
+        if progress is not None:
+            progress(f"writing seed {numbers[seed]} epoch {epoch}", done / len(steps))
+        target.write(numbers[seed], epoch, source.read(seed, epoch, start, stop), start)
+
+
+def read_column(path: Path, what: str) -> NDArray[Any]:
+    """Read one column: an array, an array of an npz file, a column of a CSV file, or one value per line.
+
+    Args:
+        path: .npy, .npz, .csv, or any other text file.
+        what: "labels", "ids", "split" or "class_names": its name in a file with several.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npy":
+            with path.open("rb") as stream:
+                return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+        if suffix == ".npz":
+            with np.load(path, allow_pickle=False) as stored:
+                return np.asarray(stored[_key(path, what, list(stored.files))])
+        values = _text(path, what, suffix == ".csv")
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)[:120]
+        raise InputError(f"{path}: {what} cannot be read ({reason}); give npy, npz, CSV or text") from error
+    if what == "labels" and all(value.strip().lstrip("-").isdecimal() for value in values):
+        return np.array([int(value) for value in values], dtype=np.int64)
+    return np.array(values, dtype=np.str_)
+
+
+def _key(path: Path, what: str, names: list[str]) -> str:
+    found = next((name for name in _KEYS[what] if name in names), None)
+    if found is None and len(names) == 1:
+        return names[0]
+    if found is None:
+        raise InputError(f"{path}: has no {what}; expected one of {few(_KEYS[what])}; it has {few(names)}")
+    return found
+
+
+def _text(path: Path, what: str, table: bool) -> list[str]:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        if not table:
+            return [line.rstrip("\r\n") for line in lines if line.strip()]
+        rows = [row for row in csv.reader(lines) if row]
+    if not rows:
+        raise InputError(f"{path}: has no rows")
+    header = [name.strip().lower() for name in rows[0]]
+    if len(header) == 1 and header[0] not in _KEYS[what]:
+        return [row[0] for row in rows]
+    column = header.index(_key(path, what, header))
+    if any(len(row) != len(header) for row in rows):
+        raise InputError(f"{path}: rows must have {len(header)} cells, as the first has")
+    return [row[column] for row in rows[1:]]

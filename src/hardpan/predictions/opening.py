@@ -1,0 +1,236 @@
+"""Opening predictions: paths, arrays, data frames, fitted estimators, PyTorch modules."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
+from hardpan.predictions.arrays import array_predictions, open_array_file
+from hardpan.predictions.predictions import Predictions, parse_path
+
+ARRAYS = (".npy", ".npz")
+TABLES = (".parquet", ".pq", ".csv", ".tsv")
+
+
+def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
+    """Open whatever :meth:`hardpan.Predictions.open` takes."""
+    if isinstance(source, Predictions):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        path, manifest = parse_path(source)
+        found = _open_path(path, outputs, normalize, columns)
+        return found.select(manifest) if manifest else found
+    if isinstance(source, Mapping):
+        return _many(source, outputs, normalize, columns)
+    if _is_frame(source):
+        from hardpan.predictions.tables import open_table
+
+        return open_table(source, outputs=outputs, normalize=normalize, **columns)
+    if isinstance(source, (np.ndarray, Sequence)) or hasattr(source, "__array__"):
+        return array_predictions(source, outputs=outputs, normalize=normalize, **columns)
+    raise InputError(
+        f"source must be a path, an array, a data frame or Predictions; got {type(source).__name__}"
+    )
+
+
+def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
+    suffix = Path(path).suffix.lower()
+    if "://" not in path and not os.path.isdir(path):
+        if suffix in ARRAYS:
+            return open_array_file(Path(path), outputs, normalize, **columns)
+        if suffix in TABLES:
+            from hardpan.predictions.tables import open_table
+
+            return open_table(Path(path), outputs=outputs, normalize=normalize, **columns)
+    from hardpan.predictions.store import open_store
+
+    stored = open_store(path)
+    given = [name for name, used in (("outputs", outputs != "auto"), ("normalize", normalize)) if used]
+    if given or columns:
+        refused = ", ".join([*given, *columns])
+        raise InputError(f"{path}: is a store, which has its own columns; leave out {refused}, or import it again")
+    return stored
+
+
+def _many(arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
+    if not arrays:
+        raise InputError("source must name at least one model; got an empty mapping")
+    stacked = [np.asarray(array) for array in arrays.values()]
+    if len({array.shape for array in stacked}) > 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arrays, stacked, strict=True))
+        raise InputError(f"source: all models must predict the same examples and classes; got {shapes}")
+    models = [str(name) for name in arrays]
+    return array_predictions(np.stack(stacked), outputs=outputs, normalize=normalize, models=models, **columns)
+
+
+def _is_frame(source: Any) -> bool:
+    return hasattr(source, "__dataframe__") or hasattr(source, "to_arrow") or hasattr(source, "column_names")
+
+
+def of_estimator(
+    model: Any, dataset: Dataset, folds: int, held_out: bool, name: str, seed: int
+) -> Predictions:
+    """Predictions of an estimator or function; see :meth:`hardpan.Predictions.from_estimator`."""
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"dataset must be a hardpan.Dataset; got {type(dataset).__name__}")
+    if isinstance(model, str):
+        name = name or model
+        model = _imported(model)
+    name = name or _name_of(model)
+    if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or folds < 0 or folds == 1:
+        raise InputError(f"folds must be 0 or at least 2; got {folds!r}")
+    answers = _cross_validated(model, dataset, int(folds), seed) if folds else _applied(model, dataset, dataset.x)
+    config: dict[str, Any] = {"model": name}
+    if folds:
+        config["folds"] = int(folds)
+    if held_out or folds:
+        config["held_out"] = True
+    if answers.ndim == 1:
+        answers = np.eye(max(dataset.n_classes, 2), dtype=np.float32)[answers]
+    return array_predictions(
+        answers,
+        where=name,
+        ids=dataset.ids,
+        labels=dataset.labels,
+        class_names=dataset.class_names,
+        split=dataset.split,
+        config=config,
+    )
+
+
+def _imported(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    if not attribute:
+        raise InputError(f"model must be an estimator, a function or 'module:function'; got {path!r}")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"model {path!r}: cannot be imported ({error}); give module:function") from error
+    return found
+
+
+def _name_of(model: Any) -> str:
+    named = getattr(model, "__name__", "") or type(model).__name__
+    return "model" if named in ("<lambda>", "function") else str(named)
+
+
+def _examples(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
+    """The examples as the estimator expects them: flat where it was fitted on flat ones."""
+    width = getattr(model, "n_features_in_", None)
+    flat = int(np.prod(x.shape[1:]))
+    if width is not None and x.ndim > 2 and width == flat:
+        return x.reshape(len(x), -1)
+    if width is not None and x.ndim == 2 and width != x.shape[1]:
+        raise InputError(f"model expects {width} features, but {dataset.name} has {x.shape[1]}")
+    return x
+
+
+def _applied(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
+    """Probabilities (n, C), or class numbers (n,) of a model that gives only those."""
+    answer: Callable[[Any], Any] | None = getattr(model, "predict_proba", None) or getattr(model, "predict", None)
+    if answer is None and callable(model):
+        answer = model
+    if answer is None:
+        raise InputError(f"model must have predict_proba or predict, or be a function; got {type(model).__name__}")
+    try:
+        said = np.asarray(answer(_examples(model, dataset, x)))
+    except InputError:
+        raise
+    except Exception as error:  # a model of somebody else's may raise anything
+        raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {error}") from error
+    if len(said) != len(x) or said.ndim not in (1, 2):
+        raise InputError(f"model must return {len(x):,} rows of probabilities or classes; got shape {said.shape}")
+    classes = getattr(model, "classes_", None)
+    if said.ndim == 1:
+        return _class_numbers(said, dataset)
+    if classes is None or said.shape[1] != len(classes):
+        return said
+    # Columns are in the order of classes_, which may lack some of the dataset's classes.
+    whole = np.zeros((len(said), max(dataset.n_classes, 2)), dtype=said.dtype)
+    whole[:, _class_numbers(np.asarray(classes), dataset)] = said
+    return whole
+
+
+def _class_numbers(values: NDArray[Any], dataset: Dataset) -> NDArray[np.int64]:
+    if values.dtype.kind in "UO":
+        number = {name: place for place, name in enumerate(dataset.class_names)}
+        unknown = next((value for value in values.tolist() if str(value) not in number), None)
+        if unknown is not None:
+            raise InputError(f"model predicts {unknown!r}, which is not a class of {dataset.name}")
+        return np.array([number[str(value)] for value in values.tolist()], dtype=np.int64)
+    numbers = values.astype(np.int64)
+    if (numbers != values).any() or numbers.min() < 0 or numbers.max() >= max(dataset.n_classes, 2):
+        raise InputError(f"model predicts classes outside of 0..{dataset.n_classes - 1} of {dataset.name}")
+    return numbers
+
+
+def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDArray[Any]:
+    from sklearn.base import clone
+    from sklearn.model_selection import StratifiedKFold
+
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name}: has no labels, so that a model cannot be cross-validated")
+    if not hasattr(model, "fit"):
+        raise InputError(f"folds needs an estimator with fit; got {type(model).__name__}")
+    smallest = int(np.bincount(dataset.labels).min())
+    if smallest < folds:
+        raise InputError(f"folds must be at most {smallest}, the size of the smallest class; got {folds}")
+    found: NDArray[Any] | None = None
+    cuts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(dataset)), dataset.labels)
+    for train, test in cuts:
+        fresh = clone(model)
+        x = _examples(model, dataset, dataset.x)
+        fresh.fit(x[train], dataset.labels[train])
+        answers = _applied(fresh, dataset, x[test])
+        if found is None:
+            found = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)
+        found[test] = answers
+    assert found is not None
+    return found
+
+
+def of_torch(
+    module: Any, loader: Any, class_names: Sequence[str], held_out: bool, device: str
+) -> Predictions:
+    """Predictions of a module; see :meth:`hardpan.Predictions.from_torch`."""
+    import torch
+
+    from hardpan.predictions.recorder import as_array
+
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"module must be a torch.nn.Module; got {type(module).__name__}")
+    if isinstance(getattr(loader, "sampler", None), torch.utils.data.RandomSampler):
+        raise InputError("loader must not shuffle, or rows could not be joined to examples; pass shuffle=False")
+    parameter = next(iter(module.parameters()), None)
+    where = device or (parameter.device if parameter is not None else "cpu")
+    outputs, labels, training = [], [], module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            for batch in loader:
+                parts = batch if isinstance(batch, (tuple, list)) else (batch,)
+                outputs.append(as_array(module(parts[0].to(where))))
+                if len(parts) > 1:
+                    labels.append(as_array(parts[1]))
+    finally:
+        module.train(training)
+    if not outputs:
+        raise InputError("loader must give at least one batch; got none")
+    truth = np.concatenate(labels) if labels else None
+    return array_predictions(
+        np.concatenate(outputs),
+        where=type(module).__name__,
+        labels=truth,
+        class_names=class_names,
+        config={"held_out": True} if held_out else {},
+    )
