@@ -89,7 +89,7 @@ def prepare_store(examples: int, epochs: int) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     folder = tempfile.mkdtemp(prefix="bench-confusion-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    kept = store.create(Path(folder) / "s", ids=[f"e{i}" for i in range(examples)], n_classes=CLASSES)
+    kept = store.Predictions.create(Path(folder) / "s", ids=[f"e{i}" for i in range(examples)], n_classes=CLASSES)
     block = softmax_rows(rng, min(examples, 4096), CLASSES)
     rows = np.resize(block, (examples, CLASSES))
     for seed in range(SEEDS):

@@ -22,7 +22,7 @@ DATA = {"unsure": 3.0, "sure": 12.0}
 
 
 def predictions(examples: int, classes: int, scale: float) -> np.ndarray[Any, Any]:
-    from hardpan.predictions.rows import softmax
+    from hardpan.predictions.checks import softmax
 
     rng = np.random.default_rng(0)
     rows = np.empty((examples, classes), dtype=np.float16)
@@ -39,7 +39,7 @@ def folder() -> Path:
 def prepare_write(form: str, examples: int, classes: int, scale: float) -> dict[str, Any]:
     import pyarrow.parquet  # noqa: F401  # imports are not measured
 
-    import hardpan.predictions.recorded  # noqa: F401
+    import hardpan.predictions.store  # noqa: F401
 
     return {"form": form, "rows": predictions(examples, classes, scale), "folder": folder()}
 
@@ -58,9 +58,9 @@ def write(given: dict[str, Any]) -> dict[str, Any]:
 def put(form: str, place: Path, rows: np.ndarray[Any, Any]) -> None:
     """Write so that it is on the disk afterwards, whatever the form."""
     if form == "hardpan store":
-        from hardpan import predictions as store
+        from hardpan.predictions import Predictions
 
-        made = store.create(place / "run", ids=np.arange(len(rows)), n_classes=rows.shape[1])
+        made = Predictions.create(place / "run", ids=np.arange(len(rows)), n_classes=rows.shape[1])
         made.write(0, 0, rows)
         return
     if form == ".npy memmap":
@@ -89,9 +89,9 @@ def read(given: dict[str, Any]) -> dict[str, Any]:
     """Read every row once, about 16 MiB at a time, as a scorer does."""
     place, total = given["folder"], 0
     if given["form"] == "hardpan store":
-        from hardpan import predictions as store
+        from hardpan.predictions import Predictions
 
-        held = store.open(place / "run")
+        held = Predictions.open(place / "run")
         for start, stop in held.blocks():
             total += held.read(0, 0, start, stop).nbytes
     elif given["form"] == ".npy memmap":
@@ -137,8 +137,8 @@ def speeds() -> dict[str, Any]:
 
 
 def prepare_stream(examples: int, shuffled: bool) -> dict[str, Any]:
-    from hardpan.predictions.rows import softmax
-    from hardpan.training.recorder import Recorder
+    from hardpan.predictions.checks import softmax
+    from hardpan.predictions.recorder import Recorder
 
     probs = softmax(np.random.default_rng(0).standard_normal((1000, 100), dtype=np.float32))
     order = np.random.default_rng(1).permutation(examples) if shuffled else np.arange(examples)
@@ -180,7 +180,7 @@ def memory() -> dict[str, Any]:
 def prepare_training(classes: int, shuffled: bool, side: int = 32) -> dict[str, Any]:
     import torch
 
-    from hardpan.training.recorder import Recorder
+    from hardpan.predictions.recorder import Recorder
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

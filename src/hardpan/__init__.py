@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hardpan.execution import parallel
     from hardpan.outcomes import Outcomes
     from hardpan.predictions.predictions import Predictions
-    from hardpan.training.recorder import Recorder
+    from hardpan.predictions.recorder import Recorder
 
 __version__ = "0.1.0"
 
@@ -31,6 +31,7 @@ _SUBMODULES = (
     "flows",
     "leaderboard",
     "ledger",
+    "predictions",
     "replicate",
     "report",
     "stats",
@@ -43,7 +44,7 @@ _NAMES = {
     "Dataset": "hardpan.data.dataset",
     "Outcomes": "hardpan.outcomes",
     "Predictions": "hardpan.predictions.predictions",
-    "Recorder": "hardpan.training.recorder",
+    "Recorder": "hardpan.predictions.recorder",
     "audit": "hardpan.auditing",
     "parallel": "hardpan.execution",
 }
@@ -64,6 +65,7 @@ __all__ = [
     "leaderboard",
     "ledger",
     "parallel",
+    "predictions",
     "replicate",
     "report",
     "stats",

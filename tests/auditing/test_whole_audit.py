@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hardpan import auditing, confusion, files
-from hardpan import predictions as store
 from hardpan.auditing import evidence, examples, planning
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 
 QUICK = {
     "ensemble": "linear",
@@ -75,7 +75,7 @@ def test_every_example_is_joined(whole):
     shown = made.sections[0].estimates["linear"].value
     assert wrong == pytest.approx(shown)
     scores = np.array(table["confusion"].to_pylist())
-    again = confusion.scores(store.open(next(iter((folder / "work").iterdir())) / "predictions"))
+    again = confusion.scores(Predictions.open(next(iter((folder / "work").iterdir())) / "predictions"))
     assert scores == pytest.approx(again.values, abs=1e-6)
     hard = confusion.load_subset(folder / "hard-subset.json")
     test_ids = data.ids[parts.test]
@@ -115,7 +115,7 @@ def test_given_predictions_are_used_and_nothing_is_trained(whole, tmp_path):
     assert ours.value == theirs.value
     assert given.measures["tail_share"] == made.measures["tail_share"]
     test = Dataset.open("digits").splits().test
-    probs = np.mean([store.open(held).read(seed, 3)[test].astype(np.float64) for seed in (0, 1)], axis=0)
+    probs = np.mean([Predictions.open(held).read(seed, 3)[test].astype(np.float64) for seed in (0, 1)], axis=0)
     np.save(tmp_path / "net.npy", probs)
     with pytest.raises(InputError, match="has no ids; give --by-order if its 359 rows are in the order of"):
         auditing.audit("digits", predictions=(str(tmp_path / "net.npy"),), flow="none")

@@ -8,7 +8,7 @@ import pytest
 from tests.confusion.planted import EPOCHS, SEEDS, trained_on_digits
 
 from hardpan import cli, confusion, files
-from hardpan import predictions as store
+from hardpan.predictions import Predictions
 
 COMMANDS = ("score", "bands", "subset", "transfer", "ablate", "compare")
 
@@ -26,7 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, width in (("small", 24), ("large", 64)):
         data, labels, split, probs = trained_on_digits(width)
         about = {"labels": labels, "split": split, "class_names": data.class_names}
-        kept = store.create(folder / name, ids=data.ids, n_classes=10, **about)
+        kept = Predictions.create(folder / name, ids=data.ids, n_classes=10, **about)
         for seed in range(SEEDS):
             for epoch in range(EPOCHS):
                 kept.write(seed, epoch, probs[seed, epoch])

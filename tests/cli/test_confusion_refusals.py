@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hardpan import predictions as store
 from hardpan.cli import main
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.studies import CrossvalConfig, PartialConfig, RetuneConfig
 from hardpan.training import TrainConfig
 
@@ -16,7 +16,7 @@ def folder(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).dirichlet(np.ones(4), size=(2, 2, 20))
     np.save("p.npy", rows)
     for name in ("linear", "mlp"):
-        made = store.create(f"runs/{name}", ids=[f"e{i}" for i in range(20)], n_classes=4)
+        made = Predictions.create(f"runs/{name}", ids=[f"e{i}" for i in range(20)], n_classes=4)
         made.write(0, 0, rows[0, 0])
     return tmp_path
 

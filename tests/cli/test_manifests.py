@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from hardpan import cli, confusion
-from hardpan import predictions as store
 from hardpan.data.dataset import Dataset
+from hardpan.predictions import Predictions, export
 
 PAGE = Path(__file__).parents[2] / "docs/commands/confusion.md"
 
@@ -42,11 +42,11 @@ def made(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.full(10, 0.2), size=(2, len(digits)))
     probs[:, np.arange(len(digits)), digits.labels] += 1
-    held = store.create("run", ids=digits.ids, n_classes=10, labels=digits.labels)
+    held = Predictions.create("run", ids=digits.ids, n_classes=10, labels=digits.labels)
     for seed in range(2):
         held.write(seed, 0, probs[seed] / probs[seed].sum(axis=1, keepdims=True))
     confusion.subset(confusion.scores("run"), count=300).save("hard.json")
-    store.export(store.open("run@hard.json"), "cut.npz")
+    export(Predictions.open("run@hard.json"), "cut.npz")
     return tmp_path
 
 

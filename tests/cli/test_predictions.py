@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.predictions.made import labels, logits, names, probabilities
 
-from hardpan import predictions as store
 from hardpan.cli import main
 from hardpan.confusion import chosen_by_hand
+from hardpan.predictions import Predictions
 
 N, C = 50, 4
 
@@ -50,7 +50,7 @@ def test_the_whole_way(files, hardpan):
     hardpan("import", files / "out.parquet", "--out", files / "other", "--seeds", "9")
     merged = hardpan("merge", run, files / "other", "--out", files / "all", "--json")
     assert json.loads(merged.out)["seeds"] == [0, 1, 2, 9]
-    found = store.open(files / "all")
+    found = Predictions.open(files / "all")
     assert np.array_equal(found.read(9, 1), found.read(1, 1))
     assert np.array_equal(found.read(9, 1), probabilities(3, 2, N, C)[1, 1])
 
@@ -136,7 +136,7 @@ def test_a_subset_is_exported_and_described(files, hardpan):
     chosen_by_hand(["image-40", "image-7"], examples=N).save(manifest)
     said = json.loads(hardpan("export", run, files / "hard.npz", "--subset", manifest, "--json").out)
     assert said["examples"] == 2
-    assert np.array_equal(store.open(files / "hard.npz").to_array(), probabilities(3, 2, N, C)[:, :, [7, 40]])
+    assert np.array_equal(Predictions.open(files / "hard.npz").to_array(), probabilities(3, 2, N, C)[:, :, [7, 40]])
     hardpan("export", f"{run}@{manifest}", files / "same.npz")
     assert (files / "same.npz").read_bytes() == (files / "hard.npz").read_bytes()
     assert json.loads(hardpan("info", f"{run}@{manifest}", "--json").out)["examples"] == 2
@@ -146,7 +146,7 @@ def test_a_subset_is_exported_and_described(files, hardpan):
 
 
 def test_epochs_that_not_all_seeds_have_are_named_when_left_out(tmp_path, hardpan):
-    made = store.create(tmp_path / "run", ids=names(N), n_classes=C)
+    made = Predictions.create(tmp_path / "run", ids=names(N), n_classes=C)
     for seed, count in ((0, 5), (1, 2)):
         for epoch in range(count):
             made.write(seed, epoch, probabilities(N, C, seed=10 * seed + epoch))

@@ -8,8 +8,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from hardpan import predictions as store
 from hardpan.cli.train import app
+from hardpan.predictions import Predictions
 
 SMALL = ["--model", "linear", "--seeds", "1", "--epochs", "2", "--device", "cpu"]
 
@@ -26,7 +26,7 @@ def test_a_run_is_shown_with_intervals_and_what_to_do_next(tmp_path, monkeypatch
     assert re.search(r"accuracy, %.*\n.* \d+(\.\d)? \(\d+(\.\d)?–\d+(\.\d)?\)\n", done.stdout)
     assert "hardpan confusion score runs/digits" in done.stdout
     assert "runs/digits-models/linear" in done.stdout
-    assert store.open("runs/digits").epochs == (1, 2)
+    assert Predictions.open("runs/digits").epochs == (1, 2)
 
 
 def test_json_alone_on_stdout_and_the_second_time_nothing_is_run(tmp_path):
@@ -40,7 +40,7 @@ def test_json_alone_on_stdout_and_the_second_time_nothing_is_run(tmp_path):
     assert (first["runs"][0]["resumed_at"], second["runs"][0]["resumed_at"]) == (0, 2)
     assert first["runs"][0]["accuracy"] == second["runs"][0]["accuracy"]
     assert first["config"]["record_every"] == 2
-    assert store.open(tmp_path / "run").epochs == (2,)
+    assert Predictions.open(tmp_path / "run").epochs == (2,)
 
 
 def test_options_reach_model_and_objective(tmp_path):

@@ -28,9 +28,9 @@ def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--weight-decay", "0", "--device", "cpu", "--out", str(tmp_path / "run")])
     assert ended.value.code == 0
-    from hardpan import predictions as store
+    from hardpan.predictions import Predictions
 
-    assert store.open(tmp_path / "run").config["weight_decay"] == 0
+    assert Predictions.open(tmp_path / "run").config["weight_decay"] == 0
 
 
 def test_a_negative_limit_of_the_gradient_is_refused(tmp_path, capsys):
@@ -41,7 +41,7 @@ def test_a_negative_limit_of_the_gradient_is_refused(tmp_path, capsys):
 
 
 def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):
-    from hardpan import predictions as store
+    from hardpan.predictions import Predictions
 
     arguments = ["train", "digits", "--model", "vit", "--option", "depth=1", "--option", "patch=4", "--seeds", "1"]
     arguments += ["--epochs", "1", "--batch", "512", "--workers", "1", "--device", "cpu"]
@@ -49,5 +49,5 @@ def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):
         with pytest.raises(SystemExit) as ended:
             main([*arguments, *clip, "--out", f"file://{tmp_path}/clip{kept:g}"])
         assert ended.value.code == 0
-        settings = store.open(tmp_path / f"clip{kept:g}").config
+        settings = Predictions.open(tmp_path / f"clip{kept:g}").config
         assert (settings["architecture"], settings["clip"]) == ("vit-small", kept)

@@ -6,7 +6,7 @@ from tests.confusion.planted import random_probs
 
 import hardpan
 from hardpan import confusion
-from hardpan import predictions as store
+from hardpan.predictions import Predictions
 
 
 @pytest.mark.soak
@@ -15,7 +15,7 @@ from hardpan import predictions as store
 def test_the_same_bits_on_a_cluster(tmp_path, backend):
     pytest.importorskip("distributed" if backend == "dask" else "ray")
     probs = random_probs(3, 4, 80, 10, dtype=np.float16)
-    kept = store.create(tmp_path / "s", ids=[f"e{i}" for i in range(80)], n_classes=10, block=32)
+    kept = Predictions.create(tmp_path / "s", ids=[f"e{i}" for i in range(80)], n_classes=10, block=32)
     for seed in range(3):
         for epoch in range(4):
             kept.write(seed, epoch, probs[seed, epoch])

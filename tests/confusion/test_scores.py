@@ -9,9 +9,9 @@ from tests.confusion.planted import random_probs
 
 import hardpan
 from hardpan import Recorder, confusion, files
-from hardpan import predictions as store
 from hardpan.confusion.uncertainty import block_length, block_variance, jackknife_variance
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 
 
 def by_scipy(probs):
@@ -67,7 +67,7 @@ def test_the_same_bits_for_any_block(block, epochs, dtype, compiled):
 @pytest.mark.parametrize("backend", ["threads", "processes"])
 def test_the_same_bits_on_any_back_end_and_from_a_store(tmp_path, backend):
     probs = random_probs(3, 4, 60, 10, dtype=np.float16)
-    kept = store.create(tmp_path / "s", ids=[f"e{i}" for i in range(60)], n_classes=10, block=16)
+    kept = Predictions.create(tmp_path / "s", ids=[f"e{i}" for i in range(60)], n_classes=10, block=16)
     for seed in range(3):
         for epoch in range(4):
             kept.write(seed, epoch, probs[seed, epoch])
@@ -76,7 +76,7 @@ def test_the_same_bits_on_any_back_end_and_from_a_store(tmp_path, backend):
         assert np.array_equal(confusion.scores(probs, block=20).values, whole)
         assert np.array_equal(confusion.scores(kept).values, whole)
         assert np.array_equal(confusion.scores(str(tmp_path / "s")).values, whole)
-        assert np.array_equal(confusion.scores(store.in_memory(probs)).values, whole)
+        assert np.array_equal(confusion.scores(Predictions.from_arrays(probs)).values, whole)
     assert confusion.scores(kept).ids[3] == "e3"
 
 
@@ -239,7 +239,7 @@ def test_scores_survive_the_disk(tmp_path):
 
 def test_workers_that_live_on_see_what_was_recorded_since(tmp_path):
     probs = random_probs(1, 3, 40, 5, dtype=np.float16)
-    made = store.create(tmp_path / "run", ids=[str(row) for row in range(40)], n_classes=5, block=10)
+    made = Predictions.create(tmp_path / "run", ids=[str(row) for row in range(40)], n_classes=5, block=10)
     for epoch in range(3):
         made.write(0, epoch, probs[0, epoch])
         found = confusion.scores(tmp_path / "run")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardpan.predictions.rows import softmax
+from hardpan.predictions.checks import softmax
 
 
 def logits(*shape, seed=0):

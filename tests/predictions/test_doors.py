@@ -5,11 +5,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.predictions.copying import import_file
+from hardpan.predictions import Predictions
+from hardpan.predictions.checks import detect, softmax
 from hardpan.predictions.exporting import export
-from hardpan.predictions.rows import detect, softmax
+from hardpan.predictions.importing import import_file
 
 PROBS = softmax(np.random.default_rng(0).standard_normal((40, 4)))
 
@@ -30,13 +30,13 @@ def test_logits_that_are_not_negative_are_logits():
 def test_an_export_below_a_file_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot be written .*; give another place"):
-        export(store.in_memory(PROBS), tmp_path / "file" / "p.npz")
+        export(Predictions.from_arrays(PROBS), tmp_path / "file" / "p.npz")
 
 
 def test_a_store_may_be_called_like_a_file(tmp_path):
-    made = store.create(tmp_path / "run.npz", ids=[f"i{k}" for k in range(40)], n_classes=4)
+    made = Predictions.create(tmp_path / "run.npz", ids=[f"i{k}" for k in range(40)], n_classes=4)
     made.write(0, 0, PROBS)
-    assert np.array_equal(store.open(tmp_path / "run.npz").read(0, 0), PROBS.astype(np.float16))
+    assert np.array_equal(Predictions.open(tmp_path / "run.npz").read(0, 0), PROBS.astype(np.float16))
 
 
 def table(path, ids):
@@ -47,7 +47,7 @@ def table(path, ids):
 def test_ids_of_bytes_are_text(tmp_path):
     table(tmp_path / "p.parquet", ["Zoë".encode(), b"plain", "猫".encode()])
     import_file(tmp_path / "p.parquet", tmp_path / "run")
-    assert store.open(tmp_path / "run").ids.tolist() == ["Zoë", "plain", "猫"]
+    assert Predictions.open(tmp_path / "run").ids.tolist() == ["Zoë", "plain", "猫"]
     table(tmp_path / "bad.parquet", [b"\xff\xfe", b"plain", b"b"])
     with pytest.raises(InputError, match="id must be text; got bytes that are not UTF-8"):
         import_file(tmp_path / "bad.parquet", tmp_path / "bad")
@@ -74,7 +74,7 @@ def test_labels_may_be_names_of_classes(tmp_path):
     numbers = np.arange(40) % 4
     labels = np.array(names)[numbers]
     import_file(tmp_path / "p.npy", tmp_path / "run", labels=labels, class_names=names)
-    assert np.array_equal(store.open(tmp_path / "run").labels, numbers)
+    assert np.array_equal(Predictions.open(tmp_path / "run").labels, numbers)
     with pytest.raises(InputError, match=r"labels must hold integers 0..C-1; got the text 'ant'"):
         import_file(tmp_path / "p.npy", tmp_path / "other", labels=labels)
 
@@ -82,4 +82,4 @@ def test_labels_may_be_names_of_classes(tmp_path):
 def test_a_table_is_imported_before_it_is_opened(tmp_path):
     (tmp_path / "p.csv").write_text("id,p0,p1\na,0.5,0.5\n")
     with pytest.raises(InputError, match=r"p\.csv: holds no predictions; put the table into a store: hardpan"):
-        store.open(tmp_path / "p.csv")
+        Predictions.open(tmp_path / "p.csv")

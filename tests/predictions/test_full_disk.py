@@ -9,10 +9,10 @@ import pytest
 
 SCRIPT = """
     import numpy as np, os, sys
-    from hardpan import store
+    from hardpan.predictions import Predictions, export, verify
     from hardpan.errors import InputError
-    from hardpan.predictions.rows import softmax
-    from hardpan.training.recorder import Recorder
+    from hardpan.predictions.checks import softmax
+    from hardpan.predictions.recorder import Recorder
 
     ids = [f"image-{row}" for row in range(4000)]
     rng = np.random.default_rng(0)
@@ -27,14 +27,14 @@ SCRIPT = """
         print(error)
     else:
         sys.exit("the disk was never full")
-    found = store.open("disk/run")
+    found = Predictions.open("disk/run")
     assert 2 <= len(done) < 29, done
     assert found.epochs == tuple(done), (found.epochs, done)
     for epoch in done:
         assert np.array_equal(found.read(0, epoch), given[epoch])
-    assert store.check_store("disk/run").ok
+    assert verify("disk/run").ok
     try:
-        store.export(found, "disk/out.npy")
+        export(found, "disk/out.npy")
     except InputError as error:
         print(error)
     else:
@@ -45,7 +45,7 @@ SCRIPT = """
     with Recorder("disk/run", ids=ids, n_classes=10, block=1000) as again:
         assert again.next_epoch() == len(done)
         again.record(given[len(done)], epoch=len(done))
-    assert np.array_equal(store.open("disk/run").read(0, len(done)), given[len(done)])
+    assert np.array_equal(Predictions.open("disk/run").read(0, len(done)), given[len(done)])
     print("went on")
 """
 
@@ -71,20 +71,20 @@ def test_a_full_file_system(tmp_path):
 LIMITED = """
     import resource, signal
     import numpy as np
-    from hardpan import store
+    from hardpan.predictions import Predictions, export, verify
     from hardpan.errors import InputError
-    from hardpan.predictions.rows import softmax
+    from hardpan.predictions.checks import softmax
 
     given = softmax(np.random.default_rng(0).normal(size=(20000, 10)))
-    made = store.create("run", ids=[str(row) for row in range(20000)], n_classes=10, dtype="float32")
+    made = Predictions.create("run", ids=[str(row) for row in range(20000)], n_classes=10, dtype="float32")
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     try:
         made.write(0, 0, given)
     except InputError as error:
         print(error)
-    assert store.open("run").seeds == ()
-    assert store.check_store("run").ok
+    assert Predictions.open("run").seeds == ()
+    assert verify("run").ok
 """
 
 

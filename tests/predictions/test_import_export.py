@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.predictions.made import labels, logits, names, probabilities
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.predictions.rows import softmax
+from hardpan.predictions import Predictions, export, import_file
+from hardpan.predictions.checks import softmax
 
 S, E, N, C = 2, 3, 40, 4
 
@@ -19,7 +19,7 @@ S, E, N, C = 2, 3, 40, 4
 @pytest.fixture
 def recorded(tmp_path):
     split = ["train"] * 30 + ["test"] * 10
-    made = store.create(
+    made = Predictions.create(
         tmp_path / "run",
         ids=names(N),
         n_classes=C,
@@ -38,11 +38,11 @@ def recorded(tmp_path):
 @pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "csv"])
 def test_what_is_exported_is_imported_bit_for_bit(tmp_path, recorded, suffix):
     file = tmp_path / f"out.{suffix}"
-    brought = store.export(recorded, file)
+    brought = export(recorded, file)
     assert (brought.seeds, brought.epochs) == ((5, 6), (1, 2, 3))
-    found = store.import_file(file, tmp_path / "back")
+    found = import_file(file, tmp_path / "back")
     assert found.outputs == "probabilities"
-    back = store.open(tmp_path / "back")
+    back = Predictions.open(tmp_path / "back")
     assert np.array_equal(back.to_array(), recorded.to_array())
     if suffix != "npy":
         assert (back.seeds, back.epochs) == ((5, 6), (1, 2, 3))
@@ -51,32 +51,32 @@ def test_what_is_exported_is_imported_bit_for_bit(tmp_path, recorded, suffix):
         assert back.split.tolist() == recorded.split.tolist()
     if suffix == "npz":
         assert back.class_names == recorded.class_names
-        assert np.array_equal(store.open(file).to_array(), recorded.to_array())
+        assert np.array_equal(Predictions.open(file).to_array(), recorded.to_array())
 
 
 @pytest.mark.parametrize("suffix", ["npz", "npy", "parquet", "csv"])
 def test_float32_makes_the_same_journey(tmp_path, suffix):
     given = probabilities(N, C, dtype=np.float32)
-    store.export(store.in_memory(given), tmp_path / f"out.{suffix}")
-    store.import_file(tmp_path / f"out.{suffix}", tmp_path / "back", dtype="float32")
-    assert np.array_equal(store.open(tmp_path / "back").read(0, 0), given)
+    export(Predictions.from_arrays(given), tmp_path / f"out.{suffix}")
+    import_file(tmp_path / f"out.{suffix}", tmp_path / "back", dtype="float32")
+    assert np.array_equal(Predictions.open(tmp_path / "back").read(0, 0), given)
 
 
 def test_some_seeds_and_epochs_are_exported(tmp_path, recorded):
-    store.export(recorded, tmp_path / "some.npz", seeds=[6], epochs=[1, 3])
-    found = store.open(tmp_path / "some.npz")
+    export(recorded, tmp_path / "some.npz", seeds=[6], epochs=[1, 3])
+    found = Predictions.open(tmp_path / "some.npz")
     assert (found.seeds, found.epochs) == ((6,), (1, 3))
     assert np.array_equal(found.read(6, 3), recorded.read(6, 3))
     with pytest.raises(InputError, match="seed 6 epoch 9 is not there"):
-        store.export(recorded, tmp_path / "none.npz", seeds=[6], epochs=[9])
+        export(recorded, tmp_path / "none.npz", seeds=[6], epochs=[9])
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path, recorded):
     (tmp_path / "out.npz").write_text("mine")
     with pytest.raises(InputError, match="exists already"):
-        store.export(recorded, tmp_path / "out.npz")
+        export(recorded, tmp_path / "out.npz")
     with pytest.raises(InputError, match="must end in one of"):
-        store.export(recorded, tmp_path / "out.xls")
+        export(recorded, tmp_path / "out.xls")
     assert (tmp_path / "out.npz").read_text() == "mine"
 
 
@@ -86,8 +86,8 @@ def test_axes_mean_what_is_said(tmp_path, axes, compressed):
     full = probabilities(S, E, N, C)
     given = full[(0,) * (4 - axes)]
     (np.savez_compressed if compressed else np.savez)(tmp_path / "p.npz", probs=given, labels=labels(N, C))
-    store.import_file(tmp_path / "p.npz", tmp_path / "run", block=13)
-    found = store.open(tmp_path / "run")
+    import_file(tmp_path / "p.npz", tmp_path / "run", block=13)
+    found = Predictions.open(tmp_path / "run")
     assert np.array_equal(found.to_array(), given.reshape(found.to_array().shape))
     assert (len(found.seeds), len(found.epochs)) == (1, 1, *given.shape[:-2])[-2:]
 
@@ -105,19 +105,17 @@ def saved_logits(folder, suffix, given):
 @pytest.mark.parametrize("suffix", ["npy", "csv"])
 def test_logits_become_probabilities_and_it_is_reported(tmp_path, said, suffix):
     given = logits(N, C)
-    brought = store.import_file(
-        saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs=said, dtype="float32"
-    )
+    brought = import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs=said, dtype="float32")
     assert (brought.outputs, brought.detected) == ("logits", said == "auto")
-    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), softmax(given))
+    assert np.array_equal(Predictions.open(tmp_path / "run").read(0, 0), softmax(given))
 
 
 @pytest.mark.parametrize("said", ["auto", "logits"])
 @pytest.mark.parametrize("suffix", ["npy", "csv"])
 def test_logits_of_masked_classes_are_taken(tmp_path, said, suffix):
     given = np.where(np.arange(C) == 2, -np.inf, logits(N, C))
-    store.import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs=said, dtype="float32")
-    found = store.open(tmp_path / "run").read(0, 0)
+    import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs=said, dtype="float32")
+    found = Predictions.open(tmp_path / "run").read(0, 0)
     assert (found[:, 2] == 0).all()
     assert np.array_equal(found, softmax(given))
 
@@ -128,7 +126,7 @@ def test_logits_that_give_no_probabilities_are_refused_by_id(tmp_path, suffix, b
     given = logits(N, C)
     given[3] = bad
     with pytest.raises(InputError) as refused:
-        store.import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs="logits")
+        import_file(saved_logits(tmp_path, suffix, given), tmp_path / "run", outputs="logits")
     assert "logits of row-0000003 hold NaN or +inf, or nothing but -inf; leave" in str(refused.value)
     assert not (tmp_path / "run").exists()
 
@@ -137,7 +135,7 @@ def test_a_row_with_nan_is_not_advised_to_be_called_logits(tmp_path):
     given = probabilities(N, C)
     given[3, 0] = np.nan
     with pytest.raises(InputError) as refused:
-        store.in_memory(given, outputs="probabilities").read(0, 0)
+        Predictions.from_arrays(given, outputs="probabilities").read(0, 0)
     assert str(refused.value).endswith("(the first holds NaN): row-0000003; leave them out")
 
 
@@ -172,8 +170,8 @@ def test_tables_in_any_order_and_form(tmp_path, suffix, form):
             columns[f"prob_{c}" if form == "numbered" else "wxyz"[c]] = [float(full[(*at, c)]) for at in grid]
     file = tmp_path / f"t.{suffix}"
     shuffled_table(file, np.random.default_rng(0).permutation(len(grid)), columns)
-    store.import_file(file, tmp_path / "run", dtype="float32", block=11)
-    found = store.open(tmp_path / "run")
+    import_file(file, tmp_path / "run", dtype="float32", block=11)
+    found = Predictions.open(tmp_path / "run")
     order = np.argsort(found.ids)
     assert found.ids[order].tolist() == [f"{n:03d}" for n in range(N)]
     assert found.epochs == (0, 10, 20)
@@ -185,16 +183,16 @@ def test_tables_in_any_order_and_form(tmp_path, suffix, form):
 def test_a_table_without_ids_is_taken_in_order(tmp_path):
     given = probabilities(N, C, dtype=np.float64)
     shuffled_table(tmp_path / "t.csv", range(N), {f"p{c}": given[:, c].tolist() for c in range(C)})
-    store.import_file(tmp_path / "t.csv", tmp_path / "run", seeds=[4], epochs=[2])
-    found = store.open(tmp_path / "run")
+    import_file(tmp_path / "t.csv", tmp_path / "run", seeds=[4], epochs=[2])
+    found = Predictions.open(tmp_path / "run")
     assert found.ids[:2].tolist() == ["row-0000000", "row-0000001"]
     assert np.array_equal(found.read(4, 2), given.astype(np.float16))
 
 
 def test_class_names_as_labels_become_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("id,label,cat,dog\na,dog,0.25,0.75\nb,cat,1,0\n")
-    store.import_file(tmp_path / "t.csv", tmp_path / "run")
-    assert store.open(tmp_path / "run").labels.tolist() == [1, 0]
+    import_file(tmp_path / "t.csv", tmp_path / "run")
+    assert Predictions.open(tmp_path / "run").labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,7 @@ def test_class_names_as_labels_become_numbers(tmp_path):
 def test_tables_that_cannot_be_right_are_refused_and_leave_no_store(tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(InputError, match=message):
-        store.import_file(tmp_path / "t.csv", tmp_path / "run")
+        import_file(tmp_path / "t.csv", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -233,7 +231,7 @@ def test_bad_rows_of_arrays_are_named_by_their_ids(tmp_path):
     given[1, 2, 17] += 0.01
     np.savez(tmp_path / "p.npz", probs=given, ids=names(N))
     with pytest.raises(InputError, match=r"seed 1 epoch 2: 1 of 40 rows are not probabilities.*: image-17;"):
-        store.import_file(tmp_path / "p.npz", tmp_path / "run")
+        import_file(tmp_path / "p.npz", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -241,11 +239,11 @@ def test_a_second_import_adds_seeds(tmp_path):
     full = probabilities(2, N, C)
     for seed in (0, 1):
         np.save(tmp_path / f"{seed}.npy", full[seed])
-        store.import_file(tmp_path / f"{seed}.npy", tmp_path / "run", seeds=[seed], labels=labels(N, C))
-    assert np.array_equal(store.open(tmp_path / "run").to_array()[:, 0], full)
-    store.import_file(tmp_path / "1.npy", tmp_path / "run", seeds=[1], labels=labels(N, C))
+        import_file(tmp_path / f"{seed}.npy", tmp_path / "run", seeds=[seed], labels=labels(N, C))
+    assert np.array_equal(Predictions.open(tmp_path / "run").to_array()[:, 0], full)
+    import_file(tmp_path / "1.npy", tmp_path / "run", seeds=[1], labels=labels(N, C))
     with pytest.raises(InputError, match="recorded already, with other numbers"):
-        store.import_file(tmp_path / "1.npy", tmp_path / "run", seeds=[0], labels=labels(N, C))
+        import_file(tmp_path / "1.npy", tmp_path / "run", seeds=[0], labels=labels(N, C))
 
 
 @settings(max_examples=30)
@@ -254,14 +252,14 @@ def test_any_bytes_give_one_sentence(tmp_path_factory, content, suffix):
     folder = tmp_path_factory.mktemp("bytes")
     (folder / f"p.{suffix}").write_bytes(content)
     with pytest.raises(InputError, match=f"p.{suffix}"):
-        store.import_file(folder / f"p.{suffix}", folder / "run")
+        import_file(folder / f"p.{suffix}", folder / "run")
     assert not (folder / "run").exists()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npz"])
 def test_damaged_files_give_one_sentence_or_the_truth(tmp_path, recorded, suffix):
     file = tmp_path / f"whole.{suffix}"
-    store.export(recorded, file)
+    export(recorded, file)
     whole = file.read_bytes()
     rng = np.random.default_rng(0)
     for trial in range(12):
@@ -273,5 +271,5 @@ def test_damaged_files_give_one_sentence_or_the_truth(tmp_path, recorded, suffix
         damaged = tmp_path / f"d{trial}.{suffix}"
         damaged.write_bytes(data)
         with contextlib.suppress(InputError):
-            store.import_file(damaged, tmp_path / f"run{trial}")
-            assert np.array_equal(store.open(tmp_path / f"run{trial}").to_array(), recorded.to_array())
+            import_file(damaged, tmp_path / f"run{trial}")
+            assert np.array_equal(Predictions.open(tmp_path / f"run{trial}").to_array(), recorded.to_array())

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.predictions.rows import softmax
-from hardpan.training.recorder import Recorder
+from hardpan.predictions import Predictions, verify
+from hardpan.predictions import merge as merge_stores
+from hardpan.predictions.checks import softmax
+from hardpan.predictions.recorder import Recorder
 
 N, C, SEEDS, EPOCHS, BLOCK = 200, 5, 2, 3, 70
 IDS = np.array([f"image-{row}" for row in range(N)])
@@ -34,7 +35,7 @@ def record(path, told):
 
 
 def merge(path, told):
-    store.merge(sorted(path.parent.parent.glob("source-*")), path, block=BLOCK)
+    merge_stores(sorted(path.parent.parent.glob("source-*")), path, block=BLOCK)
 
 
 def start(work, path):
@@ -55,7 +56,7 @@ def check(path):
     """Every epoch that was told to be done is there; every epoch that is there is equal; no file is too many."""
     told = (path.parent / "told").read_text().splitlines()
     try:
-        found = store.open(path)
+        found = Predictions.open(path)
     except InputError:
         assert not told
         return
@@ -65,7 +66,7 @@ def check(path):
                 assert np.array_equal(found.read(seed, epoch), predicted(seed, epoch))
             else:
                 assert f"{seed} {epoch}" not in told
-    assert store.check_store(path).ok
+    assert verify(path).ok
     shards = list(path.glob("probabilities/*/*/c/*/0"))
     assert len(shards) <= SEEDS * EPOCHS * found.header.blocks
 
@@ -88,7 +89,7 @@ def kill_again_and_again(folder, work):
             kills += code != 0
             whole = whole or time.monotonic() - begun
             check(path)
-        found = store.open(path)
+        found = Predictions.open(path)
         assert (found.seeds, found.epochs) == (tuple(range(SEEDS)), tuple(range(EPOCHS)))
         assert len(list(path.glob("probabilities/*/*/commit/*.json"))) == SEEDS * EPOCHS * found.header.blocks
         rounds += 1
@@ -112,7 +113,7 @@ def test_recording_survives_kill_9(tmp_path):
 def test_merging_survives_kill_9(tmp_path):
     for number, rows in enumerate((slice(0, 90), slice(90, N))):
         for seed in range(SEEDS):
-            source = store.create(tmp_path / f"source-{number}-{seed}", ids=IDS[rows], n_classes=C)
+            source = Predictions.create(tmp_path / f"source-{number}-{seed}", ids=IDS[rows], n_classes=C)
             for epoch in range(EPOCHS):
                 source.write(seed, epoch, predicted(seed, epoch)[rows])
     in_a_process_of_its_own(kill_again_and_again, tmp_path, merge)

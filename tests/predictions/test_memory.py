@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from tests.predictions.made import labels, logits, names, probabilities
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.predictions import arrays
+from hardpan.predictions import Predictions, arrays
 
 N, C = 50, 4
 
@@ -19,7 +18,7 @@ def test_files_open_as_stores_do(tmp_path, axes, suffix):
     else:
         write = np.savez if suffix == "npz" else np.savez_compressed
         write(path, probs=given, ids=names(N), labels=labels(N, C), class_names=list("abcd"))
-    found = store.open(path)
+    found = Predictions.open(path)
     full = given.reshape((1,) * (4 - axes) + given.shape)
     assert len(found.seeds) == full.shape[0]
     assert len(found.epochs) == full.shape[1]
@@ -40,7 +39,7 @@ def test_large_compressed_arrays_are_unpacked_on_the_disk(tmp_path, monkeypatch)
     monkeypatch.setattr(arrays, "IN_MEMORY", 100)
     given = probabilities(2, N, C)
     np.savez_compressed(tmp_path / "p.npz", probs=given)
-    found = store.open(tmp_path / "p.npz")
+    found = Predictions.open(tmp_path / "p.npz")
     assert isinstance(found._values, np.memmap)
     assert np.array_equal(found.to_array()[0], given)
 
@@ -48,7 +47,7 @@ def test_large_compressed_arrays_are_unpacked_on_the_disk(tmp_path, monkeypatch)
 def test_logits_are_read_as_probabilities(tmp_path):
     given = logits(N, C)
     np.savez(tmp_path / "z.npz", logits=given)
-    found = store.open(tmp_path / "z.npz").read(0, 0)
+    found = Predictions.open(tmp_path / "z.npz").read(0, 0)
     expected = np.exp(given) / np.exp(given).sum(axis=1, keepdims=True)
     assert np.allclose(found, expected, rtol=1e-5)
 
@@ -58,13 +57,13 @@ def test_fortran_order_is_read_right(tmp_path):
     np.save(tmp_path / "p.npy", given)
     np.savez(tmp_path / "p.npz", p=given)
     for name in ("p.npy", "p.npz"):
-        assert np.array_equal(store.open(tmp_path / name).to_array(), given)
+        assert np.array_equal(Predictions.open(tmp_path / name).to_array(), given)
 
 
 def test_seeds_and_epochs_keep_their_numbers(tmp_path):
     given = probabilities(2, 2, N, C)
     np.savez(tmp_path / "p.npz", probabilities=given, seeds=[5, 3], epochs=[10, 20])
-    found = store.open(tmp_path / "p.npz")
+    found = Predictions.open(tmp_path / "p.npz")
     assert found.seeds == (3, 5)
     assert np.array_equal(found.read(5, 20), given[0, 1])
 
@@ -79,14 +78,14 @@ def test_seeds_and_epochs_keep_their_numbers(tmp_path):
 )
 def test_other_arrays_are_refused(array, message):
     with pytest.raises(InputError, match=message):
-        store.in_memory(array)
+        Predictions.from_arrays(array)
 
 
 def test_a_bad_row_is_refused_when_read():
     given = probabilities(N, C, dtype=np.float64)
     given[7] = -given[7]
     with pytest.raises(InputError, match="row-0000007"):
-        store.in_memory(given).read(0, 0)
+        Predictions.from_arrays(given).read(0, 0)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x93NUMPY\x01\x00garbage"])
@@ -94,7 +93,7 @@ def test_a_bad_row_is_refused_when_read():
 def test_files_that_are_something_else_give_one_sentence(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name):
-        store.open(tmp_path / name)
+        Predictions.open(tmp_path / name)
 
 
 def test_objects_are_never_unpickled(tmp_path):
@@ -102,4 +101,4 @@ def test_objects_are_never_unpickled(tmp_path):
     np.savez(tmp_path / "p.npz", probs=np.array([{}, 1], dtype=object))
     for name in ("p.npy", "p.npz"):
         with pytest.raises(InputError, match=name):
-            store.open(tmp_path / name)
+            Predictions.open(tmp_path / name)

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.predictions.made import labels, names, probabilities
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions, merge
 
 S, E, N, C = 4, 1, 60, 3
 FULL = probabilities(S, E, N, C)
@@ -15,7 +15,7 @@ def part(path, rows, seeds, *, number=None, block=17, **options):
     """A store of some examples and seeds of the full array."""
     rows = np.asarray(rows)
     given = {"ids": names(N)[rows], "n_classes": C, "labels": labels(N, C)[rows], "block": block} | options
-    made = store.create(path, **given)
+    made = Predictions.create(path, **given)
     for place, seed in enumerate(seeds):
         for epoch in range(E):
             made.write(seed if number is None else number[place], epoch, FULL[seed, epoch, rows])
@@ -23,7 +23,7 @@ def part(path, rows, seeds, *, number=None, block=17, **options):
 
 
 def check(path, seeds=range(S), n=N):
-    found = store.open(path)
+    found = Predictions.open(path)
     order = np.argsort([int(name.removeprefix("image-")) for name in found.ids])
     assert found.seeds == tuple(seeds)
     assert found.epochs == tuple(range(E))
@@ -40,15 +40,15 @@ def test_over_seeds_whatever_the_order_of_examples(tmp_path):
         part(tmp_path / "b", shuffled, [2], block=60),
         part(tmp_path / "c", everything[::-1], [3], block=7),
     ]
-    brought = store.merge(paths, tmp_path / "all", block=25)
+    brought = merge(paths, tmp_path / "all", block=25)
     assert brought.seeds == (0, 1, 2, 3)
     check(tmp_path / "all")
-    assert store.open(tmp_path / "all").ids.tolist() == names(N).tolist()
+    assert Predictions.open(tmp_path / "all").ids.tolist() == names(N).tolist()
 
 
 def test_over_examples(tmp_path):
     paths = [part(tmp_path / "a", range(25), range(S)), part(tmp_path / "b", range(25, N), range(S))]
-    store.merge(paths, tmp_path / "all")
+    merge(paths, tmp_path / "all")
     check(tmp_path / "all")
 
 
@@ -68,17 +68,17 @@ def test_any_division_into_examples_and_seeds_comes_together(tmp_path_factory, d
                     part(folder / f"{number}-{seeds[0]}", data.draw(st.permutations(rows)), seeds, block=block)
                 )
     if len(paths) > 1:
-        store.merge(data.draw(st.permutations(paths)), folder / "all", block=data.draw(st.integers(20, N)))
+        merge(data.draw(st.permutations(paths)), folder / "all", block=data.draw(st.integers(20, N)))
         check(folder / "all")
 
 
 def test_a_merge_again_changes_nothing_and_a_stopped_one_goes_on(tmp_path):
     paths = [part(tmp_path / "a", range(25), range(S)), part(tmp_path / "b", range(25, N), range(S))]
-    store.merge(paths, tmp_path / "all", block=20)
+    merge(paths, tmp_path / "all", block=20)
     for marker in ("2/0/commit/1.json", "3/0/commit/0.json", "3/0/commit/2.json"):
         (tmp_path / "all/probabilities" / marker).unlink()
-    store.merge(paths, tmp_path / "all", block=20)
-    store.merge(paths, tmp_path / "all", block=20)
+    merge(paths, tmp_path / "all", block=20)
+    merge(paths, tmp_path / "all", block=20)
     check(tmp_path / "all")
 
 
@@ -90,8 +90,8 @@ def test_the_same_seed_twice_is_refused_or_renumbered(tmp_path):
     with pytest.raises(
         InputError, match=r"seed 0 epoch 0 of the same examples is in .*each id must appear once.*--renumber"
     ):
-        store.merge(paths, tmp_path / "all")
-    store.merge(paths, tmp_path / "all", renumber=True)
+        merge(paths, tmp_path / "all")
+    merge(paths, tmp_path / "all", renumber=True)
     check(tmp_path / "all")
 
 
@@ -100,15 +100,15 @@ def test_an_id_in_two_stores_of_other_examples_is_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"1 ids appear twice, first 'image-30' in .*a and in .*b; each id must appear once"
     ):
-        store.merge(paths, tmp_path / "all")
+        merge(paths, tmp_path / "all")
     assert not (tmp_path / "all").exists()
 
 
 def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
     paths = [part(tmp_path / "a", range(25), range(S)), part(tmp_path / "b", range(25, N), range(2))]
     with pytest.raises(InputError, match=r"seed 2 epoch 0 is not there for the 35 examples.*--common"):
-        store.merge(paths, tmp_path / "all")
-    brought = store.merge(paths, tmp_path / "all", common=True)
+        merge(paths, tmp_path / "all")
+    brought = merge(paths, tmp_path / "all", common=True)
     assert "left out" in brought.notes[0]
     check(tmp_path / "all", seeds=range(2))
 
@@ -123,23 +123,23 @@ def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
 def test_stores_that_contradict_each_other_are_refused(tmp_path, options, message):
     first = part(tmp_path / "a", range(N), [0], class_names=["a", "b", "c"])
     with pytest.raises(InputError, match=message):
-        store.merge([first, part(tmp_path / "b", range(N), [1], **options)], tmp_path / "all")
+        merge([first, part(tmp_path / "b", range(N), [1], **options)], tmp_path / "all")
 
 
 def test_labels_that_only_some_know_are_left_out_with_a_note(tmp_path):
     paths = [part(tmp_path / "a", range(25), [0]), part(tmp_path / "b", range(25, N), [0], labels=None)]
-    brought = store.merge(paths, tmp_path / "all")
+    brought = merge(paths, tmp_path / "all")
     assert brought.notes == (f"labels left out: {tmp_path / 'b'} has none",)
-    assert store.open(tmp_path / "all").labels is None
+    assert Predictions.open(tmp_path / "all").labels is None
 
 
 def test_the_wider_type_wins_and_nothing_is_rounded(tmp_path):
-    wide = store.create(tmp_path / "b", ids=names(N), n_classes=C, labels=labels(N, C), dtype="float32")
+    wide = Predictions.create(tmp_path / "b", ids=names(N), n_classes=C, labels=labels(N, C), dtype="float32")
     exact = probabilities(N, C, seed=9, dtype=np.float32)
     wide.write(7, 0, exact)
     np.savez(tmp_path / "a.npz", probs=FULL[0, 0], ids=names(N))
-    store.merge([tmp_path / "a.npz", tmp_path / "b"], tmp_path / "all")
-    found = store.open(tmp_path / "all")
+    merge([tmp_path / "a.npz", tmp_path / "b"], tmp_path / "all")
+    found = Predictions.open(tmp_path / "all")
     assert found.dtype == np.float32
     assert np.array_equal(found.read(7, 0), exact)
     assert np.array_equal(found.read(0, 0), FULL[0, 0].astype(np.float32))
@@ -148,6 +148,6 @@ def test_the_wider_type_wins_and_nothing_is_rounded(tmp_path):
 def test_one_source_or_the_target_among_them_is_refused(tmp_path):
     path = part(tmp_path / "a", range(N), [0])
     with pytest.raises(InputError, match="at least two"):
-        store.merge([path], tmp_path / "all")
+        merge([path], tmp_path / "all")
     with pytest.raises(InputError, match="is one of the sources"):
-        store.merge([path, tmp_path / "all"], tmp_path / "all")
+        merge([path, tmp_path / "all"], tmp_path / "all")

@@ -12,9 +12,9 @@ import pytest
 from tests.predictions.made import labels, names
 
 from hardpan import confusion
-from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.predictions.rows import softmax
+from hardpan.predictions import Predictions, merge, verify
+from hardpan.predictions.checks import softmax
 
 pytestmark = [pytest.mark.soak, pytest.mark.filterwarnings("ignore")]
 
@@ -94,38 +94,38 @@ def record(place):
 def test_recorded_merged_verified_and_scored_as_on_a_disk(bucket, tmp_path):
     place = f"{bucket}/run"
     assert record(place)[-1] == "end"
-    assert store.check_store(place).ok
-    local = store.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=20)
+    assert verify(place).ok
+    local = Predictions.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=20)
     for seed in range(SEEDS):
         for epoch in range(EPOCHS):
             local.write(seed, epoch, predicted(seed, epoch))
-    remote = store.open(place)
+    remote = Predictions.open(place)
     assert np.array_equal(remote.to_array(), local.to_array())
     assert np.array_equal(np.asarray(confusion.scores(place)), np.asarray(confusion.scores(tmp_path / "run")))
-    other = store.create(f"{bucket}/other", ids=names(N), n_classes=C, labels=labels(N, C))
+    other = Predictions.create(f"{bucket}/other", ids=names(N), n_classes=C, labels=labels(N, C))
     other.write(7, 0, predicted(7, 0))
-    store.merge([place, f"{bucket}/other"], f"{bucket}/all", common=True)
-    assert store.open(f"{bucket}/all").seeds == (0, 1, 7)
+    merge([place, f"{bucket}/other"], f"{bucket}/all", common=True)
+    assert Predictions.open(f"{bucket}/all").seeds == (0, 1, 7)
     damage(place)
-    problems = store.check_store(place).problems
+    problems = verify(place).problems
     assert [item.file for item in problems] == ["probabilities/1/2/c/1/0"]
 
 
 def test_what_another_process_wrote_since_is_seen(bucket):
     """A reader that has listed a folder sees what is written into it later: numbers, not zeros."""
     place = f"{bucket}/watched"
-    mine = store.create(place, ids=names(N), n_classes=C, labels=labels(N, C), block=20)
+    mine = Predictions.create(place, ids=names(N), n_classes=C, labels=labels(N, C), block=20)
     mine.write(0, 0, predicted(0, 0)[:20])
-    watching = store.open(place)
+    watching = Predictions.open(place)
     assert watching.seeds == ()
-    assert store.check_store(place).ok
+    assert verify(place).ok
     assert record(place)[-1] == "end"
     watching.refresh()
     assert watching.seeds == (0, 1)
     for seed in range(SEEDS):
         for epoch in range(EPOCHS):
             assert np.array_equal(watching.read(seed, epoch), predicted(seed, epoch))
-    assert store.check_store(place).ok
+    assert verify(place).ok
 
 
 def test_killed_at_any_moment_nothing_committed_is_lost(bucket):
@@ -137,9 +137,9 @@ def test_killed_at_any_moment_nothing_committed_is_lost(bucket):
         running.kill()
         running.communicate()
         kills += running.returncode != 0
-        assert store.check_store(place).ok
+        assert verify(place).ok
     assert record(place)[-1] == "end"
-    found = store.open(place)
+    found = Predictions.open(place)
     assert kills > 0
     assert (found.seeds, found.epochs) == (tuple(range(SEEDS)), tuple(range(EPOCHS)))
     for seed in range(SEEDS):
@@ -157,7 +157,7 @@ def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     s3fs.S3FileSystem.clear_instance_cache()
     with pytest.raises(InputError, match=r"^s3://runs/run: failed while zarr\.json was read \(.*\); check address"):
-        store.open(f"{bucket}/run")
+        Predictions.open(f"{bucket}/run")
 
 
 def damage(place):

@@ -6,7 +6,7 @@ from scipy.special import softmax as reference
 from tests.predictions.made import logits, probabilities
 
 from hardpan.errors import InputError
-from hardpan.predictions import rows
+from hardpan.predictions import checks as rows
 
 
 @pytest.mark.parametrize("classes", [2, 10, 1000])

@@ -6,8 +6,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from hardpan import predictions as store
-from hardpan.predictions import layout, shards
+from hardpan.predictions import Predictions, layout, shards
 from hardpan.predictions.assembly import Buffers
 
 
@@ -35,7 +34,7 @@ def test_shards_are_those_of_zarr(examples, classes, block, dtype):
 
 def test_zarr_alone_reads_what_was_written(tmp_path):
     rows = probabilities(100, 5)
-    store.create(tmp_path / "run", ids=range(100), n_classes=5, block=30).write(1, 2, rows)
+    Predictions.create(tmp_path / "run", ids=range(100), n_classes=5, block=30).write(1, 2, rows)
     found = zarr.open_array(tmp_path / "run" / "probabilities" / "1" / "2", mode="r")
     assert np.array_equal(found[:], rows)
 

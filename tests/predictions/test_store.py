@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.predictions.made import labels, logits, names, probabilities
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
-from hardpan.training.recorder import Recorder
+from hardpan.predictions import Predictions, describe, export, merge, verify
+from hardpan.predictions.recorder import Recorder
 
 N, C = 100, 7
 
 
 def made(path, **options):
     settings = {"ids": names(N), "n_classes": C, "labels": labels(N, C), "block": 30} | options
-    return store.create(path, **settings)
+    return Predictions.create(path, **settings)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -30,7 +30,7 @@ def test_what_was_written_is_read_back_bit_for_bit(tmp_path, dtype, remote):
     for seed in (0, 1):
         for epoch in range(3):
             written.write(seed, epoch, given[seed, epoch])
-    found = store.open(path)
+    found = Predictions.open(path)
     assert found.seeds == (0, 1)
     assert found.epochs == (0, 1, 2)
     assert found.dtype == dtype
@@ -58,7 +58,7 @@ def test_a_shard_without_its_marker_does_not_exist(tmp_path):
     marker = tmp_path / "run/probabilities/0/1/commit/2.json"
     assert json.loads(marker.read_text())["rows"] == 30
     marker.unlink()
-    found = store.open(tmp_path / "run")
+    found = Predictions.open(tmp_path / "run")
     assert found.committed(0, 0)
     assert not found.committed(0, 1)
     assert found.epochs == (0,)
@@ -66,16 +66,16 @@ def test_a_shard_without_its_marker_does_not_exist(tmp_path):
     with pytest.raises(InputError, match="seed 0 epoch 1 is not there; epochs of that seed: 0"):
         found.read(0, 1)
     found.write(0, 1, given)
-    assert np.array_equal(store.open(tmp_path / "run").read(0, 1), given)
+    assert np.array_equal(Predictions.open(tmp_path / "run").read(0, 1), given)
 
 
 def test_a_store_half_made_is_no_store_and_can_be_made_again(tmp_path):
     made(tmp_path / "run")
     (tmp_path / "run/zarr.json").unlink()
     with pytest.raises(InputError, match="holds no predictions"):
-        store.open(tmp_path / "run")
+        Predictions.open(tmp_path / "run")
     made(tmp_path / "run", ids=[f"other-{row}" for row in range(N)]).write(0, 0, probabilities(N, C))
-    assert store.open(tmp_path / "run").ids[0] == "other-0"
+    assert Predictions.open(tmp_path / "run").ids[0] == "other-0"
 
 
 def test_a_second_store_at_the_same_place_is_refused(tmp_path):
@@ -91,7 +91,7 @@ def test_the_same_numbers_again_pass_and_others_are_refused(tmp_path):
     written.write(0, 0, given)
     with pytest.raises(InputError, match="seed 0 epoch 0 is recorded already, with other numbers"):
         written.write(0, 0, given[::-1])
-    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given)
+    assert np.array_equal(Predictions.open(tmp_path / "run").read(0, 0), given)
 
 
 def record_one_seed(path, seed, ready):
@@ -111,7 +111,7 @@ def test_many_processes_make_a_store_and_write_their_seeds_at_once(tmp_path):
     for writer in writers:
         writer.join()
         assert writer.exitcode == 0
-    found = store.open(tmp_path / "run")
+    found = Predictions.open(tmp_path / "run")
     assert found.seeds == (0, 1, 2)
     assert found.epochs == (0, 1, 2, 3)
     for seed in found.seeds:
@@ -133,17 +133,17 @@ def test_epochs_are_those_of_every_seed(tmp_path):
 
 def test_refresh_sees_what_others_committed(tmp_path):
     first = made(tmp_path / "run")
-    store.open(tmp_path / "run").write(0, 0, probabilities(N, C))
+    Predictions.open(tmp_path / "run").write(0, 0, probabilities(N, C))
     assert not first.committed(0, 0)
     first.refresh()
     assert first.committed(0, 0)
 
 
 def test_rows_in_zero_and_one_are_written_though_all_are_alike(tmp_path):
-    written = store.create(tmp_path / "run", ids=names(4), n_classes=2, block=2)
+    written = Predictions.create(tmp_path / "run", ids=names(4), n_classes=2, block=2)
     given = np.array([[1.0, 0.0]] * 4)
     written.write(0, 0, given)
-    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given)
+    assert np.array_equal(Predictions.open(tmp_path / "run").read(0, 0), given)
 
 
 def test_a_store_can_be_sent_to_another_process(tmp_path, monkeypatch):
@@ -161,18 +161,20 @@ def test_remote_stores_are_merged_verified_and_exported(tmp_path):
     for seed in (0, 1):
         with Recorder(f"{where}/{seed}", ids=names(N), n_classes=C, labels=labels(N, C)) as recorder:
             recorder.record(logits(N, C, seed=seed), seed=seed, epoch=0)
-    store.merge([f"{where}/0", f"{where}/1"], f"{where}/all")
-    assert store.check_store(f"{where}/all").ok
-    assert store.summary(f"{where}/all").bytes_stored > 0
-    store.export(store.open(f"{where}/all"), tmp_path / "all.npz")
-    assert np.array_equal(store.open(tmp_path / "all.npz").to_array(), store.open(f"{where}/all").to_array())
+    merge([f"{where}/0", f"{where}/1"], f"{where}/all")
+    assert verify(f"{where}/all").ok
+    assert describe(f"{where}/all").bytes_stored > 0
+    export(Predictions.open(f"{where}/all"), tmp_path / "all.npz")
+    assert np.array_equal(
+        Predictions.open(tmp_path / "all.npz").to_array(), Predictions.open(f"{where}/all").to_array()
+    )
 
 
 def test_ids_that_were_changed_are_noticed(tmp_path):
     made(tmp_path / "run")
     zarr.open_group(tmp_path / "run")["ids"][3] = "somebody else"
     with pytest.raises(InputError, match="ids are not those that the store was made with"):
-        _ = store.open(tmp_path / "run").ids
+        _ = Predictions.open(tmp_path / "run").ids
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, rows, start, message):
     written = made(tmp_path / "run")
     with pytest.raises(InputError, match=message):
         written.write(0, 0, rows, start=start)
-    assert store.open(tmp_path / "run").seeds == ()
+    assert Predictions.open(tmp_path / "run").seeds == ()
 
 
 def test_rows_that_are_not_probabilities_are_named(tmp_path):
@@ -229,7 +231,7 @@ def test_damage_gives_one_sentence(tmp_path, where):
     damaged = tmp_path / "run" / where
     damaged.write_bytes(damaged.read_bytes()[:-9])
     with pytest.raises(InputError, match=str(tmp_path)):
-        store.open(tmp_path / "run").read(0, 0)
+        Predictions.open(tmp_path / "run").read(0, 0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -246,8 +248,8 @@ def test_any_shape_block_and_id_survives(tmp_path_factory, n, classes, block, se
     given = probabilities(n, classes)
     ids = [name.rstrip("\0") or "zero" for name in text[:n]]
     ids = [f"{name}/{row}" for row, name in enumerate(ids)]
-    store.create(path, ids=ids, n_classes=classes, block=block).write(seed, epoch, given)
-    found = store.open(path)
+    Predictions.create(path, ids=ids, n_classes=classes, block=block).write(seed, epoch, given)
+    found = Predictions.open(path)
     assert found.ids.tolist() == ids
     assert np.array_equal(found.read(seed, epoch), given)
 
@@ -255,7 +257,7 @@ def test_any_shape_block_and_id_survives(tmp_path_factory, n, classes, block, se
 def test_a_remote_place_remembers_no_listing():
     """A listing that is remembered hides what other processes write later."""
     pytest.importorskip("s3fs")
-    from hardpan.predictions.places import Place
+    from hardpan.predictions.storage import Place
 
     for address in ("s3://runs/run", "memory://run"):
         systems = [Place(address).store._store.fs]

@@ -6,15 +6,15 @@ import pytest
 from tests.predictions.made import labels, names, probabilities
 
 from hardpan import files
-from hardpan import predictions as store
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions, describe, verify
 
 N, C = 90, 4
 
 
 @pytest.fixture
 def path(tmp_path):
-    made = store.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=30)
+    made = Predictions.create(tmp_path / "run", ids=names(N), n_classes=C, labels=labels(N, C), block=30)
     for seed in (0, 1):
         for epoch in (0, 1):
             made.write(seed, epoch, probabilities(N, C, seed=10 * seed + epoch))
@@ -22,14 +22,14 @@ def path(tmp_path):
 
 
 def only_problem(path):
-    found = store.check_store(path)
+    found = verify(path)
     assert not found.ok
     assert len(found.problems) == 1
     return found.problems[0]
 
 
 def test_a_whole_store_is_verified(path):
-    found = store.check_store(path)
+    found = verify(path)
     assert found.ok
     assert found.shards == 12
     assert found.bytes == sum(file.stat().st_size for file in (path / "probabilities").rglob("c/*/0"))
@@ -55,9 +55,9 @@ def test_every_flipped_bit_is_seen(path):
         problem = only_problem(path)
         assert (problem.what, problem.file) == ("altered", "probabilities/0/1/c/1/0")
         with pytest.raises(InputError, match="predictions verify"):
-            store.open(path).read(0, 1)
+            Predictions.open(path).read(0, 1)
     shard.write_bytes(whole)
-    assert store.check_store(path).ok
+    assert verify(path).ok
 
 
 def test_a_shard_of_another_epoch_or_store_is_foreign(path, tmp_path):
@@ -67,7 +67,7 @@ def test_a_shard_of_another_epoch_or_store_is_foreign(path, tmp_path):
 
 
 def test_a_shard_with_its_marker_from_elsewhere_is_foreign(path, tmp_path):
-    other = store.create(tmp_path / "other", ids=[f"x{row}" for row in range(N)], n_classes=C, block=30)
+    other = Predictions.create(tmp_path / "other", ids=[f"x{row}" for row in range(N)], n_classes=C, block=30)
     other.write(1, 1, probabilities(N, C, seed=99))
     for name in ("c/1/0", "commit/1.json"):
         shutil.copy(tmp_path / "other/probabilities/1/1" / name, path / "probabilities/1/1" / name)
@@ -82,7 +82,7 @@ def test_a_shard_that_went_away_is_missing(path):
 
 def test_what_went_away_is_never_read_as_zeros(path):
     (path / "probabilities/1/0/c/2/0").unlink()
-    held = store.open(path)
+    held = Predictions.open(path)
     for start, stop in ((0, N), (60, 90), (75, 76), (29, 61)):
         with pytest.raises(InputError, match=r"damaged \(block 2 is not there\); run: hardpan predictions verify"):
             held.read(1, 0, start, stop)
@@ -100,12 +100,12 @@ def test_a_damaged_array_description_is_noticed(path):
     content = json.loads(description.read_text())
     content["data_type"] = "int16"
     description.write_text(json.dumps(content))
-    found = store.check_store(path)
+    found = verify(path)
     assert {problem.what for problem in found.problems} == {"unreadable"}
     assert {problem.file for problem in found.problems} == {"probabilities/0/0"}
-    store.check_store(path, drop=True)
-    store.open(path).write(0, 0, probabilities(N, C))
-    assert store.check_store(path).ok
+    verify(path, drop=True)
+    Predictions.open(path).write(0, 0, probabilities(N, C))
+    assert verify(path).ok
 
 
 @pytest.mark.parametrize("name", ["ids", "labels"])
@@ -122,24 +122,24 @@ def test_files_that_do_not_belong_are_foreign_and_leftovers_are_not(path):
     (path / "probabilities/0/0/commit/2.json").unlink()
     problem = only_problem(path)
     assert (problem.what, problem.file) == ("foreign", "probabilities/0/0/c/2/kept")
-    assert store.check_store(path).leftovers == ("probabilities/0/0/c/0/0.123.partial", "probabilities/0/0/c/2/0")
+    assert verify(path).leftovers == ("probabilities/0/0/c/0/0.123.partial", "probabilities/0/0/c/2/0")
 
 
 def test_damaged_shards_can_be_taken_back_and_recorded_again(path):
     shard = path / "probabilities/0/1/c/1/0"
     shard.write_bytes(b"nothing")
-    assert not store.check_store(path, drop=True).ok
-    found = store.open(path)
+    assert not verify(path, drop=True).ok
+    found = Predictions.open(path)
     assert not found.committed(0, 1)
     assert found.committed(0, 0)
     found.write(0, 1, probabilities(N, C, seed=1))
-    assert store.check_store(path).ok
-    assert np.array_equal(store.open(path).read(0, 1), probabilities(N, C, seed=1))
+    assert verify(path).ok
+    assert np.array_equal(Predictions.open(path).read(0, 1), probabilities(N, C, seed=1))
 
 
 def test_the_summary_says_what_is_there(path):
     (path / "probabilities/1/1/commit/2.json").unlink()
-    found = store.summary(path)
+    found = describe(path)
     assert (found.examples, found.classes) == (N, C)
     assert (found.seeds, found.epochs) == ((0, 1), (0,))
     assert found.epochs_of == {"0": (0, 1)}
@@ -153,7 +153,7 @@ def test_the_summary_says_what_is_there(path):
 def test_no_flipped_bit_anywhere_gives_other_numbers(path):
     """Whatever file is damaged, reading gives what was recorded or one sentence, never something else."""
     rng = np.random.default_rng(0)
-    truth = store.open(path).to_array()
+    truth = Predictions.open(path).to_array()
     paths = sorted(file for file in path.rglob("*") if file.is_file())
     for trial in range(60):
         file = paths[trial % len(paths)]
@@ -162,8 +162,8 @@ def test_no_flipped_bit_anywhere_gives_other_numbers(path):
         data[rng.integers(len(data))] ^= 1 << rng.integers(8)
         file.write_bytes(data)
         try:
-            verified = store.check_store(path).ok
-            held = store.open(path)
+            verified = verify(path).ok
+            held = Predictions.open(path)
             found, beside = held.to_array(), (held.ids.tolist(), held.labels.tolist())
         except InputError as error:
             verified, message = False, str(error)
@@ -173,14 +173,14 @@ def test_no_flipped_bit_anywhere_gives_other_numbers(path):
                 assert np.array_equal(found, truth[: len(found), : found.shape[1]]), file
                 assert beside == (names(N).tolist(), labels(N, C).tolist())
         file.write_bytes(whole)
-    assert store.check_store(path).ok
+    assert verify(path).ok
 
 
 def test_strange_files_are_named_wherever_they_lie(path):
     for name in ("notes.txt", "ids/c/copy", "labels/old.npy", "models/a.pt", "models/b.pt"):
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(b"")
-    found = store.check_store(path)
+    found = verify(path)
     assert {item.what for item in found.problems} == {"foreign"}
     assert [item.file for item in found.problems] == ["models", "notes.txt", "ids/c/copy", "labels/old.npy"]
 
@@ -190,7 +190,7 @@ def test_what_stopped_writers_left_beside_the_predictions_does_no_harm(path):
     (path / "split").mkdir()
     for name in left:
         (path / name).write_bytes(b"")
-    found = store.check_store(path)
+    found = verify(path)
     assert found.ok
     assert sorted(found.leftovers) == left
 
@@ -199,7 +199,7 @@ def test_strange_files_are_named_behind_an_address(path):
     fsspec = pytest.importorskip("fsspec")
     address = "memory://verified/run"
     fsspec.filesystem("memory").put(str(path), "/verified/run", recursive=True)
-    assert store.check_store(address).ok
+    assert verify(address).ok
     for name in ("notes.txt", "models/a.pt", "ids/c/copy"):
         fsspec.filesystem("memory").pipe(f"/verified/run/{name}", b"mine")
-    assert [item.file for item in store.check_store(address).problems] == ["models", "notes.txt", "ids/c/copy"]
+    assert [item.file for item in verify(address).problems] == ["models", "notes.txt", "ids/c/copy"]

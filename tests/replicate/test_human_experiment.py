@@ -10,10 +10,10 @@ import pytest
 from tests.databases import copy_project, drop_database, new_database
 from tests.web import small
 
-from hardpan import predictions as store
 from hardpan import replicate
 from hardpan.cli import main
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.replicate import simulate
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.model_answers import right_by_model
@@ -161,7 +161,9 @@ def test_a_store_a_matrix_and_tables_say_the_same(project, tmp_path):
     rng = np.random.default_rng(0)
     said = np.where(rng.random((3, len(ids))) < 0.7, truth, (truth + 1) % 10)
     split = np.array(["train"] * len(original) + ["test"] * len(new))
-    held = store.create(tmp_path / "store", ids=ids, n_classes=10, labels=truth, split=split, config={"model": "m"})
+    held = Predictions.create(
+        tmp_path / "store", ids=ids, n_classes=10, labels=truth, split=split, config={"model": "m"}
+    )
     for seed in range(3):
         held.write(seed, 0, np.eye(10)[said[seed]] * 0.9 + 0.01)
     models = [f"m seed {k}" for k in range(3)]

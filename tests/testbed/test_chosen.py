@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from hardpan import predictions as store
 from hardpan import testbed
 from hardpan.confusion import chosen_by_hand
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.testbed import items
 from hardpan.testbed.read_predictions import read_sets
 
@@ -139,7 +139,7 @@ def test_a_manifest_of_rows_fits_a_file_without_ids(tmp_path: Path) -> None:
 def test_parts_of_a_store_are_told_apart_by_their_ids(tmp_path: Path) -> None:
     split = np.array(["train"] * 50 + ["test"] * 30)
     labels = np.arange(80) % CLASSES
-    made = store.create(
+    made = Predictions.create(
         tmp_path / "run", ids=[f"image-{n}" for n in range(80)], n_classes=CLASSES, labels=labels, split=split
     )
     probs = np.full((80, CLASSES), 0.1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hardpan import confusion, testbed
-from hardpan import predictions as store
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.testbed import items
 from hardpan.testbed.read_predictions import read_sets
 
@@ -18,7 +18,7 @@ SPLIT = np.array(["train"] * 50 + ["test"] * 30)
 
 
 def recorded(path, labels=LABELS, split=SPLIT, shift=0):
-    made = store.create(
+    made = Predictions.create(
         path,
         ids=[f"image-{n}" for n in range(N)],
         n_classes=C,
@@ -55,7 +55,7 @@ def test_items_reads_the_last_epoch_of_a_store(tmp_path):
 
 def test_guesses_are_the_best_classes_in_order(tmp_path):
     recorded(tmp_path / "run")
-    held = store.open(tmp_path / "run")
+    held = Predictions.open(tmp_path / "run")
     found = read_sets(tmp_path / "run")["test"]
     probs = held.to_array(epochs=[1])[:, 0, 50:]
     taken = np.take_along_axis(probs, found.guesses, axis=2)

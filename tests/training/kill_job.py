@@ -15,11 +15,11 @@ import numpy as np
 import sklearn.datasets  # noqa: F401 - imported before the forks, not once a child
 import torch._dynamo  # noqa: F401 - optimisers import it
 
-import hardpan.predictions.recorded
+import hardpan.predictions.store
 import hardpan.training.running
-from hardpan import predictions as store
 from hardpan import training
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions, open_scores
 from hardpan.training.run_data import load_split
 
 CONFIG = training.TrainConfig(
@@ -39,13 +39,13 @@ def train_lockstep(out: Path) -> None:
 def check_lockstep(out: Path, reference: Path, told: Path) -> None:
     """Compare the committed total with the uninterrupted run's where both have the same epochs; count them."""
     try:
-        found = store.open_scores(out)
+        found = open_scores(out)
     except InputError:  # no whole epoch yet
         told.write_text("0")
         return
     assert found.epochs == tuple(range(1, len(found.epochs) + 1))
     if len(found.epochs) == CONFIG.epochs:
-        np.testing.assert_array_equal(found.values, store.open_scores(reference).values)
+        np.testing.assert_array_equal(found.values, open_scores(reference).values)
     told.write_text(str(CONFIG.seeds * len(found.epochs)))
 
 
@@ -54,7 +54,7 @@ def check_store(out: Path, reference: Path, told: Path) -> None:
     if not (out / "zarr.json").exists():
         told.write_text("0")
         return
-    found, expected = store.open(out), store.open(reference)
+    found, expected = Predictions.open(out), Predictions.open(reference)
     count = 0
     for seed in found.seeds:
         for epoch in found.epochs_of(seed):

@@ -11,9 +11,8 @@ import pytest
 from tests.execution.conftest import dask_cluster, ray_head
 
 import hardpan
-from hardpan import predictions as store
 from hardpan import training
-from hardpan.predictions import open_scores
+from hardpan.predictions import Predictions, open_scores
 from hardpan.training.saved import describe_model
 
 # Dask and Ray use what Python and their own libraries have put aside; ours may not.
@@ -96,7 +95,7 @@ def test_a_worker_is_killed_in_the_middle_and_the_store_has_the_same_bytes(clust
         killer.join()
     assert killed
     assert os.getpid() not in killed
-    found, wanted = store.open(tmp_path / "run"), store.open(expected.stores[0])
+    found, wanted = Predictions.open(tmp_path / "run"), Predictions.open(expected.stores[0])
     assert (found.seeds, found.epochs) == ((0, 1, 2), (1, 2, 3))
     np.testing.assert_array_equal(found.to_array(), wanted.to_array())
     assert content(tmp_path / "run") == content(Path(expected.stores[0]))

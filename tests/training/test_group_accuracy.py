@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hardpan import files, training
-from hardpan import predictions as store
 from hardpan.data.dataset import Dataset
+from hardpan.predictions import Predictions
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_it_is_what_the_predictions_say(tmp_path, groups):
     made = training.train("digits", **settings(groups, tmp_path / "run"))
     digits = Dataset.open("digits")
     test = digits.splits().test
-    kept = store.open(tmp_path / "run")
+    kept = Predictions.open(tmp_path / "run")
     for run in made.runs:
         right = kept.read(run.seed, 2)[test].argmax(axis=1) == digits.labels[test]
         assert sorted(run.group_accuracy) == ["0", "1"]

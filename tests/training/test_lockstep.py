@@ -13,8 +13,8 @@ from hardpan import cli, confusion, engine, training
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.predictions import open_scores
+from hardpan.predictions.recorder import Recorder
 from hardpan.training import lockstep_task, lockstep_training, work
-from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(

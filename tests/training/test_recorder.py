@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
+from hardpan.predictions.recorder import Recorder
 from hardpan.predictions.scores import open_scores
-from hardpan.training.recorder import Recorder
 
 N, C = 120, 5
 IDS = np.array([f"image-{row}" for row in range(N)])
@@ -54,7 +54,7 @@ def test_batches_in_any_order_and_form_are_recorded(tmp_path, form, by):
                     else:
                         recorder.record(given, torch.from_numpy(rows), seed=seed, epoch=epoch)
     assert recorder.outputs == ("probabilities" if form == "probabilities" else "logits")
-    found = store.open(tmp_path / "run")
+    found = Predictions.open(tmp_path / "run")
     assert (found.seeds, found.epochs) == ((0, 1), (0, 1))
     for seed in (0, 1):
         for epoch in (0, 1):
@@ -81,7 +81,7 @@ def test_batches_on_a_gpu_are_recorded(tmp_path, scalars_only):
     else:
         for epoch in (0, 1):
             assert np.allclose(
-                store.open(tmp_path / "run").read(0, epoch), expected(0, epoch), rtol=6e-4, atol=1e-7
+                Predictions.open(tmp_path / "run").read(0, epoch), expected(0, epoch), rtol=6e-4, atol=1e-7
             )
 
 
@@ -97,15 +97,15 @@ def test_any_cut_into_batches_and_blocks_gives_the_same(tmp_path_factory, data):
     with Recorder(path, ids=IDS[:30], n_classes=C, block=block, memory=memory, **told) as recorder:
         for rows in np.split(np.array(order), cuts):
             recorder.record(z[rows], rows, epoch=0)
-    assert np.allclose(store.open(path).read(0, 0), softmax(z, axis=1), rtol=1e-5)
+    assert np.allclose(Predictions.open(path).read(0, 0), softmax(z, axis=1), rtol=1e-5)
 
 
 def test_an_epoch_is_committed_when_its_last_batch_is(tmp_path):
     recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, block=50)
     recorder.record(logits(0, 0)[:100], epoch=0)
-    assert not store.open(tmp_path / "run").committed(0, 0)
+    assert not Predictions.open(tmp_path / "run").committed(0, 0)
     recorder.record(logits(0, 0)[100:], epoch=0)
-    assert store.open(tmp_path / "run").committed(0, 0)
+    assert Predictions.open(tmp_path / "run").committed(0, 0)
     recorder.close()
 
 
@@ -113,14 +113,14 @@ def test_a_run_goes_on_at_the_missing_epoch_and_changes_nothing_before_it(tmp_pa
     with Recorder(tmp_path / "run", ids=IDS, n_classes=C, config={"lr": 0.1}) as recorder:
         for epoch in range(3):
             recorder.record(logits(0, epoch), epoch=epoch)
-    before = store.open(tmp_path / "run").to_array()
+    before = Predictions.open(tmp_path / "run").to_array()
     with Recorder(tmp_path / "run", ids=IDS, n_classes=C, config={"lr": 0.1}) as recorder:
         assert recorder.next_epoch() == 3
         assert recorder.next_epoch(seed=1) == 0
         assert recorder.done(epoch=2)
         for epoch in range(5):
             recorder.record(logits(7, epoch), epoch=epoch)
-    found = store.open(tmp_path / "run")
+    found = Predictions.open(tmp_path / "run")
     assert found.epochs == (0, 1, 2, 3, 4)
     assert np.array_equal(found.to_array(epochs=(0, 1, 2)), before)
 
@@ -184,7 +184,7 @@ def test_batches_that_cannot_be_right_are_refused(tmp_path, call, message):
     recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, labels=LABELS)
     with pytest.raises(InputError, match=message):
         recorder.record(**{"outputs": logits(0, 0), "epoch": 0} | call)
-    assert not store.open(tmp_path / "run").committed(0, 0)
+    assert not Predictions.open(tmp_path / "run").committed(0, 0)
 
 
 MASKED = np.where(np.arange(C) == 3, -np.inf, logits(0, 0))
@@ -195,7 +195,7 @@ MASKED = np.where(np.arange(C) == 3, -np.inf, logits(0, 0))
 def test_masked_classes_have_no_probability(tmp_path, form, said):
     with Recorder(tmp_path / "run", ids=IDS, n_classes=C, dtype="float32", outputs=said) as recorder:
         recorder.record(form(MASKED), epoch=0)
-    found = store.open(tmp_path / "run").read(0, 0)
+    found = Predictions.open(tmp_path / "run").read(0, 0)
     assert (found[:, 3] == 0).all()
     assert np.allclose(found, softmax(MASKED.astype(np.float64), axis=1), atol=1e-6)
 
@@ -228,7 +228,7 @@ def test_rows_are_refused_with_the_batch_that_brings_them(tmp_path):
             recorder.record(wrong, rows, epoch=0)
         recorder.record(given[40:60], rows, epoch=0)
         recorder.record(given[60:], np.arange(60, N), epoch=0)
-    assert np.array_equal(store.open(tmp_path / "run").read(0, 0), given.astype(np.float16))
+    assert np.array_equal(Predictions.open(tmp_path / "run").read(0, 0), given.astype(np.float16))
 
 
 def test_a_recorder_says_where_and_what_it_records(tmp_path):
@@ -310,7 +310,7 @@ def test_scores_need_the_number_of_seeds(tmp_path):
 def test_a_store_of_scores_is_not_one_of_predictions(tmp_path):
     Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True, seeds=2).close()
     with pytest.raises(InputError, match="holds scores only"):
-        store.open(tmp_path / "run")
+        Predictions.open(tmp_path / "run")
     with pytest.raises(InputError, match="holds no whole epoch yet"):
         open_scores(tmp_path / "run")
 
@@ -325,13 +325,13 @@ def test_numbers_that_a_store_would_not_list_are_refused_before_anything_is_writ
     ):
         recorder.record(logits(0, 0), **({"seed": 0, "epoch": 0} | wrong))
     if not lockstep:
-        assert store.open(tmp_path / "run").seeds == ()
+        assert Predictions.open(tmp_path / "run").seeds == ()
 
 
 def test_numbers_may_be_of_numpy_or_torch(tmp_path):
     with Recorder(tmp_path / "run", ids=IDS, n_classes=C) as recorder:
         recorder.record(logits(1, 2), seed=np.int64(1), epoch=torch.tensor(2))
-    assert np.allclose(store.open(tmp_path / "run").read(1, 2), expected(1, 2), atol=1e-3)
+    assert np.allclose(Predictions.open(tmp_path / "run").read(1, 2), expected(1, 2), atol=1e-3)
 
 
 def test_a_batch_that_was_refused_takes_no_rows(tmp_path):
@@ -341,7 +341,7 @@ def test_a_batch_that_was_refused_takes_no_rows(tmp_path):
             recorder.record(probs[:2], epoch=0, labels=[1, 0])
         recorder.record(probs[:2], epoch=0, labels=[0, 1])
         recorder.record(probs[2:], epoch=0, labels=[1, 0])
-    np.testing.assert_array_equal(store.open(tmp_path / "run").read(0, 0), probs)
+    np.testing.assert_array_equal(Predictions.open(tmp_path / "run").read(0, 0), probs)
     with Recorder(tmp_path / "scores", ids=list("abcd"), n_classes=2, scalars_only=True, seeds=2) as recorder:
         with pytest.raises(InputError, match=r"outputs of all seeds at once must be \(2, n, C\)"):
             recorder.record(np.stack([probs] * 3), epoch=0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from hardpan import predictions as store
+from hardpan.predictions import Predictions
+from hardpan.predictions.recorder import Recorder
 from hardpan.training.adapters import lightning_callback, trainer_callback
-from hardpan.training.recorder import Recorder
 
 N, D, C, EPOCHS = 60, 4, 3, 3
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(N, D)).astype(np.float32))
@@ -20,7 +20,7 @@ def recorder(path):
 
 
 def check(path, after_each_epoch):
-    found = store.open(path)
+    found = Predictions.open(path)
     assert found.epochs == tuple(range(EPOCHS))
     for epoch, probs in enumerate(after_each_epoch):
         assert np.allclose(found.read(0, epoch), probs, atol=1e-3)

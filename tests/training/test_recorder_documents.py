@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardpan import predictions as store
+from hardpan.predictions import Predictions
 
 ROOT = Path(__file__).resolve().parents[2]
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/recording.md").read_text(), re.MULTILINE | re.DOTALL)
@@ -24,4 +24,4 @@ def test_the_snippet_records_three_epochs(tmp_path, package, run):
         [sys.executable, "-c", snippet], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert store.open(tmp_path / run).epochs == (0, 1, 2)
+    assert Predictions.open(tmp_path / run).epochs == (0, 1, 2)

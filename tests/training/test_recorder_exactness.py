@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hardpan import predictions as store
-from hardpan.predictions.rows import softmax
-from hardpan.training.recorder import Recorder
-from hardpan.training.recorder_outputs import halves
+from hardpan.predictions import Predictions
+from hardpan.predictions.checks import softmax
+from hardpan.predictions.recorder import Recorder, halves
 
 N, C = 700, 100
 
@@ -24,7 +23,7 @@ def recorded(path, given, rows, **options):
     with Recorder(path, ids=range(N), n_classes=C, block=150, **options) as recorder:
         for start in range(0, N, 64):
             recorder.record(given[start : start + 64], rows[start : start + 64], epoch=0)
-    return store.open(path).read(0, 0)[np.asarray(rows)]
+    return Predictions.open(path).read(0, 0)[np.asarray(rows)]
 
 
 ORDERS = {"in order": np.arange(N), "shuffled": np.random.default_rng(1).permutation(N)}
@@ -65,7 +64,7 @@ def test_tensors_from_a_gpu_are_recorded_within_one_step(tmp_path, index_on, dty
             there.fill_(torch.nan)  # what was handed over may be used again at once
             of_them.fill_(0)
         assert recorder.done(epoch=0)
-    found = store.open(tmp_path / "run").read(0, 0)[ORDERS[order]]
+    found = Predictions.open(tmp_path / "run").read(0, 0)[ORDERS[order]]
     wanted = torch.softmax(given.float(), dim=1).half().numpy()
     steps = found.view(np.int16).astype(int) - wanted.view(np.int16)  # bits of numbers from 0 on count steps
     assert np.abs(steps).max() <= 1

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hardpan.errors import InputError
-from hardpan.training.recorder import Recorder
+from hardpan.predictions.recorder import Recorder
 
 PROBS = np.full((3, 4), 0.25)
 

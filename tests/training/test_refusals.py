@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hardpan import confusion, files, training
-from hardpan import predictions as store
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.training import TrainConfig, classifiers
 from hardpan.training.recipes import filled
 
@@ -120,4 +120,4 @@ def test_a_file_address_is_the_local_path(tmp_path):
     )
     assert made.stores == (str(tmp_path / "run"),)
     assert made.runs[0].weights == str(tmp_path / "run-models" / "linear" / "seed-0")
-    assert store.open(tmp_path / "run").epochs == (1,)
+    assert Predictions.open(tmp_path / "run").epochs == (1,)

@@ -13,12 +13,12 @@ import torch
 
 import hardpan
 from hardpan import engine, files, training
-from hardpan import predictions as store
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
+from hardpan.predictions.recorder import Recorder
 from hardpan.training import running, seed_training, spreading, work
 from hardpan.training.new_stores import NewStores, in_use
-from hardpan.training.recorder import Recorder
 from hardpan.training.saved import describe_model
 
 SMALL = training.TrainConfig(
@@ -37,7 +37,7 @@ def digits():
 def reference(digits, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reference")
     made = training.train(digits, SMALL, out=folder / "run")
-    return made, store.open(folder / "run")
+    return made, Predictions.open(folder / "run")
 
 
 def same(one, other):
@@ -131,7 +131,7 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits,
         with pytest.raises(Killed):
             training.train(digits, SMALL, out=tmp_path / "run")
     made = training.train(digits, SMALL, out=tmp_path / "run")
-    same(store.open(tmp_path / "run"), expected)
+    same(Predictions.open(tmp_path / "run"), expected)
     for run in made.runs:
         assert len(describe_model(run.weights)["history"]) == 3
 
@@ -146,7 +146,7 @@ def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits
     assert again.runs[0].resumed_at == 3
     assert again.runs[0].values == first.runs[0].values
     training.train(digits, SMALL, out=tmp_path / "run")
-    same(store.open(tmp_path / "run"), expected)
+    same(Predictions.open(tmp_path / "run"), expected)
 
 
 def test_a_store_that_was_removed_is_made_again(reference, digits, tmp_path):
@@ -154,14 +154,14 @@ def test_a_store_that_was_removed_is_made_again(reference, digits, tmp_path):
     training.train(digits, SMALL, out=tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
     training.train(digits, SMALL, out=tmp_path / "run")
-    same(store.open(tmp_path / "run"), expected)
+    same(Predictions.open(tmp_path / "run"), expected)
 
 
 def test_processes_give_the_same_numbers(reference, digits, tmp_path):
     _, expected = reference
     with hardpan.parallel("processes", workers=2):
         made = training.train(digits, SMALL, out=tmp_path / "run")
-    same(store.open(tmp_path / "run"), expected)
+    same(Predictions.open(tmp_path / "run"), expected)
     assert [run.seed for run in made.runs] == [0, 1]
 
 
@@ -177,10 +177,10 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
     )
     assert made.stores == (str(tmp_path / "runs" / "linear"), str(tmp_path / "runs" / "convnet"))
     for place in made.stores:
-        assert store.open(place).epochs == (2, 4, 5)
+        assert Predictions.open(place).epochs == (2, 4, 5)
     for run in made.runs:
         probs = training.predict(run.weights, digits, device="cpu")
-        np.testing.assert_array_equal(probs.astype(np.float16), store.open(run.store).read(0, 5))
+        np.testing.assert_array_equal(probs.astype(np.float16), Predictions.open(run.store).read(0, 5))
     assert (tmp_path / "runs-models" / "linear" / "seed-0" / "model.safetensors").exists()
     assert files.from_json(json.loads(files.dumps(files.to_json(made)))) == made
 
@@ -188,7 +188,7 @@ def test_several_architectures_get_a_store_each_and_fewer_epochs_can_be_kept(dig
 def test_averaged_weights_are_what_predicts(digits, tmp_path):
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1, average=0.95)
     probs = training.predict(made.runs[0].weights, digits, device="cpu")
-    np.testing.assert_array_equal(probs.astype(np.float16), store.open(tmp_path / "run").read(0, 3))
+    np.testing.assert_array_equal(probs.astype(np.float16), Predictions.open(tmp_path / "run").read(0, 3))
 
 
 def test_a_hard_subset_becomes_a_group(digits, tmp_path):
@@ -301,7 +301,7 @@ def test_divergence_is_said_and_what_was_good_is_kept(digits, tmp_path, monkeypa
     config = training.TrainConfig(model="failing_models:diverging_later", seeds=1, epochs=9, batch=50, device="cpu")
     with pytest.raises(engine.Diverged, match="try a smaller learning rate"):
         training.train(digits, config, out=tmp_path / "run")
-    assert store.open(tmp_path / "run").epochs == (1,)
+    assert Predictions.open(tmp_path / "run").epochs == (1,)
 
 
 def diverging(*, input_shape, n_classes):
@@ -365,13 +365,13 @@ def test_a_store_that_another_run_has_in_use_or_that_was_there_is_not_removed(di
         patch.setattr(running, "train_piece", fails)
         with pytest.raises(RuntimeError, match="fails at once"):
             training.train(digits, out=tmp_path / "run", **settings)
-        assert store.open(tmp_path / "run").seeds == ()
+        assert Predictions.open(tmp_path / "run").seeds == ()
         held.close()
         with pytest.raises(RuntimeError, match="fails at once"):
             training.train(digits, out=tmp_path / "run", **settings)
-    assert store.open(tmp_path / "run").seeds == ()  # this call did not make it
+    assert Predictions.open(tmp_path / "run").seeds == ()  # this call did not make it
     training.train(digits, out=tmp_path / "run", **settings)
-    assert store.open(tmp_path / "run").epochs == (1, 2)
+    assert Predictions.open(tmp_path / "run").epochs == (1, 2)
 
 
 def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_path, monkeypatch):
@@ -386,7 +386,7 @@ def test_a_seed_that_failed_takes_nothing_from_seeds_that_recorded(digits, tmp_p
         patch.setattr(seed_training, "fit_model", second_fails)
         with pytest.raises(RuntimeError, match="seed 1 fails"):
             training.train(digits, SMALL, out=tmp_path / "run")
-    assert store.open(tmp_path / "run").seeds == (0,)
+    assert Predictions.open(tmp_path / "run").seeds == (0,)
 
 
 class ClosingTold(Recorder):
@@ -419,7 +419,7 @@ def test_a_store_removed_between_opening_and_lock_is_made_again(tmp_path):
         new.remove_empty()  # in use now: it stays
         recorder.record(np.full((2, 2), 0.5), epoch=1)
     new.remove_empty()  # not empty any more
-    assert store.open(tmp_path / "run").epochs == (1,)
+    assert Predictions.open(tmp_path / "run").epochs == (1,)
     assert recorder.closed
 
 
@@ -442,7 +442,7 @@ def test_a_remote_store_is_written_through_its_address(digits, tmp_path, referen
     _, expected = reference
     place = "memory://" + tmp_path.name
     training.train(digits, SMALL, out=place, weights=tmp_path / "models")
-    same(store.open(place), expected)
+    same(Predictions.open(place), expected)
 
 
 def test_data_that_was_written_anew_is_read_anew(tmp_path):
@@ -452,8 +452,8 @@ def test_data_that_was_written_anew_is_read_anew(tmp_path):
         np.savez(tmp_path / "data.npz", x_train=x, y_train=y, x_test=x[:9], y_test=y[:9])
         out = tmp_path / f"run-{shift}"
         training.train(tmp_path / "data.npz", model="linear", seeds=1, epochs=1, device="cpu", out=out)
-        assert sorted(store.open(out).labels[:40].tolist()) == sorted(y.tolist())
-        assert store.open(out).labels.tolist() == [*y.tolist(), *y[:9].tolist()]
+        assert sorted(Predictions.open(out).labels[:40].tolist()) == sorted(y.tolist())
+        assert Predictions.open(out).labels.tolist() == [*y.tolist(), *y[:9].tolist()]
 
 
 @pytest.mark.parametrize(
@@ -486,4 +486,4 @@ def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path,
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
     with pytest.raises(InputError, match="was recorded with architecture='mlp', now it is 'linear'"), away():
         training.train(digits, config, out=tmp_path / "run")  # known before anybody is called
-    assert store.open(made.stores[0]).seeds == (0,)
+    assert Predictions.open(made.stores[0]).seeds == (0,)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import execution
-from hardpan import predictions as store
 from hardpan.auditing.evidence import Evidence, FlowEvidence, Model
 from hardpan.auditing.planning import AuditPlan, flow_config, one_thread, reduced
 from hardpan.auditing.progress import between
@@ -79,23 +78,19 @@ def obtain(evidence: Evidence, plan: AuditPlan, work: Path, progress: Progress) 
 
 def read_model(path: str, evidence: Evidence, held: Predictions | None = None) -> Model:
     """Open predictions, or take those that are held, and join them to the examples; or refuse them."""
-    found = store.open(path) if held is None else held
-    if not found.epochs:
-        raise InputError(f"--predictions {path}: no epoch is there for every seed; finish the recording first")
-    if found.n_classes != evidence.dataset.n_classes:
-        raise InputError(
-            f"--predictions {path}: holds {found.n_classes} classes, and {evidence.dataset.name} has "
-            f"{evidence.dataset.n_classes}; give predictions of this dataset"
-        )
-    rows = _rows(path, found, evidence, by_order=evidence.config.by_order or held is not None)
+    by_order = evidence.config.by_order or (held is not None and not held.has_ids)
+    found = (Predictions.open(path) if held is None else held).align(
+        evidence.dataset, by_order=by_order, split=evidence.split
+    )
+    found.last_epoch()
     if found.split is not None:
-        trained = int(np.isin(rows[found.split == "train"], evidence.split.test).sum())
+        trained = int(np.isin(found.rows[found.split == "train"], evidence.split.test).sum())
         if trained:
             raise InputError(
                 f"--predictions {path}: was trained on {trained:,} examples of the audit's test part; give "
                 "the --seed of its own split, or predictions of a model that never saw them"
             )
-    return _model(short_name(path), found, rows, evidence)
+    return _model(short_name(path), found, evidence)
 
 
 def read_votes(path: str, evidence: Evidence) -> NDArray[np.float64]:
@@ -126,26 +121,6 @@ def read_votes(path: str, evidence: Evidence) -> NDArray[np.float64]:
     return whole
 
 
-def _rows(path: str, found: Predictions, evidence: Evidence, *, by_order: bool) -> NDArray[np.int64]:
-    ids = found.ids
-    if not str(ids[0]).startswith("row-"):
-        return _by_id(f"--predictions {path}", ids, evidence)
-    n, test = len(evidence.dataset), evidence.split.test
-    if not by_order:
-        raise InputError(
-            f"--predictions {path}: has no ids; give --by-order if its {len(ids):,} rows are in the order of the "
-            f"{n:,} examples or of the {len(test):,} test examples"
-        )
-    if len(ids) == n:
-        return np.arange(n)
-    if len(ids) == len(test):
-        return test
-    raise InputError(
-        f"--predictions {path}: has {len(ids):,} rows, and {evidence.dataset.name} has {n:,} examples, "
-        f"{len(test):,} of them to test; give one row for each of either"
-    )
-
-
 def _by_id(what: str, ids: NDArray[np.str_], evidence: Evidence) -> NDArray[np.int64]:
     places = {str(name): row for row, name in enumerate(evidence.dataset.ids)}
     missing = [str(name) for name in ids if str(name) not in places]
@@ -160,14 +135,11 @@ def _by_id(what: str, ids: NDArray[np.str_], evidence: Evidence) -> NDArray[np.i
     return rows
 
 
-def _model(name: str, found: Predictions, rows: NDArray[np.int64], evidence: Evidence, **more: Any) -> Model:
-    n, k = len(evidence.dataset), evidence.dataset.n_classes
-    total = np.zeros((len(rows), k))
-    for seed in found.seeds:
-        total += found.read(seed, found.epochs[-1]).astype(np.float64)
-    probs = np.full((n, k), np.nan)
-    probs[rows] = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
-    return Model(name, found, rows, probs, **more)
+def _model(name: str, found: Predictions, evidence: Evidence, **more: Any) -> Model:
+    probs = np.full((len(evidence.dataset), evidence.dataset.n_classes), np.nan)
+    mean = found.final_probs()
+    probs[found.rows] = mean / np.maximum(mean.sum(axis=1, keepdims=True), 1e-300)
+    return Model(name, found, found.rows, probs, **more)
 
 
 def _trained(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress) -> Model:
@@ -188,10 +160,9 @@ def _trained(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progres
             out=place,
             progress=progress,
         )
-    found = store.open(made.stores[0])
-    rows = _by_id(str(place), found.ids, evidence)
+    found = Predictions.open(made.stores[0]).align(evidence.dataset)
     folders = tuple(run.weights for run in made.runs)
-    return _model(plan.ensemble, found, rows, evidence, trained_here=True, weights=folders)
+    return _model(plan.ensemble, found, evidence, trained_here=True, weights=folders)
 
 
 def _fitted(evidence: Evidence, plan: AuditPlan, place: Path, progress: Progress) -> FlowEvidence:

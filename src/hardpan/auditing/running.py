@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan import predictions as store
 from hardpan.auditing import counts, examples, floor, fresh, hardness, materials, planning, quality, verdict
 from hardpan.auditing.evidence import AuditConfig, Evidence, Finding, gather
 from hardpan.auditing.finished import Audit
@@ -165,7 +164,7 @@ def _held(predictions: Given) -> dict[str, Predictions]:
     if not isinstance(predictions, Mapping):
         return {}
     return {
-        str(name): item if isinstance(item, Predictions) else store.in_memory(item, where=str(name))
+        str(name): item if isinstance(item, Predictions) else Predictions.from_arrays(item, name=str(name))
         for name, item in predictions.items()
     }
 

@@ -20,7 +20,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source, short_name
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.predictions.making import is_store
+from hardpan.predictions.store import is_store
 
 
 def epochs_of(text: str) -> str | int | tuple[int, ...]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from hardpan import files, numbers
-from hardpan import predictions as store
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, progress_on_stderr, whole_numbers
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.report.sections import Provenance
 
 FlowPath = Annotated[
@@ -246,32 +246,16 @@ def _brief(made: Any) -> Any:
 
 def _test_probabilities(path: Path, made: Any, by_order: bool) -> NDArray[Any]:
     """Probabilities of the test examples in the order of the benchmark; the mean over seeds, last epoch."""
-    held = store.open(path)
-    if not held.epochs:
-        raise InputError(f"{path}: holds no epoch that every seed has; finish the recording first")
-    rows = _test_rows(path, held, made, by_order)
-    found = [held.read(seed, held.epochs[-1])[rows].astype(np.float64) for seed in held.seeds]
-    return np.asarray(np.mean(found, axis=0))
-
-
-def _test_rows(path: Path, held: store.Predictions, made: Any, by_order: bool) -> NDArray[np.int64]:
-    """For every test example its row in the predictions: by id, or, where that was said, by order."""
-    test, n = made.test, len(made.labels)
-    if not (by_order or str(held.ids[0]).startswith("row-")):
-        places = {str(name): row for row, name in enumerate(held.ids)}
-        missing = [str(name) for name in made.ids[test] if str(name) not in places]
-        if missing:
-            raise InputError(
-                f"{path}: has no prediction for {len(missing):,} test examples, such as {missing[0]!r}"
-            )
-        return np.array([places[str(name)] for name in made.ids[test]])
-    if not by_order:
+    held = Predictions.open(path)
+    if by_order and len(held) == len(made.test):
+        return held.align(made.ids[made.test], by_order=True).final_probs()
+    found = held.align(made.ids, by_order=by_order)
+    row_of = np.full(len(made.ids), -1, dtype=np.int64)
+    row_of[found.rows] = np.arange(len(found))
+    test = row_of[made.test]
+    if (test < 0).any():
+        missing = made.ids[made.test[test < 0]]
         raise InputError(
-            f"{path}: has no ids, so its rows could be any; say --by-order if its {len(held):,} rows are in the "
-            f"order of the {len(test):,} test examples or of all {n:,}"
+            f"{path}: has no prediction for {len(missing):,} test examples, such as {str(missing[0])!r}"
         )
-    if len(held) not in (len(test), n):
-        raise InputError(
-            f"--by-order: {path} has {len(held):,} rows; expected {len(test):,} (test) or {n:,} (all examples)"
-        )
-    return np.asarray(test if len(held) == n else np.arange(len(test)))
+    return found.final_probs()[test]

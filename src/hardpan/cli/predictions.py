@@ -15,8 +15,8 @@ from rich.text import Text
 from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
 from hardpan.errors import InputError
 from hardpan.numbers import counted
-from hardpan.predictions import files
-from hardpan.predictions.reports import Brought, StoreInfo, Verification
+from hardpan.predictions import importing
+from hardpan.predictions.results import ImportSummary, StoreInfo, Verification
 
 app = typer.Typer(help="Predictions recorded while training: import, verify, merge, export.", no_args_is_help=True)
 
@@ -59,18 +59,18 @@ def import_(
 
     Example: [bold]hardpan predictions import probs.npy --labels labels.npy --out STORE[/bold]
     """
-    from hardpan.predictions.copying import import_file
+    from hardpan.predictions.importing import import_file
 
     with progress_on_stderr() as progress:
         found = import_file(
             path,
             out,
-            ids=None if ids is None else files.read_column(ids, "ids"),
-            labels=None if labels is None else files.read_column(labels, "labels"),
-            split=None if split is None else files.read_column(split, "split"),
+            ids=None if ids is None else importing.read_column(ids, "ids"),
+            labels=None if labels is None else importing.read_column(labels, "labels"),
+            split=None if split is None else importing.read_column(split, "split"),
             class_names=()
             if class_names is None
-            else tuple(files.read_column(class_names, "class_names").tolist()),
+            else tuple(importing.read_column(class_names, "class_names").tolist()),
             outputs=outputs,
             seeds=_numbers("--seeds", seeds),
             epochs=_numbers("--epochs", epochs),
@@ -94,10 +94,10 @@ def verify(
 
     Example: [bold]hardpan predictions verify STORE[/bold]
     """
-    from hardpan.predictions.verification import check_store
+    from hardpan.predictions.verification import verify as verified
 
     with progress_on_stderr() as progress:
-        found = check_store(store, drop=drop, progress=progress)
+        found = verified(store, drop=drop, progress=progress)
     emit(found, as_json, _verified(found, drop))
     if not found.ok:
         raise typer.Exit(2)
@@ -109,9 +109,9 @@ def info(predictions: Predictions, as_json: JsonFlag = False) -> None:
 
     Example: [bold]hardpan predictions info STORE[/bold]
     """
-    from hardpan.predictions.verification import summary
+    from hardpan.predictions.verification import describe
 
-    found = summary(predictions)
+    found = describe(predictions)
     emit(found, as_json, _information(found))
 
 
@@ -158,14 +158,14 @@ def export(
 
     Example: [bold]hardpan predictions export STORE predictions.parquet --epochs 19[/bold]
     """
-    from hardpan import predictions as store
+    from hardpan.predictions import Predictions
     from hardpan.predictions.exporting import export as exported
     from hardpan.predictions.selected import select
     from hardpan.report.files import check_local
 
     check_local(path, "FILE")
     with progress_on_stderr() as progress:
-        held = store.open(predictions)
+        held = Predictions.open(predictions)
         found = exported(
             held if subset is None else select(held, subset),
             path,
@@ -189,7 +189,7 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...] | None:
         raise InputError(f"{option} must be whole numbers with commas between them; got {text!r}") from None
 
 
-def _brought(found: Brought, *lines: str) -> Text:
+def _brought(found: ImportSummary, *lines: str) -> Text:
     what = f"{counted(found.examples, 'example')} × {found.classes} classes, {_count(found.seeds, 'seed')}"
     first = f"{found.target}: {what}, {_count(found.epochs, 'epoch')}"
     return Text("\n".join([first, *lines, *(f"note: {note}" for note in found.notes)]))

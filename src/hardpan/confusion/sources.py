@@ -93,9 +93,9 @@ class Part:
 @functools.lru_cache(maxsize=4)
 def _opened(where: str, call: str) -> Any:
     """A store, opened once a call in each worker: one that lives on would not see what was recorded since."""
-    from hardpan import predictions as store
+    from hardpan.predictions import Predictions
 
-    return store.open(where)
+    return Predictions.open(where)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,9 +186,9 @@ def read(
     if isinstance(probs, Source):
         source = probs
     elif isinstance(probs, (str, os.PathLike)):
-        from hardpan import predictions as store
+        from hardpan.predictions import Predictions
 
-        source = _from_predictions(store.open(os.fspath(probs)))
+        source = _from_predictions(Predictions.open(os.fspath(probs)))
     elif hasattr(probs, "read") and hasattr(probs, "epochs"):
         source = _from_predictions(probs)
     else:

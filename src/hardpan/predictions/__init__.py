@@ -1,60 +1,44 @@
-"""Predictions on disk: probabilities of seeds × epochs × examples × classes, recorded once, scored forever.
+"""Predictions: probabilities of seeds × epochs × examples × classes, recorded once.
 
-A store is a Zarr v3 group. Each shard holds the rows of one block of examples for one seed and epoch, and is
-committed by a small marker with its hash, written last: what has no marker does not exist. So a killed run loses
-nothing that was committed, many processes record different seeds at once, and a store can grow later.
+A store is a Zarr v3 group. Each shard contains the rows of one block of examples for one seed and epoch, and is
+committed by a small marker with its hash, written last: a shard without a marker does not exist. So a killed run
+loses nothing that was committed, many processes record different seeds at once, and a store can grow later.
 
-:func:`create` and :func:`open` give :class:`Predictions`; :func:`in_memory` gives an array the same form.
+:class:`Predictions` opens stores, files, arrays and data frames; :class:`Recorder` records in a training loop.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from hardpan.predictions.making import create, open
-from hardpan.predictions.memory import in_memory
 from hardpan.predictions.predictions import Predictions
-from hardpan.predictions.reports import Brought, Problem, StoreInfo, Verification
 
 if TYPE_CHECKING:
-    from hardpan.predictions.copying import import_file
     from hardpan.predictions.exporting import export
+    from hardpan.predictions.importing import import_file
     from hardpan.predictions.merging import merge
-    from hardpan.predictions.scores import Accumulated, open_scores
-    from hardpan.predictions.verification import check_store, summary
+    from hardpan.predictions.recorder import Recorder
+    from hardpan.predictions.scores import open_scores
+    from hardpan.predictions.verification import describe, verify
 
 # What needs Zarr is imported when it is first used.
 _LATER = {
-    "Accumulated": "scores",
-    "check_store": "verification",
+    "Recorder": "recorder",
+    "describe": "verification",
     "export": "exporting",
-    "import_file": "copying",
+    "import_file": "importing",
     "merge": "merging",
     "open_scores": "scores",
-    "summary": "verification",
+    "verify": "verification",
 }
 
-__all__ = [
-    "Accumulated",
-    "Brought",
-    "Predictions",
-    "Problem",
-    "StoreInfo",
-    "Verification",
-    "check_store",
-    "create",
-    "export",
-    "import_file",
-    "in_memory",
-    "merge",
-    "open",
-    "open_scores",
-    "summary",
-]
+__all__ = ["Predictions", "Recorder", "describe", "export", "import_file", "merge", "open_scores", "verify"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a part at its first use."""
     if name in _LATER:
-        import importlib
-
         return getattr(importlib.import_module(f"hardpan.predictions.{_LATER[name]}"), name)
     raise AttributeError(f"module 'hardpan.predictions' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

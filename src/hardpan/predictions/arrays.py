@@ -43,7 +43,9 @@ COLUMNS = {
     "epochs": ("epochs",),
     "models": ("models", "model_names"),
 }
-EXPECTED = "expected an array 'probabilities' (probs), 'logits' or 'predictions', or one array of probabilities per model"
+EXPECTED = (
+    "expected an array 'probabilities' (probs), 'logits' or 'predictions', or one array of probabilities per model"
+)
 _SAMPLE = 4096
 
 
@@ -152,9 +154,7 @@ class ArrayPredictions(Predictions):
         """The epochs of a seed, in order."""
         if seed not in self._seeds:
             return ()
-        return tuple(
-            epoch for epoch in sorted(self._epochs) if self._pairs is None or (seed, epoch) in self._pairs
-        )
+        return tuple(epoch for epoch in sorted(self._epochs) if self._pairs is None or (seed, epoch) in self._pairs)
 
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         rows = np.ascontiguousarray(self._values[self._seeds.index(seed), self._epochs.index(epoch), start:stop])
@@ -313,7 +313,15 @@ def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, 
         return _open_npz(path, outputs, normalize, columns)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as error:
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        zipfile.BadZipFile,
+        KeyError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); write it again with NumPy") from error
 
 

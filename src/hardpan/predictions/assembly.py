@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.predictions.store import Store
 from hardpan.predictions.checks import Outputs, check_rows
+from hardpan.predictions.store import Store
 
 MEMORY = 2**30
 _NAMED = 3

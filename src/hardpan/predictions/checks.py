@@ -1,4 +1,4 @@
-"""Checks of what people give: rows of probabilities or logits, ids, labels, split, class names, seeds and epochs."""
+"""Checks of rows of probabilities or logits, ids, labels, split, class names, seeds and epochs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.data.checks import checked_ids, checked_labels
-from hardpan.data.ids import row_ids
+from hardpan.data.arrays import checked_ids, checked_labels
+from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 
 Outputs = Literal["probabilities", "logits"]
@@ -126,14 +126,16 @@ def normalized(what: str, rows: NDArray[Any], name: Callable[[int], str]) -> NDA
     """Rows (n, C) divided by their sums; they must be finite, not negative and not all 0.
 
     Example:
-        >>> normalized("p", np.array([[33.3, 66.6]]), str).round(4).tolist()
-        [[0.3333..., 0.6666...]]
+        >>> normalized("p", np.array([[33.3, 66.6]]), str).astype(float).round(2).tolist()
+        [[0.33, 0.67]]
     """
     wide = np.asarray(rows, dtype=np.float64)
     total = wide.sum(axis=1)
     bad = np.flatnonzero(~(np.isfinite(total) & (total > 0) & (wide.min(axis=1) >= 0)))
     if len(bad):
-        raise InputError(f"{what}: {_listed(bad, name)} cannot be normalized: NaN, negative or all 0; leave them out")
+        raise InputError(
+            f"{what}: {_listed(bad, name)} cannot be normalized: NaN, negative or all 0; leave them out"
+        )
     result: NDArray[np.float32] = (wide / total[:, None]).astype(np.float32)
     return result
 
@@ -209,7 +211,7 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
 
 
 def _shared_sum(rows: NDArray[Any]) -> float | None:
-    """The sum that all rows (n, C) share, where none is negative: percentages, votes, probabilities with few digits."""
+    """The sum that all rows (n, C) share, where none is negative: percentages, votes, rounded probabilities."""
     sums = rows.sum(axis=1, dtype=np.float64)
     middle = float(np.median(sums))
     if len(rows) < 2 or rows.min() < 0 or middle < 1 - _ROUNDED:

@@ -121,9 +121,7 @@ def _numbers(source: ArrayPredictions, target: Store, seeds: Sequence[int] | Non
     return numbers
 
 
-def _copy(
-    source: ArrayPredictions, target: Store, numbers: dict[int, int], progress: Progress | None
-) -> None:
+def _copy(source: ArrayPredictions, target: Store, numbers: dict[int, int], progress: Progress | None) -> None:
     """Copy all seeds and epochs, block by block; committed blocks are compared, not written."""
     pairs = [(seed, epoch) for seed in source.seeds for epoch in source.epochs_of(seed)]
     steps = [(seed, epoch, start, stop) for seed, epoch in pairs for start, stop in target.blocks()]

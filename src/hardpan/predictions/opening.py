@@ -36,9 +36,7 @@ def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, A
         return open_table(source, outputs=outputs, normalize=normalize, **columns)
     if isinstance(source, (np.ndarray, Sequence)) or hasattr(source, "__array__"):
         return array_predictions(source, outputs=outputs, normalize=normalize, **columns)
-    raise InputError(
-        f"source must be a path, an array, a data frame or Predictions; got {type(source).__name__}"
-    )
+    raise InputError(f"source must be a path, an array, a data frame or Predictions; got {type(source).__name__}")
 
 
 def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
@@ -75,9 +73,7 @@ def _is_frame(source: Any) -> bool:
     return hasattr(source, "__dataframe__") or hasattr(source, "to_arrow") or hasattr(source, "column_names")
 
 
-def of_estimator(
-    model: Any, dataset: Dataset, folds: int, held_out: bool, name: str, seed: int
-) -> Predictions:
+def of_estimator(model: Any, dataset: Dataset, folds: int, held_out: bool, name: str, seed: int) -> Predictions:
     """Predictions of an estimator or function; see :meth:`hardpan.Predictions.from_estimator`."""
     if not isinstance(dataset, Dataset):
         raise InputError(f"dataset must be a hardpan.Dataset; got {type(dataset).__name__}")
@@ -199,9 +195,7 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
     return found
 
 
-def of_torch(
-    module: Any, loader: Any, class_names: Sequence[str], held_out: bool, device: str
-) -> Predictions:
+def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: bool, device: str) -> Predictions:
     """Predictions of a module; see :meth:`hardpan.Predictions.from_torch`."""
     import torch
 

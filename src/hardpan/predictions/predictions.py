@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.data.chosen import MARK, asked_for, chosen_rows
-from hardpan.data.dataset import Dataset, Split
-from hardpan.data.splits import split as split_of
+from hardpan.data.dataset import Dataset, Split, rows_of
+from hardpan.data.opening import SEPARATOR, parse_source, short_name, subset_rows
 from hardpan.errors import InputError
 from hardpan.predictions.checks import ROW_ID, SPLITS
 
@@ -63,9 +62,9 @@ class Predictions(ABC):
             outputs: "probabilities", "logits", "labels" (hard predictions), or "auto", which looks at the numbers.
             normalize: divide every row by its sum, for rows that were rounded or hold percentages.
 
-        An npz file holds ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two axes,
-        and may hold ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``; or one
-        array (examples, classes) per model, under the model's name.
+        An npz file holds ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two
+        axes, and may hold ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``; or
+        one array (examples, classes) per model, under the model's name.
         """
         from hardpan.predictions import opening
 
@@ -200,21 +199,23 @@ class Predictions(ABC):
             model: has ``predict_proba`` or ``predict``; or a function of the examples that returns probabilities
                 (N, C) or class numbers (N,); or the import path of either.
             dataset: the examples to predict.
-            folds: with k ≥ 2 the estimator is cloned, refitted and applied by stratified k-fold cross-validation, so
-                that every prediction is of a model that has not seen the example. 0 applies the model as it is.
+            folds: with k ≥ 2 the estimator is cloned, refitted and applied by stratified k-fold cross-validation,
+                so that every prediction is of a model that has not seen the example. 0 applies the model as it is.
             held_out: the model was not trained or tuned on any of these examples. Without it, and without
                 ``folds``, an audit shows the model as one that may have seen them.
             name: of the model.
             seed: of the folds.
 
         Example:
-            >>> from sklearn.linear_model import LogisticRegression
-            >>> import hardpan
-            >>> digits = hardpan.data.load("digits")
-            >>> model = LogisticRegression(max_iter=50).fit(digits.features() / 16, digits.labels)
-            >>> p = Predictions.from_estimator(lambda x: model.predict_proba(x.reshape(len(x), -1) / 16), digits)
-            >>> p.held_out, p.outcomes().scores.mean() > 0.95
-            (False, True)
+            >>> from sklearn.naive_bayes import GaussianNB
+            >>> digits = Dataset.open("digits")
+            >>> model = GaussianNB(var_smoothing=0.01).fit(digits.features(), digits.labels)
+            >>> seen = Predictions.from_estimator(model, digits)
+            >>> unseen = Predictions.from_estimator(model, digits, folds=5)
+            >>> [p.held_out for p in (seen, unseen)]
+            [False, True]
+            >>> bool(seen.outcomes().scores.mean() > unseen.outcomes().scores.mean() > 0.8)
+            True
         """
         from hardpan.predictions.opening import of_estimator
 
@@ -393,8 +394,6 @@ class Predictions(ABC):
 
     def by_model(self) -> dict[str, Predictions]:
         """One ``Predictions`` per named model; all seeds together, under their short name, if none is named."""
-        from hardpan.data.chosen import short_name
-
         if not self.named:
             return {short_name(self.where): self}
         seeds: dict[str, list[int]] = {}
@@ -403,12 +402,18 @@ class Predictions(ABC):
         return {model: self.select(seeds=numbers) for model, numbers in seeds.items()}
 
     def select(
-        self, rows: Any = None, *, seeds: Sequence[int] | None = None, epochs: Sequence[int] | None = None
+        self,
+        rows: Any = None,
+        *,
+        split: str | None = None,
+        seeds: Sequence[int] | None = None,
+        epochs: Sequence[int] | None = None,
     ) -> Predictions:
         """Some of the examples, seeds and epochs, read-only.
 
         Args:
-            rows: "train", "validation" or "test"; a subset or the path of its manifest; row numbers; or a mask.
+            rows: row numbers, a mask of N booleans, ids, a :class:`~hardpan.confusion.Subset` or the path of one.
+            split: "train", "validation" or "test" instead of ``rows``.
             seeds: numbers of the seeds to keep, in this order.
             epochs: numbers of the epochs to keep, in this order.
 
@@ -417,33 +422,40 @@ class Predictions(ABC):
             >>> p.select([1]).ids.tolist()
             ['b']
         """
-        numbers, mark = self._row_numbers(rows)
+        if rows is not None and split is not None:
+            raise InputError("select needs rows or split; got both")
+        numbers, mark = self._row_numbers(rows) if split is None else (self._split_rows(split), "")
         return View(self, numbers, seeds=seeds, epochs=epochs, where=self.where + mark)
 
     def _row_numbers(self, rows: Any) -> tuple[NDArray[np.int64] | None, str]:
         if rows is None:
             return None, ""
-        if isinstance(rows, str) and rows in SPLITS:
-            if self.split is None or rows not in self.split:
-                known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
-                raise InputError(f"{self.where}: has no {rows} examples ({known}); give rows that it has")
-            return np.flatnonzero(self.split == rows), ""
         if isinstance(rows, (str, os.PathLike)):
             path = os.fspath(rows)
-            return chosen_rows(path, self.ids), f"{MARK}{path}"
+            return subset_rows(path, self.ids), f"{SEPARATOR}{path}"
         if callable(getattr(rows, "rows", None)):  # a subset: it knows its ids
             return np.sort(rows.rows(self.ids)), ""
         numbers = np.asarray(rows)
         if numbers.dtype == np.bool_ and numbers.shape == (len(self),):
             return np.flatnonzero(numbers), ""
+        if numbers.ndim == 1 and numbers.dtype.kind == "U":
+            return rows_of(self.ids, numbers), ""
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise InputError(
-                f"rows must be a split, a subset, row numbers or a mask of {len(self):,}; got {type(rows).__name__} "
-                f"of shape {numbers.shape}"
+                f"rows must be row numbers, a mask of {len(self):,}, ids or a subset; got {type(rows).__name__} of "
+                f"shape {numbers.shape}"
             )
-        if len(numbers) and not (0 <= numbers.min() and numbers.max() < len(self)):
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < len(self)):
             raise InputError(f"rows must be within 0..{len(self) - 1}; got {numbers.min()} to {numbers.max()}")
         return numbers.astype(np.int64), ""
+
+    def _split_rows(self, split: str) -> NDArray[np.int64]:
+        if split not in SPLITS:
+            raise InputError(f"split must be one of {', '.join(SPLITS)}; got {split!r}")
+        if self.split is None or split not in self.split:
+            known = "no split" if self.split is None else f"only {', '.join(np.unique(self.split))}"
+            raise InputError(f"split: {self.where} has no {split} examples ({known})")
+        return np.flatnonzero(self.split == split)
 
     def align(
         self, to: Dataset | ArrayLike, *, by_order: bool = False, split: Split | None = None, check: bool = True
@@ -458,7 +470,7 @@ class Predictions(ABC):
             to: the dataset, or ids.
             by_order: join by position, because there are no ids: the rows are all examples of the dataset in its
                 order, or all of its test examples.
-            split: which examples are the test examples; by default ``hardpan.data.split(dataset)``.
+            split: which examples are the test examples; by default ``dataset.splits()``.
             check: refuse predictions whose class columns look permuted or shifted against the labels.
 
         Example:
@@ -502,7 +514,7 @@ class Predictions(ABC):
 
         The predicted class of (a sample of) the examples at the last epoch is compared with the labels.
         """
-        from hardpan.predictions.class_check import check_predictions
+        from hardpan.outcomes.classes import check_predictions
 
         labels = self.labels
         if labels is None or not self.epochs:
@@ -565,14 +577,17 @@ class Predictions(ABC):
         absent, unknown = len(ids) - int(known.sum()), len(self) - int(known.sum())
         if not self.has_ids and unknown:
             raise InputError(
-                f"{self.where}: has no ids; pass by_order=True (--by-order) if its {len(self):,} rows are in the order "
+                f"{self.where}: has no ids; pass by_order=True (--by-order) if its {len(self):,} rows are in "
+                "the order "
                 f"of {name}, or of its test examples"
             )
         if absent and unknown:
             example = self.ids[np.isin(self.ids, ids, invert=True)][0]
             raise InputError(
-                f"{self.where}: {unknown:,} of its {len(self):,} ids are not in {name} (first {str(example)!r}), and "
-                f"{absent:,} of {len(ids):,} examples of {name} have no prediction; give predictions of this dataset"
+                f"{self.where}: {unknown:,} of its {len(self):,} ids are not in {name} (first "
+                f"{str(example)!r}), and "
+                f"{absent:,} of {len(ids):,} examples of {name} have no prediction; give predictions of this "
+                "dataset"
             )
         return rows[known].astype(np.int64), np.flatnonzero(known)
 
@@ -580,7 +595,7 @@ class Predictions(ABC):
         self, ids: NDArray[np.str_], dataset: Dataset | None, split: Split | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         n = len(self)
-        test = None if dataset is None else (split or split_of(dataset)).test
+        test = None if dataset is None else (split or dataset.splits()).test
         if n == len(ids):
             theirs = np.arange(n)
         elif test is not None and n == len(test):
@@ -590,7 +605,8 @@ class Predictions(ABC):
             raise InputError(f"{self.where}: has {n:,} rows; by_order (--by-order) needs {expected}")
         if not np.array_equal(self.ids, ids[theirs]) and np.isin(self.ids, ids).all():
             raise InputError(
-                f"{self.where}: has the dataset's ids, in another order; leave out by_order (--by-order): rows with "
+                f"{self.where}: has the dataset's ids, in another order; leave out by_order (--by-order): rows "
+                "with "
                 "ids are joined by id"
             )
         return np.arange(n), theirs
@@ -773,5 +789,5 @@ def _each_once(base: Predictions, what: str, wanted: Sequence[int], known: Seque
 def parse_path(source: PathLike) -> tuple[str, str]:
     """The path of predictions and that of the manifest behind ``@``, or ""."""
     text = os.fspath(source)
-    data, manifest = asked_for(text)
+    data, manifest = parse_source(text)
     return (data, manifest) if manifest and ("://" in text or not Path(text).exists()) else (text, "")

@@ -1,4 +1,4 @@
-"""The objects of a store, in a folder or at an fsspec address: header, columns, shards. Only here are Zarr's stores used."""
+"""The objects of a store, in a folder or at an fsspec address: header, columns, shards."""
 
 from __future__ import annotations
 

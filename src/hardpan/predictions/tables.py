@@ -36,9 +36,7 @@ _LISTS = ("probabilities", "probs", "logits", "p")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
 _NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)[_-]?(\d+)", re.IGNORECASE)
 _PREFIX = re.compile(r"(p|prob|proba|probability|logit)[_-](.+)", re.IGNORECASE)
-_EXPECTED = (
-    "expected a column 'probabilities' of lists, columns p0, p1, ..., one column per class, or a column 'prediction'"
-)
+_EXPECTED = "expected a column 'probabilities' of lists, columns p0, p1, ..., a column per class, or 'prediction'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,8 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
     index = next((name for name in rest if name in _INDEX and name not in classes), None)
     if index is not None:
         raise InputError(
-            f"{where}: column {index!r} looks like a pandas index; write the table with index=False, or call the column "
+            f"{where}: column {index!r} looks like a pandas index; write the table with index=False, or call "
+            "the column "
             "'id' if it has the ids"
         )
     if classes and set(classes) <= set(rest):
@@ -149,7 +148,8 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
         others = [name for name in rest if name not in numbered.values() and name != hard]
         if others:
             raise InputError(
-                f"{where}: columns {few(others)} are neither classes nor known; known are {few(_MEANINGS)}: drop them"
+                f"{where}: columns {few(others)} are neither classes nor known; known are {few(_MEANINGS)}: "
+                "drop them"
             )
         if sorted(numbered) != list(range(len(numbered))):
             raise InputError(
@@ -202,7 +202,8 @@ class _Table:
             raise InputError(f"{self.where}: columns are separated by {other!r}; separate them by commas")
         if len(names) > 1 and sum(_is_number(name) for name in names) >= len(names) - 1 and _is_number(names[-1]):
             raise InputError(
-                f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header such as "
+                f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header "
+                "such as "
                 "p0,p1,... or id,p0,p1,..."
             )
         return names
@@ -251,7 +252,9 @@ class _Table:
         try:
             return cell.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(f"{self.where}: {name} must be text; got bytes that are not UTF-8: {cell[:20]!r}") from error
+            raise InputError(
+                f"{self.where}: {name} must be text; got bytes that are not UTF-8: {cell[:20]!r}"
+            ) from error
 
     def values(self, form: _Form) -> Iterator[NDArray[np.float64]]:
         """The numbers of some rows after another, each (n, C)."""
@@ -262,7 +265,9 @@ class _Table:
             else:
                 found = np.column_stack([self._numbers(name, batch.column(name)) for name in form.values])
             if width is not None and found.shape[1] != width:
-                raise InputError(f"{self.where}: {form.values[0]} must have one length; got {width}, {found.shape[1]}")
+                raise InputError(
+                    f"{self.where}: {form.values[0]} must have one length; got {width}, {found.shape[1]}"
+                )
             width = found.shape[1]
             yield found
         if width is None:
@@ -314,7 +319,9 @@ class _Examples:
     def __init__(self, table: _Table, form: _Form, class_names: tuple[str, ...]) -> None:
         self._where = table.where
         columns = {
-            what: table.column(form.meaning[what], text=what in ("id", "split", "model")) if what in form.meaning else None
+            what: table.column(form.meaning[what], text=what in ("id", "split", "model"))
+            if what in form.meaning
+            else None
             for what in _MEANINGS
         }
         n = len(table)
@@ -372,7 +379,8 @@ class _Examples:
         name, how = self.ids[wrong % len(self.ids)], "appears twice" if twice else "is missing"
         who = f"seed {self.runs[run]}" if self.models is None else f"model {self.models[run]}"
         raise InputError(
-            f"{self._where}: {name} {how} for {who} epoch {self.epochs[epoch]}; give each id once per model or seed "
+            f"{self._where}: {name} {how} for {who} epoch {self.epochs[epoch]}; give each id once per model or "
+            "seed "
             "(columns model, seed) and epoch"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import predictions as store
 from hardpan.bayes.floors import Difference, told_apart
 from hardpan.bayes.floors.inputs import Labels
 from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.predictions import Predictions
 
 if TYPE_CHECKING:
     from hardpan.flows import Flow
 
 FLOW = "Flow"
-_ROW_ID = re.compile(r"row-\d{7,}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,37 +57,34 @@ def read_predictions(
     as held out.
 
     Args:
-        path: a store, npz or npy file (:func:`hardpan.predictions.open`).
+        path: a store, npz or npy file (:meth:`hardpan.Predictions.open`).
         dataset: the examples.
         labels: (N,) their class numbers.
         split: the parts; the test part has to be there whole.
         by_order: rows are those of the test part, or of the whole dataset.
     """
-    held = store.open(path)
-    if held.n_classes != dataset.n_classes:
-        raise InputError(f"{path}: holds {held.n_classes} classes; {dataset.name} has {dataset.n_classes}")
-    rows = _rows(path, held, dataset, split, by_order)
-    test = rows[split.test]
+    opened = Predictions.open(path)
+    held = opened.align(dataset, by_order=by_order, split=split)
+    row_of = np.full(len(dataset), -1, dtype=np.int64)
+    row_of[held.rows] = np.arange(len(held))
+    test = row_of[split.test]
     if (test < 0).any():
         missing = int((test < 0).sum())
         raise InputError(
             f"{path}: lacks {missing:,} of the {len(test):,} test examples; record predictions for all of them"
         )
-    if held.labels is not None and (held.labels[test] != labels[split.test]).any():
-        raise InputError(f"{path}: its labels differ from those of {dataset.name}; are the classes numbered alike?")
     if held.split is not None and (held.split[test] == "train").any():
         trained = int((held.split[test] == "train").sum())
         raise InputError(
             f"{path}: was trained on {trained:,} of this split's test examples; give the seed of its own split"
         )
-    validation = _held_out_validation(held, rows[split.validation])
-    seeds, epochs = held.seeds, held.epochs
-    if not seeds or not epochs:
-        raise InputError(f"{path}: holds no whole epoch that all seeds share; finish the recording first")
+    # A split of the predictions themselves says what was trained on; that of the dataset does not.
+    validation = None if opened.split is None else _held_out_validation(held, row_of[split.validation])
+    seeds, epoch = held.seeds, held.last_epoch()
     stem = short_name(path)
     found, total = [], np.zeros((len(held), held.n_classes))
     for seed in seeds:
-        probs = np.asarray(held.read(seed, epochs[-1]), dtype=np.float64)
+        probs = np.asarray(held.read(seed, epoch), dtype=np.float64)
         total += probs
         name = stem if len(seeds) == 1 else f"{stem} seed {seed}"
         found.append(Judged(name, probs[test], None if validation is None else probs[validation]))
@@ -100,31 +95,7 @@ def read_predictions(
     return found
 
 
-def _rows(path: str, held: store.Predictions, dataset: Dataset, split: Split, by_order: bool) -> Labels:
-    """For every example of the dataset its row in the predictions, or −1."""
-    rows = np.full(len(dataset), -1, dtype=np.int64)
-    unnamed = all(_ROW_ID.fullmatch(str(name)) for name in held.ids[:3])
-    if by_order or unnamed:
-        if not by_order:
-            raise InputError(
-                f"{path}: has no ids, so its rows could be any; say --by-order if they are in the order of the data"
-            )
-        if len(held) == len(split.test):
-            rows[split.test] = np.arange(len(held))
-        elif len(held) == len(dataset):
-            rows[:] = np.arange(len(held))
-        else:
-            raise InputError(
-                f"{path}: has {len(held):,} rows; expected {len(split.test):,} (test) or {len(dataset):,} (all)"
-            )
-        return rows
-    place = {str(name): row for row, name in enumerate(held.ids)}
-    for number, name in enumerate(dataset.ids):
-        rows[number] = place.get(str(name), -1)
-    return rows
-
-
-def _held_out_validation(held: store.Predictions, rows: Labels) -> Labels | None:
+def _held_out_validation(held: Predictions, rows: Labels) -> Labels | None:
     """Rows of the validation part, if the predictions are known not to come from training on them."""
     if held.split is None or not len(rows) or (rows < 0).any() or (held.split[rows] == "train").any():
         return None

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import predictions as store
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 from hardpan.testbed.predictions import SetPredictions, set_predictions
 
 TOP_GUESSES = 5
@@ -21,7 +21,7 @@ def is_store(path: Path) -> bool:
 
 def sets_of_store(path: Path, which: str = "") -> dict[str, SetPredictions]:
     """Predictions by part of the split ("train", "test", ...); a store without a split gives one set, ``which``."""
-    held = store.open(path)
+    held = Predictions.open(path)
     if held.labels is None:
         raise InputError(f"{path}: predictions come without labels; record or import them with labels")
     if not held.epochs:
@@ -42,12 +42,12 @@ def sets_of_store(path: Path, which: str = "") -> dict[str, SetPredictions]:
 
 def ids_of_store(path: Path, which: str) -> list[str]:
     """Ids of the examples of one part of the split, or of all."""
-    held = store.open(path)
+    held = Predictions.open(path)
     ids = held.ids if held.split is None else held.ids[held.split == which]
     return [str(name) for name in ids]
 
 
-def _best_first(held: store.Predictions, seed: int, epoch: int) -> NDArray[np.int64]:
+def _best_first(held: Predictions, seed: int, epoch: int) -> NDArray[np.int64]:
     """The classes (N, k) with the largest probabilities, a block at a time."""
     k = min(TOP_GUESSES, held.n_classes)
     parts = [

@@ -10,8 +10,8 @@ from hardpan.training.config import TrainConfig
 from hardpan.training.results import Trained, TrainedRun
 
 if TYPE_CHECKING:
+    from hardpan.predictions.recorder import Recorder
     from hardpan.training.arrays import ArrayFit, fit_arrays
-    from hardpan.training.recorder import Recorder
     from hardpan.training.running import train
     from hardpan.training.saved import SavedModel, load_model, predict
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardpan.errors import InputError, MissingExtra
-from hardpan.training.recorder import Recorder
-from hardpan.training.recorder_outputs import is_tensor
+from hardpan.predictions.recorder import Recorder, is_tensor
 
 Forward = Callable[[Any, Any], Any]
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hardpan.training.recorder import Recorder
+from hardpan.predictions.recorder import Recorder
 
 try:
     import fcntl

@@ -16,7 +16,8 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.predictions.making import is_store
+from hardpan.predictions.recorder import Recorder
+from hardpan.predictions.store import is_store
 from hardpan.training import classifiers, objectives
 from hardpan.training.config import TrainConfig, changed
 from hardpan.training.examples import check_size, input_shape_of, shaped
@@ -25,7 +26,6 @@ from hardpan.training.lockstep_training import train_lockstep
 from hardpan.training.new_stores import NewStores
 from hardpan.training.pieces import Ended, LockstepPiece, Piece
 from hardpan.training.recipes import filled
-from hardpan.training.recorder import Recorder
 from hardpan.training.results import Trained, TrainedRun
 from hardpan.training.run_data import load_split
 from hardpan.training.seed_training import train_piece

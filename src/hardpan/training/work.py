@@ -20,10 +20,10 @@ from torch import nn
 from hardpan import engine
 from hardpan.data.dataset import Dataset, Split
 from hardpan.execution import Progress
+from hardpan.predictions.recorder import Recorder
 from hardpan.training.examples import normalization, on_device, shaped
 from hardpan.training.new_stores import in_use
 from hardpan.training.pieces import LockstepPiece, Piece
-from hardpan.training.recorder import Recorder
 from hardpan.training.run_data import load_split, split_names
 from hardpan.training.saved import describe_model, save_model
 from hardpan.training.task import TrainingSet
