@@ -6,7 +6,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
 
-from hardpan.predictions import Predictions, layout, shards
+from hardpan.predictions import Predictions, layout, storage
 from hardpan.predictions.assembly import Buffers
 
 
@@ -22,14 +22,14 @@ def test_shards_are_those_of_zarr(examples, classes, block, dtype):
         shape=rows.shape,
         chunks=(block, classes),
         dtype=dtype,
-        compressors=shards.compressors(),
+        compressors=storage.compressors(),
         filters=[],
         fill_value=0,
     )
     array[:] = rows
     for number, start in enumerate(range(0, examples, block)):
         written = sync(memory.get(f"c/{number}/0", default_buffer_prototype())).to_bytes()
-        assert b"".join(shards.encoded(rows[start : start + block], block)) == written
+        assert b"".join(storage.encoded(rows[start : start + block], block)) == written
 
 
 def test_zarr_alone_reads_what_was_written(tmp_path):
