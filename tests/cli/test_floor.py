@@ -13,7 +13,7 @@ import pytest
 
 from hardpan import bayes, cli, files
 from hardpan.data.dataset import Dataset
-from hardpan.predictions import create
+from hardpan.predictions import Predictions
 from hardpan.studies.floor_sets import find_source
 
 
@@ -81,7 +81,7 @@ def test_estimate_gives_the_library_numbers_as_json(digits, capsys) -> None:
 def test_a_store_of_two_seeds_is_joined_by_id(digits, probs, tmp_path: Path, capsys) -> None:
     data, split = digits
     order = np.random.default_rng(1).permutation(len(data))
-    held = create(
+    held = Predictions.create(
         tmp_path / "nets",
         ids=data.ids[order],
         n_classes=10,

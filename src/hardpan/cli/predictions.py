@@ -160,14 +160,13 @@ def export(
     """
     from hardpan.predictions import Predictions
     from hardpan.predictions.exporting import export as exported
-    from hardpan.predictions.selected import select
     from hardpan.report.files import check_local
 
     check_local(path, "FILE")
     with progress_on_stderr() as progress:
         held = Predictions.open(predictions)
         found = exported(
-            held if subset is None else select(held, subset),
+            held if subset is None else held.select(subset),
             path,
             seeds=_numbers("--seeds", seeds),
             epochs=_numbers("--epochs", epochs),

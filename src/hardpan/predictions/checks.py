@@ -102,7 +102,7 @@ def check_rows(
     if made_of == "logits":
         raise InputError(_refused_logits(what, bad, name))
     first = np.asarray(rows[bad[0]], dtype=np.float64)
-    advice = "leave them out, or pass outputs='logits' (--logits) if they are logits"
+    advice = "leave them out, or pass outputs='logits' (--outputs logits) if they are logits"
     if np.isnan(first).any():
         reason, advice = "contains NaN", "leave them out"
     elif first.min() < 0:
@@ -200,13 +200,13 @@ def detect(what: str, rows: NDArray[Any], outputs: str = "auto") -> Outputs:
     if total is not None:
         raise InputError(
             f"{what}: rows are not negative and all sum to about {total:.6g}; pass normalize=True (--normalize) to "
-            "divide rows by their sums, or outputs='logits' (--logits) if they are logits"
+            "divide rows by their sums, or outputs='logits' (--outputs logits) if they are logits"
         )
     if usable.min() < 0 or usable.max() > 1:
         return "logits"
     raise InputError(
         f"{what}: rows are within 0..1 but do not sum to 1: probabilities of independent classes, or logits? pass "
-        "outputs='logits' (--logits), or normalize=True (--normalize)"
+        "outputs='logits' (--outputs logits), or normalize=True (--normalize)"
     )
 
 
