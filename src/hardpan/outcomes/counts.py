@@ -61,7 +61,8 @@ def read(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Tota
         for name, (right, total) in _sets(stem, columns, metric, len(models)).items():
             rows = sets.setdefault(name, {})
             for model, correct, size in zip(models, right, total, strict=True):
-                _put(rows, model, (correct, size), stem)
+                if correct == correct:
+                    _put(rows, model, (correct, size), stem)
         for column, label in _MODEL_COLUMNS.items():
             for model, value in zip(models, columns.get(column, ()), strict=False):
                 if str(value).strip():

@@ -8,6 +8,7 @@ A file may hold several test sets (``predictions_NAME`` and ``labels_NAME``, or 
 from __future__ import annotations
 
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -39,7 +40,10 @@ _ID_NAMES = ("id", "example", "image", "index", "filename", "item", "example_id"
 TOP_GUESSES = 5
 _ABSENT = 0.02  # guesses of classes that the labels lack, as a proportion, before another numbering is suspected
 LARGEST_ARRAY = 8 << 30
-_BROKEN = (OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_BROKEN = (
+    *(OSError, ValueError, KeyError, EOFError, SyntaxError, RuntimeError, OverflowError, MemoryError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error, NotImplementedError),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +121,7 @@ def load(path: Path) -> dict[str, NDArray[Any]]:
             return arrays
     except InputError:
         raise
-    except (*_BROKEN, NotImplementedError, MemoryError) as error:
+    except _BROKEN as error:
         raise InputError(f"{path}: cannot be read as npy or npz ({error})") from error
 
 

@@ -129,7 +129,7 @@ def _csv(path: Path) -> Columns:
     header = [cell.strip() for cell in rows[0]]
     if all(number(cell) is not None or cell.lower() in BLANK for cell in header) and len(header) > 1:
         integers = [str(position) for position in range(len(header))]
-        if header != integers and header[1:] != integers[:-1]:
+        if header != integers and (header[0] or header[1:] != integers[:-1]):
             rows.insert(0, [f"item-{position}" for position in range(len(header))])  # a matrix without a header
             header = rows[0]
     for line, row in enumerate(rows[1:], start=2):

@@ -1,0 +1,193 @@
+"""Logs of lm-evaluation-harness: what was planted comes back, joined by document."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.outcomes.logs import choice_row, text_rows, write_lines, write_lm_eval
+
+from hardpan import Outcomes
+from hardpan.errors import InputError
+
+RNG = np.random.default_rng(5)
+LOGPROBS = RNG.normal(-20.0, 5.0, size=(3, 12, 4))
+RIGHT = RNG.integers(0, 4, size=12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three models on twelve documents of one task, each file in another order, and one model without a hash."""
+    root = tmp_path_factory.mktemp("logs")
+    for model in range(3):
+        rows = [
+            choice_row(doc, LOGPROBS[model, doc].tolist(), int(RIGHT[doc]), hashed=model != 2) for doc in range(12)
+        ]
+        order = np.random.default_rng(model).permutation(12)
+        write_lm_eval(root / f"org__model-{model}", "quiz", [rows[index] for index in order])
+    return root
+
+
+def sorted_by_document(outcomes: Outcomes) -> Outcomes:
+    return outcomes.select(items=np.argsort(outcomes.groups["doc_id"].astype(int)))
+
+
+def test_scores_are_joined_by_document(folder: Path) -> None:
+    outcomes = sorted_by_document(Outcomes.open(folder))
+    assert outcomes.models == ("org/model-0", "org/model-1", "org/model-2")
+    np.testing.assert_array_equal(outcomes.scores, LOGPROBS.argmax(axis=2) == RIGHT)
+    assert outcomes.items.tolist() == [f"quiz/{doc}" for doc in range(12)]
+    assert outcomes.groups["subject"].tolist() == ["even", "odd"] * 6
+    assert any("acc" in note for note in outcomes.notes)
+
+
+def test_the_metric_can_be_chosen(folder: Path) -> None:
+    outcomes = sorted_by_document(Outcomes.open(folder, metric="acc_norm"))
+    lengths = np.array([len("long " * index + f"choice {index}") for index in range(4)])
+    np.testing.assert_array_equal(outcomes.scores, (LOGPROBS / lengths).argmax(axis=2) == RIGHT)
+    with pytest.raises(InputError, match="metric"):
+        Outcomes.open(folder, metric="f1")
+
+
+def test_choices_answers_and_key_are_kept(folder: Path) -> None:
+    outcomes = sorted_by_document(Outcomes.open(folder))
+    assert outcomes.choices is not None
+    assert outcomes.answers is not None
+    assert outcomes.key is not None
+    weights = np.exp(LOGPROBS - LOGPROBS.max(axis=2, keepdims=True))
+    np.testing.assert_allclose(
+        outcomes.choices.probabilities(), weights / weights.sum(axis=2, keepdims=True), rtol=1e-5
+    )
+    np.testing.assert_array_equal(outcomes.choices.right, RIGHT)
+    np.testing.assert_array_equal(outcomes.answers == outcomes.key, outcomes.scores == 1)
+
+
+@pytest.mark.parametrize("target", ["text", "number", "letter", "missing"])
+def test_the_right_choice_is_read_from_any_target(tmp_path: Path, target: str) -> None:
+    for model in range(2):
+        rows = []
+        for doc in range(12):
+            row = choice_row(doc, LOGPROBS[model, doc, :2].tolist(), int(RIGHT[doc] % 2))
+            given = {"text": f"{'long ' * (RIGHT[doc] % 2)}choice {RIGHT[doc] % 2}", "number": str(RIGHT[doc] % 2)}
+            row["target"] = given.get(target, "AB"[RIGHT[doc] % 2] if target == "letter" else None)
+            rows.append(row)
+        write_lm_eval(tmp_path / f"m{model}", "quiz", rows)
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.choices is not None
+    np.testing.assert_array_equal(outcomes.choices.right, RIGHT % 2)
+
+
+def test_equal_choice_texts_are_told_apart_by_number(tmp_path: Path) -> None:
+    row = choice_row(0, [-1.0, -2.0], 0)
+    for part in row["arguments"].values():
+        part["arg_1"] = " was late."
+    row["target"] = "was late."
+    outcomes = Outcomes.open(write_lm_eval(tmp_path / "m", "wino", [row]))
+    assert outcomes.answers is not None
+    assert outcomes.key is not None
+    assert outcomes.answers.tolist() == [["0"]]
+    assert outcomes.key.tolist() == ["0"]
+
+
+def test_one_filter_is_read(tmp_path: Path) -> None:
+    rows = [
+        row for doc in range(4) for row in text_rows(doc, "so 3", "3", {"strict": "[invalid]", "flexible": "3"})
+    ]
+    rows.sort(key=lambda row: row["filter"], reverse=True)
+    path = write_lm_eval(tmp_path / "m", "gsm", rows)
+    write_lm_eval(tmp_path / "m", "arc", [choice_row(0, [-1.0, -2.0], 0)])
+    assert Outcomes.open(path).scores.tolist() == [[0, 0, 0, 0]]
+    assert Outcomes.open(path, filter="flexible").scores.tolist() == [[1, 1, 1, 1]]
+    assert Outcomes.open(tmp_path, filter="flexible").scores.sum() == 5
+    with pytest.raises(InputError, match="filter"):
+        Outcomes.open(path, filter="none")
+
+
+def test_answers_that_were_not_parsed(tmp_path: Path) -> None:
+    rows = text_rows(0, "so 3", "3", {"none": "3"}) + text_rows(1, "what?", "3", {"none": "[invalid]"})
+    rows += [{**text_rows(2, "x", "3", {"none": "x"})[0], "exact_match": None}]
+    path = write_lm_eval(tmp_path / "m", "gsm", rows)
+    assert Outcomes.open(path).scores.tolist() == [[1, 0, 0]]
+    missing = Outcomes.open(path, unparsed="missing").scores
+    np.testing.assert_array_equal(np.isnan(missing), [[False, True, True]])
+    assert any("2 answers" in note for note in Outcomes.open(path).notes)
+    with pytest.raises(InputError, match="unparsed"):
+        Outcomes.open(path, unparsed="skip")
+
+
+def test_a_document_that_a_task_repeats_stays_two_items(tmp_path: Path) -> None:
+    for model, second in (("a", [-2.0, -1.0]), ("b", [-1.0, -2.0])):
+        rows = [choice_row(0, [-1.0, -2.0], 0, text="same"), choice_row(1, second, 0, text="same")]
+        write_lm_eval(tmp_path / model, "quiz", rows)
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.scores.tolist() == [[1, 0], [1, 1]]
+    assert len(set(outcomes.items)) == 2
+
+
+def test_equal_rows_are_dropped_and_other_scores_are_repeats(tmp_path: Path) -> None:
+    right, wrong = choice_row(0, [-1.0, -2.0], 0), choice_row(0, [-2.0, -1.0], 0)
+    same = Outcomes.open(write_lm_eval(tmp_path / "same", "quiz", [right, right]))
+    assert same.scores.tolist() == [[1]]
+    assert any("1 duplicate" in note for note in same.notes)
+    other = Outcomes.open(write_lm_eval(tmp_path / "other", "quiz", [right, wrong]))
+    assert other.scores.tolist() == [[[1, 0]]]
+    assert any("repeats" in note for note in other.notes)
+
+
+def test_sums_are_compared_with_the_results_beside_the_log(tmp_path: Path) -> None:
+    rows = [choice_row(doc, [-1.0, -2.0], doc % 2) for doc in range(4)]
+    results = {"model_name": "lab/m", "n-samples": {"quiz": {"effective": 4}}}
+    right = write_lm_eval(tmp_path / "a", "quiz", rows, {**results, "results": {"quiz": {"acc,none": 0.5}}})
+    wrong = write_lm_eval(tmp_path / "b", "quiz", rows, {**results, "results": {"quiz": {"acc,none": 0.75}}})
+    short = write_lm_eval(tmp_path / "c", "quiz", rows[:3], {**results, "results": {"quiz": {"acc,none": 0.5}}})
+    assert any("agree" in note for note in Outcomes.open(right).notes)
+    assert any("0.75" in note for note in Outcomes.open(wrong).notes)
+    assert any("3 of 4" in note for note in Outcomes.open(short).notes)
+    assert Outcomes.open(right).models == ("lab/m",)
+
+
+def test_old_logs_are_lists_in_one_json(tmp_path: Path) -> None:
+    import json
+
+    rows = [choice_row(doc, [-1.0, -2.0], doc % 2, hashed=False) for doc in range(4)]
+    path = tmp_path / "old.jsonl"
+    path.write_text(json.dumps(rows, indent=2))
+    outcomes = Outcomes.open(path)
+    assert outcomes.models == ("old",)
+    assert outcomes.scores.tolist() == [[1, 0, 1, 0]]
+
+
+def test_a_metric_above_one_is_refused_or_divided(tmp_path: Path) -> None:
+    rows = [{**choice_row(doc, [-1.0, -2.0], 0), "metrics": ["judge"], "judge": 2.0 + doc} for doc in range(3)]
+    path = write_lm_eval(tmp_path / "m", "quiz", rows)
+    with pytest.raises(InputError, match="metric"):
+        Outcomes.open(path)
+    with pytest.raises(InputError, match="max_score"):
+        Outcomes.open(path, metric="judge")
+    assert Outcomes.open(path, metric="judge", max_score=10).scores.tolist() == [[0.2, 0.3, 0.4]]
+
+
+def test_group_columns_can_be_asked_for(folder: Path) -> None:
+    assert set(Outcomes.open(folder, groups="question").groups) >= {"task", "question", "subject"}
+    with pytest.raises(InputError, match="groups"):
+        Outcomes.open(folder, groups="author")
+
+
+def test_progress_reaches_the_end(folder: Path) -> None:
+    steps: list[float] = []
+    Outcomes.open(folder, progress=lambda step, fraction: steps.append(fraction))
+    assert steps == sorted(steps)
+    assert steps[-1] == pytest.approx(1.0)
+
+
+def test_broken_lines_are_refused_with_their_number(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "m" / "samples_quiz.jsonl", [choice_row(0, [-1.0, -2.0], 0)] * 2)
+    text = path.read_text()
+    path.write_text(text[:-20])
+    with pytest.raises(InputError, match="line 2"):
+        Outcomes.open(path)
+    path.write_text(text + "[" * 100_000 + "\n")
+    with pytest.raises(InputError, match="line 3"):
+        Outcomes.open(path)
+    path.write_text(text + '{"other": 1}\n')
+    with pytest.raises(InputError, match="line 3"):
+        Outcomes.open(path)

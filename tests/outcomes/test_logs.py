@@ -1,0 +1,199 @@
+"""Logs of Inspect, HELM and Every Eval Ever, and what all readers have to refuse."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.outcomes.logs import (
+    choice_row,
+    inspect_log,
+    instance,
+    sample,
+    write_eval,
+    write_helm,
+    write_lines,
+    write_lm_eval,
+)
+
+from hardpan import Outcomes
+from hardpan.errors import InputError
+
+SAMPLES = [sample(1, "C"), sample(2, "I", answer="B"), sample(3, "P"), sample(4, "N", answer="")]
+
+
+@pytest.mark.parametrize("form", ["json", "deflate", "zstandard"])
+def test_inspect_letters(tmp_path: Path, form: str) -> None:
+    log = inspect_log("lab/m", SAMPLES)
+    path = tmp_path / ("log.json" if form == "json" else "log.eval")
+    if form == "json":
+        path.write_text(json.dumps(log, indent=1))
+    else:
+        write_eval(path, log, 93 if form == "zstandard" else 8)
+    outcomes = Outcomes.open(path, unparsed="missing")
+    np.testing.assert_array_equal(outcomes.scores, [[1, 0, 0.5, np.nan]])
+    assert outcomes.models == ("lab/m",)
+    assert outcomes.items.tolist() == [f"arc/{i}" for i in range(1, 5)]
+    assert outcomes.key is not None
+    assert outcomes.answers is not None
+    assert outcomes.key.tolist() == ["A"] * 4
+    assert outcomes.answers.tolist() == [["A", "B", "A", ""]]
+    assert outcomes.groups["subject"].tolist() == ["physics"] * 4
+    assert Outcomes.open(path).scores.tolist() == [[1, 0, 0.5, 0]]
+
+
+def test_inspect_epochs_are_repeats_even_where_they_agree(tmp_path: Path) -> None:
+    samples = [
+        sample(name, "C" if (name, epoch) != (2, 3) else "I", epoch=epoch) for name in (1, 2) for epoch in (1, 2, 3)
+    ]
+    outcomes = Outcomes.open(write_eval(tmp_path / "log.eval", inspect_log("m", samples)))
+    assert outcomes.scores.tolist() == [[[1, 1, 1], [1, 1, 0]]]
+
+
+def test_inspect_scorer_is_chosen_and_stated(tmp_path: Path) -> None:
+    both = [
+        {**sample(1, "C"), "scores": {"choice": {"value": "C"}, "judge": {"value": {"style": 0.25, "truth": True}}}}
+    ]
+    path = write_eval(tmp_path / "log.eval", inspect_log("m", both))
+    assert Outcomes.open(path).scores.tolist() == [[1]]
+    assert any("choice" in note for note in Outcomes.open(path).notes)
+    assert Outcomes.open(path, scorer="judge").scores.tolist() == [[0.25]]
+    assert Outcomes.open(path, scorer="judge", metric="truth").scores.tolist() == [[1]]
+    with pytest.raises(InputError, match="scorer"):
+        Outcomes.open(path, scorer="other")
+
+
+def test_inspect_errors_count_as_not_parsed(tmp_path: Path) -> None:
+    failed = {"id": 2, "epoch": 1, "target": "A", "error": {"message": "timeout"}}
+    outcomes = Outcomes.open(write_eval(tmp_path / "log.eval", inspect_log("m", [sample(1, "C"), failed])))
+    assert outcomes.scores.tolist() == [[1, 0]]
+    assert any("1 answers" in note for note in outcomes.notes)
+
+
+def test_helm_runs(tmp_path: Path) -> None:
+    write_helm(tmp_path / "mmlu:subject=law,model=a", "lab/a", [1.0, 0.0, 1.0], perturbed=2)
+    write_helm(tmp_path / "mmlu:subject=law,model=b", "lab/b", [0.0, 0.0, 1.0])
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.models == ("lab/a", "lab/b")
+    assert outcomes.scores.tolist() == [[1, 0, 1], [0, 0, 1]]
+    assert outcomes.key is not None
+    assert outcomes.key.tolist() == ["B"] * 3
+    assert outcomes.answers is not None
+    assert outcomes.answers[0].tolist() == ["B", "A", "B"]
+    assert outcomes.groups["subject"].tolist() == ["law"] * 3
+    with pytest.raises(InputError, match="metric"):
+        Outcomes.open(tmp_path, metric="f1")
+
+
+def test_every_eval_ever(tmp_path: Path) -> None:
+    rows = [
+        instance(model, name, score)
+        for model, name, score in (("a", "q1", 1.0), ("a", "q2", 0.5), ("b", "q1", False))
+    ]
+    rows.append(instance("a", "q1", 0.0, run="r2"))
+    (tmp_path / "demo.json").write_text(json.dumps({"schema_version": "0.3.0", "evaluation_results": []}))
+    outcomes = Outcomes.open(write_lines(tmp_path / "demo_samples.jsonl", rows).parent)
+    np.testing.assert_array_equal(outcomes.item_scores(), [[0.5, 0.5], [0, np.nan]])
+    assert outcomes.key is not None
+    assert outcomes.key.tolist() == ["4", "4"]
+    with pytest.raises(InputError, match="aggregate"):
+        Outcomes.open(tmp_path / "demo.json")
+
+
+def test_logs_of_several_harnesses_are_read_together(tmp_path: Path) -> None:
+    write_lm_eval(tmp_path / "m", "quiz", [choice_row(0, [-1.0, -2.0], 0)])
+    write_eval(tmp_path / "log.eval", inspect_log("n", SAMPLES))
+    (tmp_path / "summary.csv").write_text("model,notes\nm,fine\n")
+    outcomes = Outcomes.open(tmp_path)
+    assert set(outcomes.models) == {"m", "n"}
+    assert outcomes.n_items == 5
+
+
+def write_everything(folder: Path) -> list[Path]:
+    write_lm_eval(folder / "lm", "quiz", [choice_row(doc, [-1.0, -2.0, -3.0], doc % 3) for doc in range(3)])
+    write_eval(folder / "log.eval", inspect_log("m", SAMPLES))
+    write_eval(folder / "zstd.eval", inspect_log("m", SAMPLES), 93)
+    (folder / "log.json").write_text(json.dumps(inspect_log("m", SAMPLES)))
+    write_helm(folder / "run", "m", [1.0, 0.0])
+    write_lines(folder / "instances.jsonl", [instance("a", f"q{i}", i % 2) for i in range(4)])
+    (folder / "long.csv").write_text(
+        "model,item,score\n" + "".join(f"m{i % 3},q{i // 3},{i % 2}\n" for i in range(12))
+    )
+    np.save(folder / "scores.npy", np.eye(4))
+    np.savez_compressed(folder / "scores.npz", scores=np.eye(4), models=np.array(list("abcd")))
+    from pyarrow import Table, parquet
+
+    parquet.write_table(
+        Table.from_pydict({"model": ["a", "b"], "item": ["x", "x"], "score": [0.5, 1.0]}), folder / "t.parquet"
+    )
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_damaged_files_give_one_sentence_and_nothing_else(tmp_path: Path) -> None:
+    """Bytes flipped, cut and inserted: each file is read or refused with InputError, never anything else."""
+    rng = np.random.default_rng(11)
+    for path in write_everything(tmp_path):
+        content = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+        for trial in range(12):
+            damaged = content.copy()
+            at = rng.integers(0, len(damaged), size=1 + trial % 4)
+            damaged[at] = rng.integers(0, 256, size=len(at))
+            if trial % 3 == 0:
+                damaged = damaged[: rng.integers(0, len(damaged))]
+            path.write_bytes(damaged.tobytes())
+            with contextlib.suppress(InputError):
+                Outcomes.open(path)
+        path.write_bytes(content.tobytes())
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("empty.csv", b""),
+        ("header.csv", b"model,item,score\n"),
+        ("deep.json", nested(200_000).encode()),
+        ("deep.jsonl", b'{"doc_id": ' + nested(200_000).encode() + b"}\n"),
+        ("number.json", b"3"),
+        ("text.json", b'"scores"'),
+        ("list.json", b"[1, 2, 3]"),
+        ("other.json", b'{"a": {"b": {"c": 1}}}'),
+        ("latin.csv", "mödel,item\n".encode("latin-1")),
+        ("ragged.csv", b"model,item,score\na,b\n"),
+        ("binary.dat", bytes(range(256))),
+        ("zip.zip", b"PK\x03\x04" + bytes(100)),
+        ("cut.npy", b"\x93NUMPY\x01\x00"),
+        ("wrong.jsonl", b'{"doc_id": 1, "doc": 5, "resps": 7, "filtered_resps": 9}\n'),
+        ("wrong2.jsonl", b'{"doc_id": {}, "doc": {}, "filtered_resps": [[1, 2], 3], "acc": "x"}\n'),
+        ("instance.jsonl", b'{"sample_id": [], "evaluation": {"score": {}}}\n{"sample_id": 1}\n'),
+        ("inspect.json", b'{"eval": {"model": 5}, "samples": [5]}'),
+        ("inspect2.json", b'{"eval": {"model": "m"}, "samples": {"id": 1}}'),
+    ],
+)
+def test_files_that_are_no_scores_are_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        Outcomes.open(path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: folder / "nothing.csv",
+        lambda folder: folder,
+        lambda folder: "x" * 5_000,
+        lambda folder: 5,
+        lambda folder: None,
+        lambda folder: [],
+        lambda folder: object(),
+    ],
+)
+def test_what_is_no_source_is_refused(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    with pytest.raises(InputError):
+        Outcomes.open(make(tmp_path))

@@ -1,0 +1,318 @@
+"""Scores as people keep them: each form is read with these numbers, or refused naming this argument."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyarrow import Table, parquet
+
+from hardpan import Outcomes
+from hardpan.errors import InputError
+
+MATRIX = [[1, 0, 1], [0, 0, 1]]  # two models, three items
+MODELS = ("a", "b")
+ITEMS = ("q1", "q2", "q3")
+LONG = [
+    {"model": model, "item": item, "score": MATRIX[m][i]}
+    for m, model in enumerate(MODELS)
+    for i, item in enumerate(ITEMS)
+]
+
+
+def text(name: str, content: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / name).write_text(content, encoding="utf-8")
+        return folder / name
+
+    return write
+
+
+def lines(rows: list[dict[str, Any]], header: list[str] | None = None, delimiter: str = ",") -> str:
+    names = header or list(rows[0])
+    body = [delimiter.join(str(row[key]) for key in rows[0]) for row in rows]
+    return "\n".join([delimiter.join(names), *body]) + "\n"
+
+
+def npz(**arrays: Any) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        np.savez(folder / "scores.npz", **{name: np.array(array) for name, array in arrays.items()})
+        return folder / "scores.npz"
+
+    return write
+
+
+def npy(array: Any) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        np.save(folder / "scores.npy", np.array(array))
+        return folder / "scores.npy"
+
+    return write
+
+
+def parquet_file(columns: dict[str, Any]) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        parquet.write_table(Table.from_pydict(columns), folder / "scores.parquet")
+        return folder / "scores.parquet"
+
+    return write
+
+
+def by_model(folder: Path) -> Path:
+    (folder / "runs").mkdir()
+    for m, model in enumerate(MODELS):
+        rows = [{"id": item, "correct": MATRIX[m][i]} for i, item in enumerate(ITEMS)]
+        (folder / "runs" / f"{model}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder / "runs"
+
+
+WIDE = "model,q1,q2,q3\na,1,0,1\nb,0,0,1\n"
+TRANSPOSED = "question_id,a,b\nq1,1,0\nq2,0,0\nq3,1,1\n"
+COLUMNS = {key: [row[key] for row in LONG] for key in LONG[0]}
+
+READ: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
+    "long CSV": (text("s.csv", lines(LONG)), {}),
+    "long TSV": (text("s.tsv", lines(LONG, delimiter="\t")), {}),
+    "long CSV with semicolons": (text("s.csv", lines(LONG, delimiter=";")), {}),
+    "long CSV, names in capitals": (text("s.csv", lines(LONG, ["Model", "Question ID", "Is Correct"])), {}),
+    "long CSV with a byte order mark": (text("s.csv", "\ufeff" + lines(LONG)), {}),
+    "long CSV with an index": (text("s.csv", lines([{"": i, **row} for i, row in enumerate(LONG)])), {}),
+    "long CSV with words": (
+        text("s.csv", lines([{**row, "score": "correct" if row["score"] else "incorrect"} for row in LONG])),
+        {},
+    ),
+    "long CSV with true and false": (
+        text("s.csv", lines([{**row, "score": bool(row["score"])} for row in LONG])),
+        {},
+    ),
+    "long CSV with percent": (
+        text("s.csv", lines([{**row, "score": f"{100 * row['score']}%"} for row in LONG])),
+        {},
+    ),
+    "long CSV, another column of scores": (text("s.csv", lines(LONG, ["model", "item", "em"])), {"metric": "em"}),
+    "long CSV, scores out of 10": (
+        text("s.csv", lines([{**row, "score": 10 * row["score"]} for row in LONG])),
+        {"max_score": 10},
+    ),
+    "long CSV without items": (
+        text("s.csv", lines([{"model": r["model"], "score": r["score"]} for r in LONG])),
+        {"by_order": True},
+    ),
+    "long JSONL": (text("s.jsonl", "".join(json.dumps(row) + "\n" for row in LONG)), {}),
+    "JSON rows": (text("s.json", json.dumps(LONG)), {}),
+    "JSON columns": (text("s.json", json.dumps(COLUMNS, indent=1)), {}),
+    "JSON by model and item": (
+        text("s.json", json.dumps({m: dict(zip(ITEMS, MATRIX[i], strict=True)) for i, m in enumerate(MODELS)})),
+        {},
+    ),
+    "long Parquet": (parquet_file(COLUMNS), {}),
+    "Parquet of a pandas frame with an index": (
+        parquet_file({"q1": [1, 0], "q2": [0, 0], "q3": [1, 1], "__index_level_0__": list(MODELS)}),
+        {},
+    ),
+    "one file per model": (by_model, {}),
+    "wide, one row per model": (text("s.csv", WIDE), {}),
+    "wide, one row per item": (text("s.csv", TRANSPOSED), {}),
+    "wide, unnamed index of models": (text("s.csv", WIDE.replace("model", "", 1)), {}),
+    "wide, rows stated": (text("s.csv", TRANSPOSED.replace("question_id", "")), {"rows": "items"}),
+    "wide with an index and a subject": (
+        text("s.csv", ",item,subject,a,b\n0,q1,x,1,0\n1,q2,x,0,0\n2,q3,y,1,1\n"),
+        {},
+    ),
+    "columns": (lambda folder: COLUMNS, {}),
+    "rows": (lambda folder: LONG, {}),
+    "an Arrow table": (lambda folder: Table.from_pydict(COLUMNS), {}),
+    "a list of files": (
+        lambda folder: [text("1.csv", lines(LONG[:3]))(folder), text("2.csv", lines(LONG[3:]))(folder)],
+        {},
+    ),
+    "npz with names": (npz(scores=MATRIX, models=MODELS, items=ITEMS), {}),
+    "npz, right and ids": (npz(right=MATRIX, models=MODELS, ids=ITEMS), {}),
+    "npz, one matrix of any name": (npz(anything=np.array(MATRIX, dtype=bool), models=MODELS, ids=ITEMS), {}),
+    "npz, predictions and labels": (
+        npz(predictions=[[0, 2, 2], [1, 2, 2]], labels=[0, 1, 2], models=MODELS, ids=ITEMS),
+        {"check_classes": False},
+    ),
+    "predictions in a wide table": (
+        text("s.csv", "id,label,a,b\nq1,cat,cat,dog\nq2,dog,cat,cat\nq3,cat,cat,cat\n"),
+        {"check_classes": False},
+    ),
+    "predictions in a long table": (
+        text(
+            "s.csv",
+            lines(
+                [
+                    {"model": m, "id": item, "label": i % 2, "prediction": i % 2 if MATRIX[k][i] else 1 - i % 2}
+                    for k, m in enumerate(MODELS)
+                    for i, item in enumerate(ITEMS)
+                ]
+            ),
+        ),
+        {"check_classes": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_form_is_read(form: str, tmp_path: Path) -> None:
+    make, options = READ[form]
+    outcomes = Outcomes.open(make(tmp_path), **options)
+    assert outcomes.models == MODELS
+    np.testing.assert_array_equal(outcomes.scores, MATRIX)
+    if not options.get("by_order"):
+        assert outcomes.items.tolist() == list(ITEMS)
+
+
+UNNAMED: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
+    "an array": (lambda folder: np.array(MATRIX), {}),
+    "npy": (npy(MATRIX), {}),
+    "npy of booleans": (npy(np.array(MATRIX, dtype=bool)), {}),
+    "npz": (npz(scores=MATRIX), {}),
+    "CSV without a header": (text("s.csv", "1,0,1\n0,0,1\n"), {}),
+    "CSV with numbers as header": (text("s.csv", "0,1,2\n1,0,1\n0,0,1\n"), {}),
+    "CSV of a frame without names": (text("s.csv", ",0,1,2\n0,1,0,1\n1,0,0,1\n"), {}),
+}
+
+
+@pytest.mark.parametrize("form", UNNAMED)
+def test_matrix_without_names(form: str, tmp_path: Path) -> None:
+    make, options = UNNAMED[form]
+    outcomes = Outcomes.open(make(tmp_path), **options)
+    np.testing.assert_array_equal(outcomes.scores, MATRIX)
+    assert outcomes.models == ("model-0", "model-1")
+
+
+def test_missing_cells_stay_missing(tmp_path: Path) -> None:
+    expected = [[1, 0, np.nan], [0, np.nan, 1]]
+    for content in (
+        "model,q1,q2,q3\na,1,0,\nb,0,NaN,1\n",
+        "model,item,score\na,q1,1\na,q2,0\nb,q1,0\nb,q3,1\n",
+        "model,item,score\na,q1,1\na,q2,0\na,q3,\nb,q1,0\nb,q2,n/a\nb,q3,1\n",
+    ):
+        np.testing.assert_array_equal(Outcomes.open(text("s.csv", content)(tmp_path)).scores, expected)
+
+
+def test_cells_that_are_no_score_are_wrong_or_missing(tmp_path: Path) -> None:
+    path = text("s.csv", "model,item,score\na,q1,1\na,q2,timeout\na,q3,0.5\n")(tmp_path)
+    assert Outcomes.open(path).scores.tolist() == [[1, 0, 0.5]]
+    np.testing.assert_array_equal(Outcomes.open(path, unparsed="missing").scores, [[1, np.nan, 0.5]])
+
+
+def test_groups_answers_key_and_repeats_of_a_long_table(tmp_path: Path) -> None:
+    rows = [
+        {"model": m, "question_id": q, "score": s, "repeat": r, "task": t, "answer": x, "target": "B"}
+        for m, q, s, r, t, x in (
+            ("a", "q1", 1, 1, "x", "B"), ("a", "q1", 1, 2, "x", "B"), ("a", "q2", 0, 1, "y", "C"),
+            ("a", "q2", 1, 2, "y", "B"), ("a", "q3", 0, 1, "y", "A"), ("a", "q3", 0, 2, "y", "A"),
+        )
+    ]  # fmt: skip
+    outcomes = Outcomes.open(text("s.csv", lines(rows))(tmp_path))
+    assert outcomes.scores.tolist() == [[[1, 1], [0, 1], [0, 0]]]
+    assert outcomes.groups["task"].tolist() == ["x", "y", "y"]
+    assert outcomes.key is not None
+    assert outcomes.key.tolist() == ["B"] * 3
+    assert outcomes.answers is not None
+    assert outcomes.answers[0].tolist() == [["B", "B"], ["C", "B"], ["A", "A"]]
+
+
+COUNTS: dict[str, tuple[str, list[list[float]], list[str]]] = {
+    "one set": ("model,correct,total\na,90,100\nb,8,10\n", [[0.9], [0.8]], ["s"]),
+    "two sets": (
+        "model,original_correct,original_total,new_correct,new_total\na,9,10,3,4\nb,8,10,2,4\n",
+        [[0.9, 0.75], [0.8, 0.5]],
+        ["original", "new"],
+    ),
+    "two sets in rows": (
+        "model,set,correct,total\na,old,9,10\na,new,3,4\nb,old,8,10\nb,new,2,4\n",
+        [[0.9, 0.75], [0.8, 0.5]],
+        ["old", "new"],
+    ),
+    "thousands": ('model,correct,total\na,"1,500","2,000"\n', [[0.75]], ["s"]),
+    "accuracies with totals": ("model,accuracy,total\na,0.9,10\nb,0.8,10\n", [[0.9], [0.8]], ["s"]),
+    "percentages": ("model,top1,top5\na,90.00,99\nb,80.5,100\n", [[0.9], [0.805]], ["s"]),
+    "one model at two sizes": (
+        "model,img_size,top1\na,224,90.0\na,448,91.0\nb,224,80.0\n",
+        [[0.9], [0.91], [0.8]],
+        ["s"],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", COUNTS)
+def test_counts(form: str, tmp_path: Path) -> None:
+    content, accuracies, sets = COUNTS[form]
+    outcomes = Outcomes.open(text("s.csv", content)(tmp_path))
+    np.testing.assert_allclose(outcomes.scores, accuracies)
+    assert outcomes.items.tolist() == sets
+    assert outcomes.totals is not None
+    assert len(set(outcomes.models)) == len(accuracies)
+
+
+def test_totals_of_accuracies_are_stated_by_the_user(tmp_path: Path) -> None:
+    paths = [
+        text(f"{name}.csv", f"model,top1\na,{a}\nb,{b}\n")(tmp_path)
+        for name, a, b in (("old", 90, 80), ("new", 75, 50))
+    ]
+    for totals in (100, [100, 100], {"old": 100, "new": 100}):
+        outcomes = Outcomes.open(paths, totals=totals)
+        assert outcomes.totals is not None
+        assert outcomes.totals.tolist() == [[100, 100], [100, 100]]
+    assert len(Outcomes.open(paths, totals=7).notes) == 2  # 90 % of 7 is no whole number of right answers
+
+
+REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
+    "scores above 1": (text("s.csv", lines([{**row, "score": 7} for row in LONG])), {}, "max_score"),
+    "a score below 0": (npy([[0.5, -1]]), {}, "max_score"),
+    "text in the column of scores": (text("s.csv", lines([{**row, "score": "x"} for row in LONG])), {}, "score"),
+    "no items": (text("s.csv", lines([{"model": r["model"], "score": r["score"]} for r in LONG])), {}, "by_order"),
+    "no scores": (text("s.csv", "model,comment\na,good\nb,bad\n"), {}, "score"),
+    "an unknown metric": (text("s.csv", lines(LONG)), {"metric": "f1"}, "metric"),
+    "an unknown group": (text("s.csv", lines(LONG)), {"groups": "topic"}, "groups"),
+    "unknown rows": (text("s.csv", WIDE), {"rows": "columns"}, "rows"),
+    "unknown treatment": (text("s.csv", WIDE), {"unparsed": "skip"}, "unparsed"),
+    "a negative highest score": (text("s.csv", WIDE), {"max_score": -1}, "max_score"),
+    "metric of a wrong type": (text("s.csv", WIDE), {"metric": 3}, "metric"),
+    "a model twice in a wide table": (text("s.csv", WIDE.replace("b,", "a,")), {}, "model"),
+    "more right than there are": (text("s.csv", "model,correct,total\na,11,10\n"), {}, "correct"),
+    "counts without totals": (text("s.csv", "model,new_correct\na,11\n"), {}, "total"),
+    "fractions of counts": (text("s.csv", "model,correct,total\na,1.5,10\n"), {}, "correct"),
+    "a dataset": (npz(x=np.zeros((4, 2)), y=[0, 1, 0, 1]), {}, "dataset"),
+    "predictions without labels": (npz(predictions=[[0, 1]]), {}, "labels"),
+    "four dimensions": (npy(np.zeros((2, 2, 2, 2))), {}, "scores"),
+    "an array of objects": (lambda folder: np.array([["a", "b"]]), {}, "scores"),
+    "permuted classes": (
+        npz(predictions=[(np.arange(300) + 1) % 5], labels=np.arange(300) % 5, models=["a"]),
+        {},
+        "class",
+    ),
+    "too few guesses for top5": (
+        npz(predictions=[[0, 1, 2]], labels=[0, 1, 2], models=["a"]),
+        {"metric": "top5"},
+        "top5",
+    ),
+    "a number": (lambda folder: 5, {}, "source"),
+}
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_mistake_is_refused(form: str, tmp_path: Path) -> None:
+    make, options, named = REFUSED[form]
+    with pytest.raises(InputError, match=named):
+        Outcomes.open(make(tmp_path), **options)
+
+
+def test_declared_shapes_are_compared_with_the_file(tmp_path: Path) -> None:
+    path = npy(MATRIX)(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"(2, 3), }          ", b"(99999999999, 3), }"))
+    with pytest.raises(InputError):
+        Outcomes.open(path)
+
+
+def test_two_test_sets_in_one_file(tmp_path: Path) -> None:
+    outcomes = Outcomes.open(npz(correct_old=MATRIX, correct_new=[[1, 1], [0, 1]], models=MODELS)(tmp_path))
+    assert outcomes.groups["set"].tolist() == ["old"] * 3 + ["new"] * 2
+    np.testing.assert_array_equal(outcomes.scores, [[1, 0, 1, 1, 1], [0, 0, 1, 0, 1]])
