@@ -32,7 +32,7 @@ with open(acknowledged, "a") as stream:
     for i in range(start, 10_000):
         rng = np.random.default_rng([worker, i])
         guess = np.where(rng.random(2000) < 0.4 + 0.0001 * i, labels, rng.integers(0, 10, 2000))
-        answer = ledger.submit(folder, guess, bytes(range(32)), name=f"{worker}-{i}")
+        answer = ledger.open(folder, bytes(range(32))).submit(guess, name=f"{worker}-{i}")
         stream.write(json.dumps([i, answer.submission, answer.head]) + "\\n")
         stream.flush()
 """
@@ -56,7 +56,7 @@ def start(folder: Path, tmp_path: Path, worker: int) -> subprocess.Popen[bytes]:
 @pytest.mark.soak
 def test_killed_submitters_lose_nothing_and_count_nothing_twice(tmp_path: Path) -> None:
     folder = tmp_path / "book"
-    ledger.create(folder, LABELS, KEY, step="0.001", holdout=0.2)
+    ledger.create(folder, LABELS, KEY, step="0.001", holdout=0.2, unsafe=True)
     chance = random.Random(0)
     workers = {number: start(folder, tmp_path, number) for number in range(3)}
     kills = 0
@@ -71,7 +71,7 @@ def test_killed_submitters_lose_nothing_and_count_nothing_twice(tmp_path: Path) 
             os.kill(workers[victim].pid, signal.SIGKILL)
             assert workers[victim].wait(10) == -signal.SIGKILL
             kills += 1
-            assert ledger.verify(folder).problems == ()  # read while the others write
+            assert ledger.open(folder).verify().problems == ()  # read while the others write
             workers[victim] = start(folder, tmp_path, victim)
     finally:
         for process in workers.values():
@@ -79,8 +79,8 @@ def test_killed_submitters_lose_nothing_and_count_nothing_twice(tmp_path: Path) 
             process.wait(10)
     assert kills >= 20
     seen = [row for number in range(3) for row in acknowledged(tmp_path / f"ack-{number}")]
-    final = ledger.submit(folder, LABELS, KEY, name="last")
-    check = ledger.verify(folder, key=KEY, heads=[str(row[2]) for row in seen])
+    final = ledger.open(folder, KEY).submit(LABELS, name="last")
+    check = ledger.open(folder, KEY).verify(heads=[str(row[2]) for row in seen])
     assert check.problems == ()
     assert check.warnings == ()
     _, header_hash = chain.read_header(folder)

@@ -1,37 +1,30 @@
-"""Sealed test sets that answer submissions by the Ladder, with a log that cannot be rewritten unseen.
+"""Sealed test sets that answer submissions by the Ladder, with a log that cannot be rewritten unnoticed.
 
-Labels lie encrypted under the owner's key; their salted hash is public. Each submission is told the leaderboard's
-error, which moves only by more than a step; the log of all answers is a signed hash chain whose head goes out with
-every answer.
+Labels are encrypted under the owner's key; their salted hash is public. Each submission is told the leaderboard's
+error, which moves only by more than a step; the log of all answers is a signed hash chain whose head is published
+with every answer.
+
+>>> import tempfile, numpy
+>>> book = create(tempfile.mkdtemp() + "/book", numpy.arange(1000) % 10, bytes(32))
+>>> answer = book.submit(numpy.zeros(1000, int), name="always 0")
+>>> round(answer.error, 2), book.verify().ok
+(0.93, True)
 """
 
-from hardpan.ledger.book import Answer, Status, create, status, submit
-from hardpan.ledger.holdout import open_holdout, reveal
-from hardpan.ledger.inputs import Answers, read_answers
-from hardpan.ledger.ladder import climb, leaderboard_bound, parse_step, published_bound, suggested_step
-from hardpan.ledger.sealing import new_key, read_key, write_key
-from hardpan.ledger.vault import read_predictions
-from hardpan.ledger.verification import Check, verify
+from hardpan.ledger.ladder import leaderboard_bound, published_bound, submission_limit, suggested_step
+from hardpan.ledger.ledger import Answer, HoldoutScores, Ledger, Status, create, open
+from hardpan.ledger.verification import Check
 
 __all__ = [
     "Answer",
-    "Answers",
     "Check",
+    "HoldoutScores",
+    "Ledger",
     "Status",
-    "climb",
     "create",
     "leaderboard_bound",
-    "new_key",
-    "open_holdout",
-    "parse_step",
+    "open",
     "published_bound",
-    "read_answers",
-    "read_key",
-    "read_predictions",
-    "reveal",
-    "status",
-    "submit",
+    "submission_limit",
     "suggested_step",
-    "verify",
-    "write_key",
 ]

@@ -11,8 +11,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,19 +49,6 @@ def canonical(value: Mapping[str, Any]) -> bytes:
 def digest(content: bytes) -> str:
     """Sha256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the ledger alone: other processes wait; the system frees the lock of a killed one."""
-    import fcntl  # not on every system; only writing needs it
-
-    handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def read_header(folder: Path) -> tuple[dict[str, Any], str]:
@@ -214,16 +200,6 @@ def write_head(folder: Path, header_hash: str, last: Entry, key: bytes) -> None:
     count = last["number"] + 1
     signature = sealing.sign(key, head_message(header_hash, count, last["hash"]))
     write_bytes(folder / HEAD, canonical({"entries": count, "hash": last["hash"], "signature": signature}) + b"\n")
-    sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and new files in the folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def now() -> str:

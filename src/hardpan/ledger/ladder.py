@@ -111,15 +111,54 @@ def published_bound(examples: int, submissions: int, step: Fraction | float | st
 
 
 def suggested_step(examples: int, submissions: int, delta: float = 0.05) -> Fraction:
-    """Give the step 1/q that makes the worst-case bound after so many submissions smallest.
+    """Give the step 1/q, above one example, that makes the worst-case bound after so many submissions smallest.
 
     Example:
         >>> suggested_step(10_000, 1000) > suggested_step(1_000_000, 1000)
         True
     """
     _check_bound(examples, submissions, delta)
-    choices = [Fraction(1, q) for q in range(1, 1001)]
+    choices = [Fraction(1, q) for q in range(1, max(2, min(1001, examples)))]
     return min(choices, key=lambda step: leaderboard_bound(examples, submissions, submissions, step, delta))
+
+
+def submission_limit(
+    examples: int, step: Fraction | float | str, delta: float = 0.05, *, bound: float = 1.0
+) -> int:
+    """How many submissions keep the worst-case bound (every one an improvement) below ``bound``.
+
+    At a bound of 1 the leaderboard says nothing about the true error. 0 where the first submission reaches the
+    bound; at most 10¹².
+
+    Example:
+        >>> submission_limit(20, "1/4"), submission_limit(50, "1/5"), submission_limit(10_000, "1/33")
+        (18, 2589, 1000000000000)
+    """
+    low, high = 0, 10**12
+    while low < high:
+        middle = (low + high + 1) // 2
+        if leaderboard_bound(examples, middle, middle, step, delta) < bound:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def check_step(examples: int, step: Fraction, submissions: int, delta: float) -> None:
+    """Refuse a step that shows single labels, or with which the bound says nothing after so many submissions."""
+    if step * examples <= 1:
+        raise InputError(
+            f"step {float(step):g} is at most one of {examples} examples, so one answer can reveal one label; "
+            f"give a step above {1 / examples:.3g} (suggested: {suggested_step(examples, submissions, delta)}) or "
+            "--unsafe to accept that"
+        )
+    bound = leaderboard_bound(examples, submissions, submissions, step, delta)
+    if bound >= 1:
+        raise InputError(
+            f"with {examples} examples and step {float(step):g} the bound on the leaderboard's error is "
+            f"{bound:.2f} after {submissions:,} submissions, which excludes nothing; plan for at most "
+            f"{submission_limit(examples, step, delta):,} submissions, use more labels, or give --unsafe"
+        )
 
 
 def _check_bound(examples: int, submissions: int, delta: float) -> None:

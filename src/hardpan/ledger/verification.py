@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,13 +12,22 @@ from typing import Any
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.ledger import chain, ladder
-from hardpan.ledger.holdout import holdout_errors
-from hardpan.ledger.vault import IDS, Secret, read_revealed, read_submission, submission_hash, unlock
+from hardpan.ledger.labels import (
+    IDS,
+    Secret,
+    read_revealed,
+    read_submission,
+    stored_submissions,
+    submission_hash,
+    unlock,
+)
+from hardpan.ledger.ledger import holdout_errors
+from hardpan.report.base import Report
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Report):
     """What ``verify`` found: ``ok`` when there is no problem; ``replayed`` when every answer was computed again."""
 
     ok: bool
@@ -30,23 +40,20 @@ class Check:
 
 
 def verify(
-    folder: Path, *, heads: Sequence[str] = (), key: bytes | None = None, revealed: Path | None = None
+    folder: Path,
+    *,
+    heads: Sequence[str] = (),
+    key: bytes | None = None,
+    revealed: str | os.PathLike[str] | None = None,
 ) -> Check:
-    """Check the chain, the signatures, the stored submissions and the rules of the Ladder.
-
-    Args:
-        folder: the ledger.
-        heads: heads that were published with earlier answers; each must be an entry of the log.
-        key: the owner's key: then every answer is computed again from the sealed labels.
-        revealed: the file that ``reveal`` wrote: then anyone can do the same.
-    """
-    folder = Path(folder)
+    """See :meth:`hardpan.ledger.Ledger.verify`."""
     problems: list[str] = []
     warnings: list[str] = []
     entries: tuple[chain.Entry, ...] = ()
     replayed = False
     try:
         header, header_hash = chain.read_header(folder)
+        stored = stored_submissions(folder)  # before the log: each was named after its entry was written
         log, behind = chain.snapshot(folder, header, header_hash)
         entries = log.entries
         if log.torn:
@@ -54,7 +61,7 @@ def verify(
                 f"log ends in {log.torn} bytes of an entry that was never answered; the next submission cuts them"
             )
         if behind:
-            warnings.append("last entry was interrupted before its answer; the next submission finishes it")
+            warnings.append("last entry was interrupted before its answer; the next submission completes it")
         problems += [
             f"log line {e['number'] + 1} is not signed by the owner"
             for e in entries
@@ -62,9 +69,10 @@ def verify(
         ]
         problems += _files(folder, header)
         problems += _rules(folder, header, entries)
+        problems += _orphans(entries, stored)
         problems += _published(entries, heads)
         if key is not None or revealed is not None:
-            secret = unlock(folder, header, key) if key is not None else read_revealed(_given(revealed), header)
+            secret = unlock(folder, header, key) if key is not None else read_revealed(Path(str(revealed)), header)
             problems += _replay(folder, header, entries, secret)
             replayed = True
     except InputError as error:
@@ -82,9 +90,15 @@ def verify(
     )
 
 
-def _given(path: Path | None) -> Path:
-    assert path is not None
-    return path
+def _orphans(entries: Sequence[chain.Entry], stored: set[str]) -> list[str]:
+    """Stored predictions were counted once: without their entry, an older log was put back."""
+    lost = sorted(stored - {e["submission"] for e in entries if e["kind"] == "submission"})
+    if not lost:
+        return []
+    return [
+        f"{len(lost)} stored submissions have no entry in the log (first {lost[0][:12]}); log and head were "
+        "replaced by older ones"
+    ]
 
 
 def _files(folder: Path, header: dict[str, Any]) -> list[str]:
@@ -110,7 +124,7 @@ def _rules(folder: Path, header: dict[str, Any], entries: Sequence[chain.Entry])
     for number, entry in enumerate(entries):
         where, kind = f"log line {number + 1}", entry["kind"]
         if (kind == "init") != (number == 0) or kind not in ("init", "submission", "opening", "reveal"):
-            problems.append(f"{where}: an entry of kind {kind!r} cannot stand here")
+            problems.append(f"{where}: an entry of kind {kind!r} is not allowed here")
         closed = closed or kind == "reveal"
         if kind != "submission":
             continue

@@ -1,0 +1,310 @@
+"""Labels and predictions: read as people have them, encoded as class numbers, sealed, and stored by their hash."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import secrets
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.files import sync_folder, write_bytes
+from hardpan.ledger import chain, sealing
+
+IDS = "ids.json"
+LABEL_COLUMNS = ("label", "labels", "y_test", "y")
+PREDICTION_COLUMNS = ("prediction", "predictions", "label", "labels")
+PENDING = "pending-"
+
+# What NumPy raises for files that are not what their ending says.
+UNREADABLE = (
+    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, SyntaxError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """One class for each example, and the examples' ids where the file names them."""
+
+    values: NDArray[Any]
+    ids: tuple[str, ...] | None = None
+
+
+def read_answers(path: Path, names: tuple[str, ...]) -> Answers:
+    """Read one class per example from npy, npz, CSV (optional column ``id``) or JSON (a list, or ids to classes).
+
+    Args:
+        path: the file; its ending says the format.
+        names: column or key names that hold the classes, the first that is there is taken.
+    """
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".json": _read_json}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: ending must be one of {', '.join(readers)}; convert the file")
+    try:
+        return reader(path, names)
+    except (*UNREADABLE, csv.Error, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: cannot be read ({error}); give a file with one class per example") from error
+
+
+def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
+    """Give one class per example as int64 or text; a table of scores per class becomes its largest column."""
+    values = np.asarray(values)
+    if values.ndim == 2 and values.dtype.kind == "f" and values.shape[1] > 1:
+        if not np.isfinite(values).all():
+            raise InputError(f"{what} must be finite; got NaN or infinity; replace them")
+        values = values.argmax(axis=1)
+    if values.ndim != 1 or values.size == 0:
+        raise InputError(f"{what} must hold one class per example; got shape {values.shape}")
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.round(values)).all():
+        values = values.astype(np.int64)
+    if values.dtype.kind == "S":
+        values = values.astype(np.str_)
+    if values.dtype.kind in "iub":
+        return values.astype(np.int64)
+    if values.dtype.kind == "U":
+        return values
+    raise InputError(f"{what} must be whole numbers or text; got {values.dtype}; give class numbers or names")
+
+
+def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
+    """Put answers that name their examples into the ledger's order."""
+    if answers.ids is None:
+        raise InputError(
+            "predictions must name their examples, as this ledger does; give a CSV with columns id,prediction"
+        )
+    place = {name: row for row, name in enumerate(answers.ids)}
+    if len(place) != len(answers.ids):
+        raise InputError("predictions name an id twice; give each example once")
+    missing = [name for name in ids if name not in place]
+    if missing:
+        raise InputError(
+            f"predictions lack {len(missing)} of {len(ids)} ids, first {missing[0]!r}; predict every example"
+        )
+    if len(place) > len(ids):
+        unknown = next(name for name in answers.ids if name not in set(ids))
+        raise InputError(f"predictions have ids that this ledger lacks, first {unknown!r}; remove them")
+    return answers.values[[place[name] for name in ids]]
+
+
+def _read_npy(path: Path, names: tuple[str, ...]) -> Answers:
+    return Answers(np.load(path, allow_pickle=False))
+
+
+def _read_npz(path: Path, names: tuple[str, ...]) -> Answers:
+    with np.load(path, allow_pickle=False) as stored:
+        found = next((name for name in names if name in stored), None)
+        if found is None and len(stored.files) == 1:
+            found = stored.files[0]
+        if found is None:
+            raise InputError(f"{path}: no array named {' or '.join(names)}; it has {', '.join(stored.files)}")
+        ids = tuple(str(item) for item in stored["ids"].tolist()) if "ids" in stored else None
+        return Answers(stored[found], ids)
+
+
+def _read_csv(path: Path, names: tuple[str, ...]) -> Answers:
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(stream, strict=True)
+        columns = reader.fieldnames or []
+        found = next((name for name in names if name in columns), None)
+        if found is None:
+            raise InputError(f"{path}: no column named {' or '.join(names)}; it has {', '.join(columns)}")
+        rows = list(reader)
+    values = [row[found] for row in rows]
+    if any(value in (None, "") for value in values):
+        raise InputError(f"{path}: column {found} has an empty cell; give every example a class")
+    ids = tuple(row["id"] for row in rows) if "id" in columns else None
+    return Answers(_numbers_or_text(values), ids)
+
+
+def _read_json(path: Path, names: tuple[str, ...]) -> Answers:
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(data, dict):
+        found = next((name for name in names if isinstance(data.get(name), list)), None)
+        if found is None:
+            return Answers(_numbers_or_text(list(data.values())), tuple(data))
+        data = data[found]
+    if not isinstance(data, list):
+        raise InputError(f"{path}: expected a list of classes or a mapping from ids to classes")
+    return Answers(_numbers_or_text(data))
+
+
+def _numbers_or_text(values: list[Any]) -> NDArray[Any]:
+    try:
+        return np.array([int(value) for value in values], dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([str(value) for value in values], dtype=np.str_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Secret:
+    """What the seal hides: labels as class numbers, which examples are held out, and the commitment's salt."""
+
+    labels: NDArray[np.int32]
+    held_out: NDArray[np.bool_]
+    salt: bytes
+
+    def content(self) -> bytes:
+        """The bytes that are committed to and sealed."""
+        return self.salt + self.labels.astype("<i4").tobytes() + self.held_out.astype(np.uint8).tobytes()
+
+    @classmethod
+    def parse(cls, content: bytes, examples: int) -> Secret:
+        """Undo :meth:`content`."""
+        if len(content) != 32 + 5 * examples:
+            raise InputError("sealed labels have the wrong length; the file belongs to another ledger")
+        labels = np.frombuffer(content, "<i4", examples, 32).astype(np.int32)
+        return cls(labels, np.frombuffer(content, np.uint8, examples, 32 + 4 * examples).astype(bool), content[:32])
+
+
+def encode_labels(labels: NDArray[Any], classes: int | None) -> tuple[NDArray[np.int32], list[Any]]:
+    """Give labels as class numbers, and the classes in order."""
+    values = as_classes(labels, "labels")
+    if values.dtype.kind == "U":
+        names, codes = np.unique(values, return_inverse=True)
+        return codes.astype(np.int32), names.tolist()
+    if values.min() < 0:
+        raise InputError(f"labels must be class numbers from 0; got {values.min()}")
+    count = int(values.max()) + 1 if classes is None else classes
+    if values.max() >= count:
+        raise InputError(f"labels go up to {values.max()}, beyond the {count} classes given; raise --classes")
+    if count > 1_000_000:
+        raise InputError(f"labels go up to {values.max()}; class numbers must be below 1,000,000: are these ids?")
+    return values.astype(np.int32), list(range(count))
+
+
+def draw_secret(codes: NDArray[np.int32], held: int) -> Secret:
+    """Choose the super hold-out and the salt."""
+    if held >= len(codes):
+        raise InputError(
+            f"holdout leaves no example for the leaderboard of {len(codes)}; give more labels or a smaller fraction"
+        )
+    # The seed of a generator could be guessed from its draws; the system's randomness cannot.
+    chosen = np.argsort(np.frombuffer(secrets.token_bytes(8 * len(codes)), np.uint64), kind="stable")[:held]
+    held_out = np.zeros(len(codes), dtype=bool)
+    held_out[chosen] = True
+    return Secret(codes, held_out, secrets.token_bytes(32))
+
+
+def read_revealed(path: Path, header: dict[str, Any]) -> Secret:
+    """Read what :func:`reveal` wrote and check it against the published commitment."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            secret = Secret(
+                stored["labels"].astype(np.int32), stored["held_out"].astype(bool), stored["salt"].tobytes()
+            )
+    except UNREADABLE as error:
+        raise InputError(f"{path}: cannot be read ({error}); give the file that ledger reveal wrote") from error
+    if chain.digest(secret.content()) != header["commitment"]:
+        raise InputError(
+            f"{path}: does not match the published commitment; these are not the labels that were sealed"
+        )
+    return secret
+
+
+def unlock(folder: Path, header: dict[str, Any], key: bytes) -> Secret:
+    """Open the seal, and check what is inside against the published commitment and the owner's key."""
+    try:
+        sealed = (folder / chain.SEALED).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{folder / chain.SEALED} cannot be read ({error.strerror}); restore it from a copy"
+        ) from error
+    content = sealing.unseal(key, sealed, header["id"].encode())
+    if chain.digest(content) != header["commitment"] or sealing.public_key(key) != header["public_key"]:
+        raise InputError("sealed labels do not match the published commitment; the ledger was changed")
+    return Secret.parse(content, header["examples"])
+
+
+def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDArray[np.int32]:
+    """Give predictions as class numbers of this ledger, and refuse other shapes and classes."""
+    values, classes = as_classes(predictions, "predictions"), header["classes"]
+    if len(values) != header["examples"]:
+        raise InputError(
+            f"predictions must be {header['examples']} classes; got {len(values)}; predict every example"
+        )
+    if isinstance(classes[0], str):
+        values = values.astype(np.str_)
+    elif values.dtype.kind == "U":
+        raise InputError(f"predictions must be class numbers of this ledger; got text such as {values[0]!r}")
+    known = np.array(classes)
+    place = np.searchsorted(known, values)
+    wrong = known[np.minimum(place, len(known) - 1)] != values
+    if wrong.any():
+        raise InputError(
+            f"predictions hold class {values[wrong][0]!s}, which is none of this ledger's {len(known)} classes"
+        )
+    return place.astype(np.int32)
+
+
+def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) -> NDArray[Any]:
+    """Predictions in the ledger's order: an array as it is, a file joined by id where the ledger has ids."""
+    if not isinstance(predictions, (str, os.PathLike)):
+        try:
+            return np.asarray(predictions)
+        except ValueError as error:
+            raise InputError(f"predictions must be an array or a file ({error})") from error
+    answers = read_answers(Path(predictions), PREDICTION_COLUMNS)
+    if header["ids_sha256"] is None:
+        return answers.values
+    try:
+        content = (folder / IDS).read_bytes()
+    except OSError as error:
+        raise InputError(f"{folder / IDS} cannot be read ({error.strerror}); restore it from a copy") from error
+    if chain.digest(content) != header["ids_sha256"]:
+        raise InputError(f"{folder / IDS} does not match its hash; the ids were changed")
+    return order_by_ids(answers, tuple(json.loads(content)))
+
+
+def submission_hash(header: dict[str, Any], content: bytes) -> str:
+    """The name of a submission: sha256 over the ledger's id and the predictions."""
+    return chain.digest(f"submission {header['id']} ".encode() + content)
+
+
+def read_submission(folder: Path, submission: str) -> NDArray[np.int32]:
+    """Read the stored predictions of a counted submission."""
+    path = folder / chain.SUBMISSIONS / f"{submission}.npy"
+    if not path.exists():  # interrupted between its entry and its final name
+        path = path.with_name(PENDING + path.name)
+    try:
+        stored: NDArray[Any] = np.load(path, allow_pickle=False)
+        return stored.astype(np.int32)
+    except UNREADABLE as error:
+        raise InputError(
+            f"submission {submission[:12]} cannot be read ({error}); restore it from a copy"
+        ) from error
+
+
+def store_pending(folder: Path, submission: str, codes: NDArray[np.int32]) -> None:
+    """Put predictions on disk before their entry is written; :func:`finish_pending` gives them their name."""
+    buffer = io.BytesIO()
+    np.save(buffer, codes, allow_pickle=False)
+    write_bytes(folder / chain.SUBMISSIONS / f"{PENDING}{submission}.npy", buffer.getvalue())
+
+
+def finish_pending(folder: Path, logged: set[str]) -> None:
+    """Name the predictions whose entry is in the log, and remove those whose entry was never written."""
+    for path in (folder / chain.SUBMISSIONS).glob(f"{PENDING}*.npy"):
+        submission = path.stem.removeprefix(PENDING)
+        if submission in logged:
+            os.replace(path, path.with_name(f"{submission}.npy"))
+        else:
+            path.unlink()
+        sync_folder(path.parent)
+
+
+def stored_submissions(folder: Path) -> set[str]:
+    """The submissions whose predictions have their final name: an entry of the log was written before each."""
+    return {path.stem for path in (folder / chain.SUBMISSIONS).glob("*.npy") if not path.stem.startswith(PENDING)}

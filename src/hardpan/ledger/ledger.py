@@ -1,0 +1,441 @@
+"""A sealed test set and its log: create, submit, status, the super hold-out, reveal."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hardpan
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import locked, record, sync_folder, write_bytes
+from hardpan.ledger import chain, ladder, sealing
+from hardpan.ledger.labels import (
+    IDS,
+    LABEL_COLUMNS,
+    Secret,
+    align_predictions,
+    draw_secret,
+    encode_labels,
+    encode_predictions,
+    finish_pending,
+    read_answers,
+    read_submission,
+    store_pending,
+    submission_hash,
+    unlock,
+)
+from hardpan.report.base import Report
+from hardpan.stats import share
+
+if TYPE_CHECKING:
+    from hardpan.ledger.verification import Check
+
+Key = bytes | str | os.PathLike[str] | None
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Answer(Report):
+    """What a submission is told, and no more: the leaderboard's error and whether this submission lowered it.
+
+    Attributes:
+        error: R_t, the least released error so far, a multiple of the step.
+        improved: whether this submission was better than the earlier best by more than the step.
+        bound: how far R_t can be from the least true error of all submissions, with probability 1 − ``delta``.
+        submissions: how many different submissions the ledger has counted.
+        submission: sha256 that names these predictions.
+        repeated: these predictions were submitted before; the answer is the recorded one and nothing was added.
+        head: hash of the log's last entry; keep it, ``verify`` checks the log against it.
+        entries: how many entries the log had at this head.
+    """
+
+    error: float
+    improved: bool
+    bound: float
+    delta: float
+    submissions: int
+    submission: str
+    name: str
+    repeated: bool
+    head: str
+    entries: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Status(Report):
+    """The public state of a ledger.
+
+    ``limit`` is how many submissions keep the worst-case bound below 1; ``interrupted`` says that the last
+    submission was cut off (the next one completes its record); ``after_opening`` counts submissions made after the
+    super hold-out was first opened.
+    """
+
+    name: str
+    examples: int
+    holdout_examples: int
+    step: float
+    delta: float
+    submissions: int
+    improvements: int
+    best: str
+    error: float
+    bound: float
+    published_bound: float
+    limit: int
+    unsafe: bool
+    openings: int
+    after_opening: int
+    interrupted: bool
+    revealed: bool
+    commitment: str
+    head: str
+    entries: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class HoldoutScores(Report):
+    """Errors on the super hold-out by submission, and how often it had been opened before."""
+
+    scores: Mapping[str, Estimate]
+    earlier_openings: int
+
+
+def create(
+    folder: str | os.PathLike[str],
+    labels: Any,
+    key: Key,
+    *,
+    name: str = "benchmark",
+    ids: Sequence[str] | None = None,
+    classes: int | None = None,
+    step: float | str | Fraction | None = None,
+    submissions: int = 1000,
+    holdout: float = 0.0,
+    delta: float = 0.05,
+    unsafe: bool = False,
+) -> Ledger:
+    """Seal a test set and begin its log.
+
+    Args:
+        folder: where the ledger will be; must not exist.
+        labels: (N,) class numbers or names, or an npy, npz, CSV (id, label) or JSON file of them.
+        key: the owner's 32 secret bytes, or the path of a new file for a fresh key (mode 0600).
+        name: what to call the benchmark.
+        ids: (N,) names of the examples; submissions by file must then name theirs.
+        classes: how many classes there are, where some have no example.
+        step: the Ladder's η; None chooses the one with the smallest worst-case bound after ``submissions``.
+        submissions: how many submissions to plan for.
+        holdout: fraction of the examples, drawn in secret, that no Ladder answer uses (the super hold-out).
+        delta: probability with which the stated bound may fail.
+        unsafe: accept a step of at most one example, or a bound of 1 and more, which are refused otherwise.
+
+    Example:
+        >>> import tempfile
+        >>> book = create(tempfile.mkdtemp() + "/book", np.arange(500) % 10, bytes(32))
+        >>> book.submit(np.arange(500) % 10, name="perfect").error, book.status().step
+        (0.0, 0.08333333333333333)
+    """
+    path = Path(folder)
+    if path.exists():
+        raise InputError(f"{path} exists already; give a new folder for the ledger")
+    if isinstance(labels, (str, os.PathLike)):
+        answers = read_answers(Path(labels), LABEL_COLUMNS)
+        labels, ids = answers.values, answers.ids if ids is None else ids
+    codes, class_names = encode_labels(labels, classes)
+    if not 0 <= holdout < 1:
+        raise InputError(f"holdout must lie in [0, 1); got {holdout}; 0.5 holds out every second example")
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1; got {delta}")
+    if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
+        raise InputError(
+            f"ids must name each of the {len(codes)} labels once; got {len(set(ids))} different of {len(ids)}"
+        )
+    secret = draw_secret(codes, round(holdout * len(codes)))
+    scored = int((~secret.held_out).sum())
+    exact = ladder.suggested_step(scored, submissions, delta) if step is None else ladder.parse_step(step)
+    if not unsafe:
+        ladder.check_step(scored, exact, submissions, delta)
+    owner, written = _new_owner(key)
+    ledger_id = secrets.token_hex(16)
+    sealed = sealing.seal(owner, secret.content(), ledger_id.encode())
+    id_text = None if ids is None else json.dumps([str(item) for item in ids]).encode()
+    header = {
+        "kind": "ledger",
+        "schema": 1,
+        "hardpan": hardpan.__version__,
+        "id": ledger_id,
+        "name": name,
+        "examples": len(codes),
+        "ladder_examples": scored,
+        "holdout_examples": int(secret.held_out.sum()),
+        "classes": class_names,
+        "step": str(exact),
+        "delta": delta,
+        "unsafe": unsafe,
+        "commitment": chain.digest(secret.content()),
+        "sealed_sha256": chain.digest(sealed),
+        "ids_sha256": None if id_text is None else chain.digest(id_text),
+        "public_key": sealing.public_key(owner),
+    }
+    try:
+        _write_folder(path, header, sealed, id_text, owner)
+    except BaseException:
+        if written is not None and not path.exists():
+            written.unlink(missing_ok=True)
+        raise
+    return Ledger(path, owner)
+
+
+def open(folder: str | os.PathLike[str], key: Key = None) -> Ledger:
+    """Open a ledger: with the owner's key (bytes or the key file) to submit, without to look at and verify it."""
+    chain.read_header(Path(folder))
+    return Ledger(Path(folder), key if key is None or isinstance(key, bytes) else sealing.read_key(Path(key)))
+
+
+class Ledger:
+    """A sealed test set; :func:`create` makes one, :func:`open` opens it."""
+
+    def __init__(self, folder: Path, key: bytes | None) -> None:
+        self.folder, self._key = folder, key
+
+    def __repr__(self) -> str:
+        """The folder."""
+        return f"Ledger({str(self.folder)!r})"
+
+    def submit(self, predictions: Any, *, name: str = "") -> Answer:
+        """Count one submission and answer it by the Ladder; the same predictions again give the recorded answer.
+
+        Args:
+            predictions: (N,) classes, or (N, C) scores of which the largest counts, in the ledger's order; or a
+                file of them, which is joined by id where the ledger has ids.
+            name: what to call the submission.
+        """
+        header, header_hash = chain.read_header(self.folder)
+        codes = encode_predictions(align_predictions(self.folder, header, predictions), header)
+        submission = submission_hash(header, codes.astype("<i4").tobytes())
+        key = self._owner()
+        secret = unlock(self.folder, header, key)
+        with locked(self.folder / ".lock"):
+            entries = self._entries(header, header_hash, key)
+            earlier = next(
+                (e for e in entries if e["kind"] == "submission" and e["submission"] == submission), None
+            )
+            if earlier is not None:
+                return _answer(header, entries, earlier, repeated=True)
+            if any(e["kind"] == "reveal" for e in entries):
+                raise InputError("this ledger's labels were revealed; its leaderboard is closed, make a new one")
+            _check_limit(header, entries)
+            store_pending(self.folder, submission, codes)  # data first: a logged submission can always be replayed
+            used = ~secret.held_out
+            step, best = Fraction(header["step"]), _current_rung(entries)
+            rung = ladder.climb(best, int((codes[used] != secret.labels[used]).sum()), int(used.sum()), step)
+            released: dict[str, Any] = {"rung": rung, "improved": rung != best}
+            payload = released | {"kind": "submission", "time": chain.now(), "name": name, "submission": submission}
+            entry = chain.make_entry(len(entries), entries[-1]["hash"], payload, key)
+            chain.append(self.folder, header_hash, entry, key)
+            finish_pending(self.folder, {submission})
+            return _answer(header, (*entries, entry), entry, repeated=False)
+
+    def status(self) -> Status:
+        """The public state; needs no key."""
+        header, header_hash = chain.read_header(self.folder)
+        log, behind = chain.snapshot(self.folder, header, header_hash)
+        counted = [e for e in log.entries if e["kind"] == "submission"]
+        improved = [e for e in counted if e["improved"]]
+        openings = [e for e in log.entries if e["kind"] == "opening"]
+        n, step, delta = header["ladder_examples"], Fraction(header["step"]), header["delta"]
+        rung, t = _current_rung(log.entries), max(len(counted), 1)
+        return Status(
+            name=header["name"],
+            examples=n,
+            holdout_examples=header["holdout_examples"],
+            step=float(step),
+            delta=delta,
+            submissions=len(counted),
+            improvements=len(improved),
+            best=(improved[-1]["name"] or improved[-1]["submission"][:12]) if improved else "",
+            error=float("nan") if rung is None else float(rung * step),
+            bound=ladder.leaderboard_bound(n, t, len(improved), step, delta),
+            published_bound=ladder.published_bound(n, t, step, delta),
+            limit=ladder.submission_limit(n, step, delta),
+            unsafe=bool(header.get("unsafe", False)),
+            openings=len(openings),
+            after_opening=sum(bool(openings) and e["number"] > openings[0]["number"] for e in counted),
+            interrupted=behind or log.torn > 0,
+            revealed=any(e["kind"] == "reveal" for e in log.entries),
+            commitment=header["commitment"],
+            head=log.entries[-1]["hash"],
+            entries=len(log.entries),
+        )
+
+    def verify(self, *, heads: Sequence[str] = (), revealed: str | os.PathLike[str] | None = None) -> Check:
+        """Check the log, the signatures, the stored submissions and the rules of the Ladder.
+
+        With the owner's key, or the file that :meth:`reveal` wrote, every answer is computed again as well.
+
+        Args:
+            heads: heads that were published with earlier answers; each must be an entry of the log.
+            revealed: the file that ``reveal`` wrote.
+        """
+        from hardpan.ledger.verification import verify
+
+        return verify(self.folder, heads=heads, key=self._key, revealed=revealed)
+
+    def open_holdout(self, *, names: Sequence[str] = (), reason: str = "") -> HoldoutScores:
+        """Score submissions on the super hold-out; the log records that it was opened.
+
+        Each interval is Clopper–Pearson at level 1 − δ/k for the k submissions scored, so all k hold together with
+        probability 1 − δ, provided that no submission was made after an earlier opening.
+
+        Args:
+            names: names or sha256 (from the beginning) of the submissions to score; all where none are given.
+            reason: why it was opened, for the record.
+        """
+        header, header_hash = chain.read_header(self.folder)
+        if header["holdout_examples"] == 0:
+            raise InputError("this ledger has no super hold-out; make a ledger with --holdout above 0")
+        key = self._owner()
+        secret = unlock(self.folder, header, key)
+        with locked(self.folder / ".lock"):
+            entries = self._entries(header, header_hash, key)
+            scored = _named([e for e in entries if e["kind"] == "submission"], names)
+            before = sum(e["kind"] == "opening" for e in entries)
+            errors = {e["submission"]: holdout_errors(self.folder, secret, e["submission"]) for e in scored}
+            payload = {"kind": "opening", "time": chain.now(), "reason": reason, "errors": errors}
+            entry = chain.make_entry(len(entries), entries[-1]["hash"], payload, key)
+            chain.append(self.folder, header_hash, entry, key)
+        labels = {e["submission"]: e["name"] or e["submission"][:12] for e in scored}
+        if len(set(labels.values())) < len(labels):
+            labels = {submission: f"{label} ({submission[:12]})" for submission, label in labels.items()}
+        level, method = 1 - header["delta"] / len(scored), "super hold-out, Clopper–Pearson"
+        total = header["holdout_examples"]
+        return HoldoutScores(
+            {labels[name]: share(count, total, level, method=method) for name, count in errors.items()}, before
+        )
+
+    def reveal(self, out: str | os.PathLike[str]) -> Path:
+        """Publish labels, hold-out and salt, so that anyone can replay every answer; closes the leaderboard."""
+        header, header_hash = chain.read_header(self.folder)
+        key = self._owner()
+        secret = unlock(self.folder, header, key)
+        with locked(self.folder / ".lock"):
+            entries = self._entries(header, header_hash, key)
+            if not any(e["kind"] == "reveal" for e in entries):
+                payload = {"kind": "reveal", "time": chain.now()}
+                entry = chain.make_entry(len(entries), entries[-1]["hash"], payload, key)
+                chain.append(self.folder, header_hash, entry, key)
+            buffer = io.BytesIO()
+            salt, classes = np.frombuffer(secret.salt, np.uint8), np.array(header["classes"])
+            np.savez(buffer, labels=secret.labels, held_out=secret.held_out, salt=salt, classes=classes)
+            write_bytes(Path(out), buffer.getvalue())
+        return Path(out)
+
+    def _owner(self) -> bytes:
+        if self._key is None:
+            raise InputError("key is needed here; open the ledger with the owner's key")
+        return self._key
+
+    def _entries(self, header: dict[str, Any], header_hash: str, key: bytes) -> tuple[chain.Entry, ...]:
+        """The entries, after completing what a killed process left; only under the lock."""
+        entries = chain.mend(self.folder, header, header_hash, key)
+        finish_pending(self.folder, {e["submission"] for e in entries if e["kind"] == "submission"})
+        return entries
+
+
+def holdout_errors(folder: Path, secret: Secret, submission: str) -> int:
+    """Count a submission's errors on the super hold-out."""
+    codes = read_submission(folder, submission)
+    return int((codes[secret.held_out] != secret.labels[secret.held_out]).sum())
+
+
+def _new_owner(key: Key) -> tuple[bytes, Path | None]:
+    """The owner's key and, where a fresh one was written, its file."""
+    if isinstance(key, bytes):
+        return key, None
+    if key is None:
+        raise InputError("key is missing; give a path for the owner's new key")
+    owner, path = sealing.new_key(), Path(key)
+    sealing.write_key(path, owner)  # before the ledger: a ledger whose key was lost would be of no use
+    return owner, path
+
+
+def _write_folder(folder: Path, header: dict[str, Any], sealed: bytes, id_text: bytes | None, key: bytes) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        content = chain.canonical(header) + b"\n"
+        (temporary / chain.SUBMISSIONS).mkdir()
+        write_bytes(temporary / chain.HEADER, content)
+        write_bytes(temporary / chain.SEALED, sealed)
+        if id_text is not None:
+            write_bytes(temporary / IDS, id_text)
+        first = chain.make_entry(0, chain.digest(content), {"kind": "init", "time": chain.now()}, key)
+        chain.append(temporary, chain.digest(content), first, key)
+        os.chmod(temporary, 0o755)
+        os.rename(temporary, folder)
+        sync_folder(folder.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _check_limit(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None:
+    """Refuse a submission with which the stated bound would reach 1."""
+    counted = [e for e in entries if e["kind"] == "submission"]
+    t, improvements = len(counted) + 1, sum(e["improved"] for e in counted) + 1
+    n, step, delta = header["ladder_examples"], header["step"], header["delta"]
+    if not header.get("unsafe", False) and ladder.leaderboard_bound(n, t, improvements, step, delta) >= 1:
+        raise InputError(
+            f"submission {t:,} would raise the bound on the leaderboard's error to 1; the test set of {n} examples "
+            "is used up, make a new ledger with new labels"
+        )
+
+
+def _current_rung(entries: Sequence[chain.Entry]) -> int | None:
+    return next((int(e["rung"]) for e in reversed(entries) if e["kind"] == "submission"), None)
+
+
+def _named(counted: list[chain.Entry], names: Sequence[str]) -> list[chain.Entry]:
+    if not counted:
+        raise InputError("there are no submissions to score; submit first")
+    if not names:
+        return counted
+    scored: list[chain.Entry] = []
+    for name in names:
+        same = [e for e in counted if e["name"] == name or (len(name) >= 8 and e["submission"].startswith(name))]
+        if not same:
+            raise InputError(f"no submission is called {name!r}; see ledger status")
+        scored += [e for e in same if e not in scored]
+    return scored
+
+
+def _answer(header: dict[str, Any], entries: Sequence[chain.Entry], own: chain.Entry, *, repeated: bool) -> Answer:
+    until = [e for e in entries[: own["number"] + 1] if e["kind"] == "submission"]
+    improvements = sum(e["improved"] for e in until)
+    n, step, delta = header["ladder_examples"], header["step"], header["delta"]
+    return Answer(
+        error=float(own["rung"] * Fraction(step)),
+        improved=own["improved"],
+        bound=ladder.leaderboard_bound(n, len(until), improvements, step, delta),
+        delta=delta,
+        submissions=sum(e["kind"] == "submission" for e in entries),
+        submission=own["submission"],
+        name=own["name"],
+        repeated=repeated,
+        head=entries[-1]["hash"],
+        entries=len(entries),
+    )

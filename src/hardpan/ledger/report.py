@@ -1,0 +1,104 @@
+"""What a ledger's results say."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from hardpan import numbers
+from hardpan.ledger.ledger import Answer, HoldoutScores, Status
+from hardpan.ledger.verification import Check
+from hardpan.report.base import View
+from hardpan.report.sections import Section, Table
+
+_NO_LIMIT = 10**12
+
+
+@functools.singledispatch
+def view(result: Any) -> View:
+    """Headline, sections and columns of a result of this package."""
+    raise TypeError(f"no view of {type(result).__name__}")
+
+
+@view.register
+def _answer(result: Answer) -> View:
+    verdict = "new best" if result.improved else "not better than the best by more than the step"
+    counted = (
+        f"Already submitted; recorded answer: {verdict}"
+        if result.repeated
+        else f"Submission {result.submissions:,}: {verdict}"
+    )
+    error = (
+        f"Leaderboard error {100 * result.error:g} % ± {100 * result.bound:.1f} points "
+        f"({100 * (1 - result.delta):g} % confidence)."
+    )
+    section = Section("Answer", (error, f"Head {result.head}"))
+    columns = {"name": [result.name], "error": [result.error], "bound": [result.bound]}
+    return View("Ledger", f"{counted}.", (section,), columns=columns)
+
+
+@view.register
+def _status(result: Status) -> View:
+    best = f"{100 * result.error:g} % ({result.best})" if result.submissions else "no submissions yet"
+    opened = f"opened {numbers.counted(result.openings, 'time')}" if result.openings else "never opened"
+    limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,}"
+    held = f"{result.holdout_examples:,} examples, {opened}" if result.holdout_examples else "none"
+    rows = (
+        ("submissions", f"{result.submissions:,}, of which {result.improvements:,} improved the best"),
+        ("leaderboard error", best),
+        (
+            "bound on its error",
+            f"{100 * result.bound:.1f} points ({100 * (1 - result.delta):g} % confidence); "
+            f"{100 * result.published_bound:.1f} by Blum and Hardt's theorem",
+        ),
+        ("submissions that keep the bound below 100 points", limit),
+        ("examples", f"{result.examples:,}, step {result.step:g}"),
+        ("super hold-out", held),
+        ("labels", "revealed" if result.revealed else "sealed"),
+        ("log", numbers.counted(result.entries, "entry", "entries")),
+    )
+    warnings = []
+    if result.unsafe:
+        warnings.append("created with --unsafe: answers may reveal single labels, or the bound may exclude nothing")
+    if result.interrupted:
+        warnings.append("a submission was interrupted; the next one completes its record")
+    if result.after_opening:
+        warnings.append(f"{result.after_opening} submissions were made after the super hold-out was first opened")
+    section = Section(
+        "State",
+        (f"Commitment {result.commitment}", f"Head {result.head}"),
+        tables=(Table("Leaderboard", ("", "value"), rows),),
+        warnings=tuple(warnings),
+    )
+    headline = f"{result.name}: leaderboard error {best} after {numbers.counted(result.submissions, 'submission')}."
+    return View(
+        f"Ledger {result.name}", headline, (section,), columns={"name": [result.name], "error": [result.error]}
+    )
+
+
+@view.register
+def _check(result: Check) -> View:
+    replay = ", every answer replayed" if result.replayed else ""
+    state = "Verified" if result.ok else "NOT verified"
+    lines = tuple(f"Problem: {item}" for item in result.problems)
+    section = Section("Verification", (*lines, f"Head {result.head}"), warnings=result.warnings)
+    headline = f"{state}: {numbers.counted(result.entries, 'entry', 'entries')}{replay}."
+    return View("Ledger", headline, (section,), columns={"problem": list(result.problems)})
+
+
+@view.register
+def _scores(result: HoldoutScores) -> View:
+    rows = tuple((name, numbers.estimate(score)) for name, score in result.scores.items())
+    warnings = (
+        (
+            f"the hold-out was opened {numbers.counted(result.earlier_openings, 'time')} before: later submissions "
+            "may have used its scores",
+        )
+        if result.earlier_openings
+        else ()
+    )
+    table = Table("Super hold-out", ("submission", "error"), rows)
+    section = Section("Super hold-out", estimates=result.scores, tables=(table,), warnings=warnings)
+    columns = {"submission": list(result.scores), "error": [score.value for score in result.scores.values()]}
+    headline = f"{numbers.counted(len(rows), 'submission')} scored on the super hold-out; the log records it."
+    return View("Ledger", headline, (section,), columns=columns)

@@ -1,0 +1,40 @@
+"""Labels and predictions as people write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hardpan.errors import InputError
+from hardpan.ledger import labels
+from hardpan.ledger.labels import as_classes
+
+
+@given(content=st.binary(max_size=200), suffix=st.sampled_from([".npy", ".npz", ".csv", ".json", ".txt", ""]))
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = tmp_path / f"answers{suffix}"
+    path.write_bytes(content)
+    try:
+        answers = labels.read_answers(path, ("prediction", "label"))
+        as_classes(answers.values, "labels")
+    except InputError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("a.csv", "label\n1\n0\n", [1, 0]),
+        ("a.csv", "\ufeffid,label\nx,cat\ny,dog\n", ["cat", "dog"]),
+        ("a.json", "[3, 1]", [3, 1]),
+        ("a.json", '{"label": [3, 1]}', [3, 1]),
+        ("a.json", '{"x": "cat", "y": "dog"}', ["cat", "dog"]),
+    ],
+)
+def test_files_are_read_as_people_write_them(tmp_path: Path, name: str, text: str, values: list[object]) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert labels.read_answers(tmp_path / name, ("label",)).values.tolist() == values
