@@ -128,7 +128,7 @@ def test_a_record_is_read_before_its_part_was_imported(tmp_path):
 
     classifier = Candidate("c", "classifier", held_out_error(1, 10, method="m"), "")
     path = files.save(weigh([classifier], n_classes=2), tmp_path / "v.json")
-    code = f"from hardpan import records; print(type(files.load({str(path)!r})).__name__)"
+    code = f"from hardpan import files; print(type(files.load({str(path)!r})).__name__)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "Floor\n"
 
@@ -172,13 +172,13 @@ def test_writing_is_all_or_nothing(tmp_path):
 EVERY_KIND = """
 import re
 from pathlib import Path
-from hardpan.records import registry
+from hardpan import files
 
-texts = [path.read_text() for path in Path(registry.__file__).parent.parent.rglob("*.py")]
-pattern = re.compile(r"^@(?:records\\.)?record\\n@[^\\n]*\\nclass (\\w+)", re.M)
+texts = [path.read_text() for path in Path(files.__file__).parent.rglob("*.py")]
+pattern = re.compile(r"^@(?:files\\.)?record\\n@[^\\n]*\\nclass (\\w+)", re.M)
 kinds = {name for text in texts for name in pattern.findall(text)}
 assert len(kinds) > 100
-assert not [kind for kind in sorted(kinds) if not registry.known(kind)]
+assert not [kind for kind in sorted(kinds) if not files.known(kind)]
 """
 
 
