@@ -40,19 +40,18 @@ def ours(given: dict[str, Any]) -> dict[str, float]:
     """The engine's task: data on the device as bytes, one gather a batch, the step captured on a GPU."""
     import torch
 
-    from hardpan import engine
+    from hardpan.engine import devices
     from hardpan.training import TrainConfig, classifiers
-    from hardpan.training.examples import normalization, on_device
-    from hardpan.training.fitting import prepared
-    from hardpan.training.recipes import filled
-    from hardpan.training.task import ClassifierTask, TrainingSet
+    from hardpan.training.config import with_defaults
+    from hardpan.training.examples import examples_on, normalization
+    from hardpan.training.fitting import ClassifierTask, TrainingSet, run_state
 
     config = TrainConfig(
         model=given["model"], epochs=1 + given["epochs"], batch=given["batch"], device=given["device"]
     )
-    config = filled(config, given["model"], (3, 32, 32))
-    with prepared(config) as (device, precision):
-        examples = on_device(given["x"], normalization(given["x"]), device)
+    config = with_defaults(config, given["model"], (3, 32, 32))
+    with run_state(config) as (device, precision):
+        examples = examples_on(given["x"], normalization(given["x"]), device)
         model = classifiers.build(given["model"], input_shape=(3, 32, 32), n_classes=CLASSES).to(device)
         model = model.to(memory_format=torch.channels_last)
         rows, labels = torch.arange(len(given["x"]), device=device), torch.from_numpy(given["labels"]).to(device)
@@ -61,13 +60,13 @@ def ours(given: dict[str, Any]) -> dict[str, float]:
         )
         for epoch in range(1 + given["epochs"]):
             if epoch == 1:  # the first warms up, captures and lets the libraries choose
-                engine.synchronize(device)
+                devices.synchronize(device)
                 start = time.perf_counter()
             task.begin_epoch(epoch)
             for step in range(task.steps):
                 task.step(step)
             loss = task.means()["loss"]
-        engine.synchronize(device)
+        devices.synchronize(device)
         seen = given["epochs"] * task.steps * task.examples_per_step
         return {"images/s": seen / (time.perf_counter() - start), "loss": loss}
 
@@ -78,11 +77,11 @@ def plain(given: dict[str, Any], loader: bool) -> dict[str, float]:
     from torch.nn.functional import cross_entropy
 
     from hardpan.training import TrainConfig, classifiers
-    from hardpan.training.recipes import filled
+    from hardpan.training.config import with_defaults
 
     torch.manual_seed(0)
     device = torch.device(given["device"])
-    config = filled(TrainConfig(batch=given["batch"]), given["model"], (3, 32, 32))
+    config = with_defaults(TrainConfig(batch=given["batch"]), given["model"], (3, 32, 32))
     x = torch.from_numpy(given["x"]).permute(0, 3, 1, 2).contiguous()
     mean, std = x.float().mean((0, 2, 3)).view(3, 1, 1), x.float().std((0, 2, 3)).view(3, 1, 1)
     labels = torch.from_numpy(given["labels"])

@@ -314,10 +314,9 @@ def start(job: Job, options: argparse.Namespace) -> subprocess.Popen[bytes]:
 def run_job(job: Job, options: argparse.Namespace) -> None:
     """Train one model and keep its probabilities of all examples after every epoch."""
     from hardpan.training import TrainConfig
-    from hardpan.training.examples import normalization, on_device, shaped
-    from hardpan.training.fitting import Watched, fit_model, prepared
-    from hardpan.training.recipes import filled
-    from hardpan.training.task import TrainingSet
+    from hardpan.training.config import with_defaults
+    from hardpan.training.examples import examples_on, normalization, shaped
+    from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
 
     with np.load(options.work / "given.npz") as stored:
         held = {name: stored[name] for name in stored.files}
@@ -336,7 +335,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         device=options.device,
         threads=2,
     )
-    config = filled(config, job.model, x.shape[1:])
+    config = with_defaults(config, job.model, x.shape[1:])
     rows = np.flatnonzero(held["train"])
     if job.sweep:
         rows = np.setdiff1d(rows, validation_rows(held["train"]))
@@ -344,7 +343,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
     kept = np.lib.format.open_memmap(options.work / f"{job.tag}.npy", "w+", np.float16, (count, len(x), classes))
     began = time.monotonic()
 
-    def record(epoch: int, probs: NDArray[np.float32]) -> None:
+    def record(epoch: int, probs: NDArray[np.float32], rows: object) -> None:
         kept[epoch // config.record_every - 1] = probs
         kept.flush()
         seconds = time.monotonic() - began
@@ -355,8 +354,8 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         status.with_suffix(".new").replace(status)
         print(f"{job.tag}: epoch {epoch}, {seconds:.0f} s, test accuracy {100 * right:.2f} %", flush=True)
 
-    with prepared(config) as (device, precision):
-        examples = on_device(x, normalization(x, rows), device)
+    with run_state(config) as (device, precision):
+        examples = examples_on(x, normalization(x, rows), device)
         groups = held.get("groups") if job.objective != "erm" else None
         training = TrainingSet(
             examples,
@@ -365,7 +364,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
             classes,
             None if groups is None else torch.from_numpy(groups).to(device),
         )
-        fit_model(config, training, Watched(examples, record), seed=job.seed, precision=precision)
+        fit_model(config, training, Evaluation(examples, record), seed=job.seed, precision=precision)
 
 
 def join(jobs: list[Job], options: argparse.Namespace) -> None:

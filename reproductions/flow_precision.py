@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from hardpan import engine, flows
 from hardpan.data.dataset import Dataset
+from hardpan.engine import devices
 
 RECORD = Path(__file__).resolve().parent / "records" / "flow_precision.json"
 
@@ -36,7 +37,7 @@ def main() -> None:
     dataset = Dataset.open(given.data)
     made = {
         "command": " ".join(["reproductions/flow_precision.py", *sys.argv[1:]]),
-        "device": engine.describe_device(engine.pick_device("auto")),
+        "device": devices.describe_device(engine.pick_device("auto")),
         "torch": torch.__version__,
         "data": dataset.name,
         "preset": given.preset,

@@ -22,6 +22,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from hardpan import engine, files, flows
+from hardpan.engine import devices
 from hardpan.studies import learning_curve
 from hardpan.studies.learning_curve import CurveConfig
 
@@ -58,7 +59,7 @@ def main() -> None:
             )
             curve = learning_curve.grow(flow, config, name=name)
             seconds = time.monotonic() - begun
-            about = {"device": engine.describe_device(device), "torch": torch.__version__, "seconds": seconds}
+            about = {"device": devices.describe_device(device), "torch": torch.__version__, "seconds": seconds}
             files.write_text(target, json.dumps(about | {"curve": files.to_json(curve)}, indent=1))
             errors = ", ".join(f"{p.model} {100 * p.error.value:.3f} %" for p in curve.points)
             print(f"{name}, temperature {temperature:g}: floor {100 * curve.floor.value:.3f} %, {errors}; "

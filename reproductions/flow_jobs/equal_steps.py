@@ -13,8 +13,8 @@ from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.packing import read
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan import engine
 from hardpan.data.dataset import Dataset, row_ids
+from hardpan.engine import devices
 from hardpan.flows.task import FlowTask, Rows
 
 RATE = 5e-4
@@ -53,7 +53,7 @@ def ours(task: FlowTask, held: tuple[Any, Any], steps: int) -> dict[str, float]:
     begun = time.monotonic()
     for step in range(steps):
         task.step(step % task.steps)
-    engine.synchronize(device())
+    devices.synchronize(device())
     seconds = time.monotonic() - begun
     with task.averaged():
         nll, error = task.evaluate(Rows(task.network, *held, device()))
@@ -76,7 +76,7 @@ def peers(model: Any, task: FlowTask, held: tuple[Any, Any], steps: int, side: i
         loss = model.forward_kld(as_peer(x), chosen.argmax(1))
         loss.backward()
         optimizer.step()
-    engine.synchronize(device())
+    devices.synchronize(device())
     seconds = time.monotonic() - begun
     torch.set_float32_matmul_precision("highest")
     rows, total = Rows(task.network, *held, device()), 0.0

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from hardpan import engine
+from hardpan.engine import devices
 
 COMPACT = {"steps": 12, "width": 96}  # about 1.6 MB in float16
 
@@ -22,7 +23,7 @@ def note(folder: Path, name: str, content: dict[str, Any]) -> None:
     """Write FOLDER/NAME.json: what was found, with the command, the device and the version of torch."""
     made = {
         "command": " ".join(sys.argv[1:]),
-        "device": engine.describe_device(device()),
+        "device": devices.describe_device(device()),
         "torch": torch.__version__,
     }
     (folder / f"{name}.json").write_text(json.dumps(made | content, indent=1) + "\n")

@@ -15,8 +15,8 @@ import torch
 from reproductions.flow_jobs.contenders import our_task, peer_model
 from reproductions.flow_jobs.shared import device, note
 
-from hardpan import engine
 from hardpan.data.dataset import Dataset, row_ids
+from hardpan.engine import devices
 
 
 def speed(given: argparse.Namespace) -> None:
@@ -127,17 +127,17 @@ def timed(step: Callable[[], None], batch: int) -> dict[str, Any]:
     """Median over three runs, of a third of a second each, of the mean time of a step."""
     for _ in range(6):
         step()
-    engine.synchronize(device())
+    devices.synchronize(device())
     begun = time.perf_counter()
     step()
-    engine.synchronize(device())
+    devices.synchronize(device())
     count = max(2, min(40, round(1 / 3 / max(time.perf_counter() - begun, 1e-4))))
     found = []
     for _ in range(3):
         begun = time.perf_counter()
         for _ in range(count):
             step()
-        engine.synchronize(device())
+        devices.synchronize(device())
         found.append((time.perf_counter() - begun) / count)
     seconds = sorted(found)[1]
     return {"images_per_second": batch / seconds, "step_ms": 1e3 * seconds, "memory_gb": peak_memory()}
@@ -163,7 +163,7 @@ def profile(out: Path) -> None:
         task.step(0)
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as found:
         task.step(0)
-        engine.synchronize(device())
+        devices.synchronize(device())
     events = sorted(found.key_averages(), key=lambda event: -event.device_time_total)
     total = sum(event.device_time_total for event in events)
     print(f"profile: {total / 1e3:.1f} ms of kernels, {sum(event.count for event in events)} launches")

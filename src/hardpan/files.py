@@ -124,31 +124,22 @@ def record(cls: type[R]) -> type[R]:
 
 
 def known(kind: str) -> bool:
-    """Whether a kind is registered; parts that were not imported yet are asked, then the module that has its class.
+    """Whether a kind is registered; if not, the module of this package that defines its class is imported first.
 
     Example:
         >>> known("Estimate"), known("Nonsense"), known("../../etc")
         (True, False, False)
     """
-    for part in ("estimates", *hardpan.__all__):
-        with contextlib.suppress(ImportError):  # not a part, or one whose extra is not installed
-            importlib.import_module(f"hardpan.{part}")
-        if kind in KINDS:
-            return True
-    home = _home_of(kind) if kind.isidentifier() else ""
-    if home:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(home)
+    if kind not in KINDS and kind.isidentifier():
+        root = Path(__file__).parent
+        heading = re.compile(rf"^class {kind}[(:]", re.MULTILINE)
+        for path in sorted(root.rglob("*.py")):
+            if heading.search(path.read_text(encoding="utf-8")):
+                with contextlib.suppress(ImportError):  # its extra is not installed
+                    importlib.import_module(".".join(("hardpan", *path.relative_to(root).with_suffix("").parts)))
+                if kind in KINDS:
+                    break
     return kind in KINDS
-
-
-def _home_of(kind: str) -> str:
-    """The module of this package that defines a record, found by its text: rooms import some of theirs late."""
-    root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        if re.search(rf"^class {kind}[:(]", path.read_text(encoding="utf-8"), re.MULTILINE):
-            return ".".join(("hardpan", *path.relative_to(root).with_suffix("").parts))
-    return ""
 
 
 SCHEMA = 1

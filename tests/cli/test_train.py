@@ -23,7 +23,7 @@ def test_a_run_is_shown_with_intervals_and_what_to_do_next(tmp_path, monkeypatch
     done = invoke("digits", *SMALL, "--out", "runs/digits")
     assert done.exit_code == 0, done.output
     assert "linear" in done.stdout
-    assert re.search(r"accuracy, %.*\n.* \d+(\.\d)? \(\d+(\.\d)?–\d+(\.\d)?\)\n", done.stdout)
+    assert re.search(r" \d+(\.\d)? % \(\d+(\.\d)?–\d+(\.\d)? %\)", done.stdout)
     assert "hardpan confusion score runs/digits" in done.stdout
     assert "runs/digits-models/linear" in done.stdout
     assert Predictions.open("runs/digits").epochs == (1, 2)

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from hardpan import engine
+from hardpan.engine import distributed, optimization, randomness
 
 
 class Regression:
@@ -16,19 +17,19 @@ class Regression:
         torch.manual_seed(1)
         self.model = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 1))
         self.steps, self.examples_per_step = steps, 8
-        table = engine.rate_table("cosine", rate=rate, steps=epochs * steps, warmup=3)
-        self.schedule = engine.RateSchedule(table, torch.device("cpu"))
-        self.optimizer = engine.build_optimizer(optimizer, self.model.parameters(), rate=self.schedule.rate)
-        engine.allocate_gradients(self.model.parameters())
-        self.average = engine.WeightAverage(self.model, decay=0.9)
+        table = optimization.rate_table("cosine", rate=rate, steps=epochs * steps, warmup=3)
+        self.schedule = optimization.RateSchedule(table, torch.device("cpu"))
+        self.optimizer = optimization.build_optimizer(optimizer, self.model.parameters(), rate=self.schedule.rate)
+        optimization.allocate_gradients(self.model.parameters())
+        self.average = optimization.WeightAverage(self.model, decay=0.9)
         self.captured = engine.CapturedStep(self._step, torch.device("cpu"))
         self.total = torch.zeros(())
         self.done = 0
         self.poison_epoch = poison_epoch
 
     def begin_epoch(self, epoch):
-        torch.manual_seed(engine.derived_seed(0, "noise", epoch))
-        self.rows = engine.permutation(64, 0, "rows", epoch)
+        torch.manual_seed(randomness.derived_seed(0, "noise", epoch))
+        self.rows = randomness.permutation(64, 0, "rows", epoch)
         self.total.zero_()
         self.done = 0
         if epoch == self.poison_epoch:
@@ -39,7 +40,7 @@ class Regression:
         self.optimizer.zero_grad(set_to_none=False)
         loss = (self.model(x)[:, 0] - y).square().mean()
         loss.backward()
-        engine.average_gradients(self.model.parameters())
+        distributed.average_gradients(self.model.parameters())
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.average.update()
@@ -47,7 +48,7 @@ class Regression:
 
     def step(self, index):
         rows = self.rows[index * 8 : index * 8 + 8]
-        rows = rows[engine.rank() :: engine.world_size()]
+        rows = rows[distributed.rank() :: distributed.world_size()]
         self.captured(self.x[rows], self.y[rows])
         self.done += 1
 
@@ -64,7 +65,7 @@ class Regression:
     def tensors(self):
         parts = {
             "model": self.model.state_dict(),
-            "optimizer": engine.optimizer_tensors(self.optimizer),
+            "optimizer": optimization.optimizer_tensors(self.optimizer),
             "schedule": self.schedule.tensors(),
             "average": self.average.tensors(),
         }
@@ -75,7 +76,7 @@ class Regression:
             return {k.removeprefix(name + "/"): v for k, v in tensors.items() if k.startswith(name + "/")}
 
         self.model.load_state_dict(part("model"))
-        engine.load_optimizer(self.optimizer, part("optimizer"))
+        optimization.load_optimizer(self.optimizer, part("optimizer"))
         self.schedule.load_tensors(part("schedule"))
         self.average.load_tensors(part("average"))
 

@@ -6,6 +6,7 @@ from tests.engine.launch import torchrun
 from tests.engine.small_task import Regression
 
 from hardpan import engine
+from hardpan.engine import distributed
 
 
 def test_two_processes_train_the_model_of_one(tmp_path):
@@ -25,5 +26,5 @@ def test_two_processes_train_the_model_of_one(tmp_path):
 
 def test_one_process_is_its_own_world():
     values = torch.tensor([3.0])
-    engine.all_reduce_mean([values])
-    assert (engine.rank(), engine.world_size(), engine.is_main(), values.item()) == (0, 1, True, 3.0)
+    distributed.all_reduce_mean([values])
+    assert (distributed.rank(), distributed.world_size(), distributed.is_main(), values.item()) == (0, 1, True, 3.0)

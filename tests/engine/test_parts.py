@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from hardpan import engine
+from hardpan.engine import devices, optimization, randomness
 from hardpan.errors import InputError
 
 CPU = torch.device("cpu")
@@ -26,25 +27,25 @@ def test_a_missing_gpu_is_said():
 
 
 def test_precisions():
-    assert engine.choose_precision("bf16", CPU) == "bf16"
+    assert devices.choose_precision("bf16", CPU) == "bf16"
     with pytest.raises(InputError, match="precision must be auto, float32, tf32, bf16; got 'fp8'"):
-        engine.choose_precision("fp8", CPU)
+        devices.choose_precision("fp8", CPU)
     with pytest.raises(InputError, match="needs a GPU"):
-        engine.choose_precision("tf32", CPU)
-    with engine.autocast("float32", CPU):
+        devices.choose_precision("tf32", CPU)
+    with devices.autocast("float32", CPU):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
 def test_schedules_follow_their_formulas():
-    cosine = engine.rate_table("cosine", rate=0.2, steps=100, final=0.01)
+    cosine = optimization.rate_table("cosine", rate=0.2, steps=100, final=0.01)
     for step in (0, 1, 50, 99):
         expected = 0.01 + 0.19 * (1 + math.cos(math.pi * step / 100)) / 2
         assert cosine[step].item() == pytest.approx(expected, rel=1e-6)
-    drops = engine.rate_table("step", rate=1.0, steps=8, drops=(0.5, 0.75), factor=0.1)
+    drops = optimization.rate_table("step", rate=1.0, steps=8, drops=(0.5, 0.75), factor=0.1)
     assert drops.tolist() == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01])
-    rising = engine.rate_table("constant", rate=1.0, steps=6, warmup=3)
+    rising = optimization.rate_table("constant", rate=1.0, steps=6, warmup=3)
     assert rising.tolist() == pytest.approx([0.25, 0.5, 0.75, 1, 1, 1])
-    assert engine.rate_table("cosine", rate=1.0, steps=1, warmup=5).tolist() == [1.0]
+    assert optimization.rate_table("cosine", rate=1.0, steps=1, warmup=5).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -53,12 +54,12 @@ def test_schedules_follow_their_formulas():
 def test_impossible_schedules_are_refused(bad):
     given = {"kind": "cosine", "rate": 0.1, "steps": 10} | bad
     with pytest.raises(InputError):
-        engine.rate_table(given.pop("kind"), **given)
+        optimization.rate_table(given.pop("kind"), **given)
 
 
 def test_a_schedule_moves_along_its_table_and_stays_at_its_end():
-    table = engine.rate_table("step", rate=1.0, steps=3, drops=(0.5,))
-    schedule = engine.RateSchedule(table, CPU)
+    table = optimization.rate_table("step", rate=1.0, steps=3, drops=(0.5,))
+    schedule = optimization.RateSchedule(table, CPU)
     seen = []
     for _ in range(5):
         schedule.advance()
@@ -68,7 +69,7 @@ def test_a_schedule_moves_along_its_table_and_stays_at_its_end():
 
 def test_the_average_of_constant_weights_is_the_constant_and_the_exchange_is_exact():
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
-    average = engine.WeightAverage(model, decay=0.99)
+    average = optimization.WeightAverage(model, decay=0.99)
     start = {name: item.clone() for name, item in model.state_dict().items()}
     for _ in range(5):
         average.update()
@@ -89,10 +90,10 @@ def test_the_average_of_constant_weights_is_the_constant_and_the_exchange_is_exa
     assert torch.equal(model[0].weight, own)
     assert model[0].weight.data_ptr() == address
     with pytest.raises(InputError, match="decay must lie between 0 and 1"):
-        engine.WeightAverage(model, decay=1.0)
+        optimization.WeightAverage(model, decay=1.0)
 
 
-@pytest.mark.parametrize("name", engine.OPTIMIZERS)
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
 def test_an_optimiser_equals_torch_with_a_plain_rate(name):
     """The fused one with a tensor as rate is the textbook one, decay on matrices only."""
     torch.manual_seed(0)
@@ -100,7 +101,7 @@ def test_an_optimiser_equals_torch_with_a_plain_rate(name):
     twin = nn.Linear(4, 3)
     twin.load_state_dict(model.state_dict())
     rate = torch.tensor(0.1)
-    ours = engine.build_optimizer(name, model.parameters(), rate=rate, weight_decay=0.1)
+    ours = optimization.build_optimizer(name, model.parameters(), rate=rate, weight_decay=0.1)
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[name]
     more = {"momentum": 0.9, "nesterov": True} if name == "sgd" else {}
     groups = [{"params": [twin.weight], "weight_decay": 0.1}, {"params": [twin.bias], "weight_decay": 0.0}]
@@ -120,36 +121,36 @@ def test_an_optimiser_equals_torch_with_a_plain_rate(name):
 
 def test_nothing_to_train_and_unknown_optimisers_are_refused():
     with pytest.raises(InputError, match="nothing to train"):
-        engine.build_optimizer("sgd", [], rate=torch.tensor(0.1))
+        optimization.build_optimizer("sgd", [], rate=torch.tensor(0.1))
     with pytest.raises(InputError, match="optimizer must be one of sgd, adamw, adam; got 'lion'"):
-        engine.build_optimizer("lion", nn.Linear(1, 1).parameters(), rate=torch.tensor(0.1))
+        optimization.build_optimizer("lion", nn.Linear(1, 1).parameters(), rate=torch.tensor(0.1))
 
 
 def test_random_states_come_back():
-    state = engine.rng_state(CPU)
+    state = randomness.rng_state(CPU)
     first = torch.rand(5)
-    engine.set_rng_state(state, CPU)
+    randomness.set_rng_state(state, CPU)
     assert torch.equal(torch.rand(5), first)
 
 
 def test_orders_depend_on_their_parts_alone():
     torch.manual_seed(3)
-    one = engine.permutation(100, 0, "epoch", 1)
+    one = randomness.permutation(100, 0, "epoch", 1)
     torch.rand(7)
-    assert torch.equal(engine.permutation(100, 0, "epoch", 1), one)
-    assert not torch.equal(engine.permutation(100, 0, "epoch", 2), one)
-    assert engine.derived_seed(1, 23) != engine.derived_seed(12, 3)
+    assert torch.equal(randomness.permutation(100, 0, "epoch", 1), one)
+    assert not torch.equal(randomness.permutation(100, 0, "epoch", 2), one)
+    assert randomness.derived_seed(1, 23) != randomness.derived_seed(12, 3)
 
 
-@pytest.mark.parametrize("name", engine.OPTIMIZERS)
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
 def test_a_loaded_optimiser_has_the_layout_of_its_parameters(name, tmp_path):
     """Fused kernels refuse a state whose strides are not the parameter's, and a checkpoint keeps no strides."""
 
     def made():
         torch.manual_seed(0)
         model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
-        engine.allocate_gradients(model.parameters())
-        return model, engine.build_optimizer(name, model.parameters(), rate=torch.tensor(0.1))
+        optimization.allocate_gradients(model.parameters())
+        return model, optimization.build_optimizer(name, model.parameters(), rate=torch.tensor(0.1))
 
     def train(model, optimizer):
         optimizer.zero_grad(set_to_none=False)
@@ -159,12 +160,12 @@ def test_a_loaded_optimiser_has_the_layout_of_its_parameters(name, tmp_path):
     model, optimizer = made()
     train(model, optimizer)
     engine.save_checkpoint(
-        tmp_path, tensors={f"o/{k}": v for k, v in engine.optimizer_tensors(optimizer).items()}, state={}
+        tmp_path, tensors={f"o/{k}": v for k, v in optimization.optimizer_tensors(optimizer).items()}, state={}
     )
     loaded, other = made()
     loaded.load_state_dict(model.state_dict())
     kept = engine.load_checkpoint(tmp_path).tensors
-    engine.load_optimizer(other, {key.removeprefix("o/"): item for key, item in kept.items()})
+    optimization.load_optimizer(other, {key.removeprefix("o/"): item for key, item in kept.items()})
     for parameter, values in other.state.items():
         for item in values.values():
             if item.shape == parameter.shape:

@@ -8,19 +8,20 @@ from safetensors.torch import save_file
 from tests.engine.small_task import Regression
 
 from hardpan import engine
+from hardpan.engine import distributed
 
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    with engine.process_group(torch.device("cpu")):
+    with distributed.process_group(torch.device("cpu")):
         task = Regression()
         task.model[2].p = 0.0
-        values = torch.tensor([float(engine.rank()), 10.0])
-        engine.all_reduce_mean([values])
+        values = torch.tensor([float(distributed.rank()), 10.0])
+        distributed.all_reduce_mean([values])
         history = engine.run_epochs(task, engine.LoopConfig(3), folder=folder / "checkpoint")
         losses = torch.tensor([epoch["loss"] for epoch in history.epochs], dtype=torch.float64)
         tensors = {"values": values, "losses": losses} | task.weights()
-        save_file(tensors, str(folder / f"rank-{engine.rank()}.safetensors"))
+        save_file(tensors, str(folder / f"rank-{distributed.rank()}.safetensors"))
 
 
 if __name__ == "__main__":

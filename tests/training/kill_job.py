@@ -20,7 +20,7 @@ import hardpan.training.running
 from hardpan import training
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions, open_scores
-from hardpan.training.run_data import load_split
+from hardpan.training.seed_runs import load_split
 
 CONFIG = training.TrainConfig(
     model="mlp", seeds=2, epochs=4, batch=64, device="cpu", model_options={"width": 32, "dropout": 0.1}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from hardpan.training.augmentation import Augmentation, choose_augmentation, draws, gather
+from hardpan.training.examples import Augmentation, choose_augmentation, crop_draws, gather
 
 
 def by_hand(image, down, right, mirrored):
@@ -41,16 +41,16 @@ def test_gather_is_pad_mirror_and_cut(seed, height, width, channels, pad, kind):
 
 
 def test_draws_cover_their_range_evenly_and_depend_on_seed_and_epoch_alone():
-    drawn = draws(Augmentation(pad=2, flip=True), 50_000, seed=1, epoch=3)
+    drawn = crop_draws(Augmentation(pad=2, flip=True), 50_000, seed=1, epoch=3)
     torch.rand(10)
-    assert torch.equal(drawn, draws(Augmentation(pad=2, flip=True), 50_000, seed=1, epoch=3))
-    assert not torch.equal(drawn, draws(Augmentation(pad=2, flip=True), 50_000, seed=1, epoch=4))
+    assert torch.equal(drawn, crop_draws(Augmentation(pad=2, flip=True), 50_000, seed=1, epoch=3))
+    assert not torch.equal(drawn, crop_draws(Augmentation(pad=2, flip=True), 50_000, seed=1, epoch=4))
     for column in (0, 1):
         counts = np.bincount(drawn[:, column].numpy() + 2)
         assert len(counts) == 5
         assert np.abs(counts - 10_000).max() < 600  # six standard deviations
     assert abs(drawn[:, 2].float().mean().item() - 0.5) < 0.015
-    assert draws(Augmentation(pad=1), 100, 0, 0)[:, 2].sum() == 0
+    assert crop_draws(Augmentation(pad=1), 100, 0, 0)[:, 2].sum() == 0
 
 
 @pytest.mark.parametrize(

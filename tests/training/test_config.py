@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hardpan import files
 from hardpan.errors import InputError
 from hardpan.training import TrainConfig
-from hardpan.training.recipes import filled
+from hardpan.training.config import with_defaults
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,11 @@ def test_only_what_decides_the_numbers_is_held_against_a_resume():
 
 
 def test_recipes_leave_what_is_given():
-    given_ = filled(TrainConfig(rate=0.7, optimizer="adam", weight_decay=0.0, clip=3.0), "vit-small", (3, 32, 32))
+    given_ = with_defaults(
+        TrainConfig(rate=0.7, optimizer="adam", weight_decay=0.0, clip=3.0), "vit-small", (3, 32, 32)
+    )
     assert (given_.rate, given_.optimizer, given_.weight_decay, given_.clip) == (0.7, "adam", 0.0, 3.0)
-    assert filled(TrainConfig(), "linear", (3, 32, 32)).rate == pytest.approx(10 / 3072)
+    assert with_defaults(TrainConfig(), "linear", (3, 32, 32)).rate == pytest.approx(10 / 3072)
 
 
 @pytest.mark.parametrize(
@@ -77,24 +79,24 @@ def test_recipes_leave_what_is_given():
     ],
 )
 def test_the_recipe_of_convolutional_nets_is_the_usual_one(model, batch, rate):
-    found = filled(TrainConfig(batch=batch), model, (32, 32, 3))
+    found = with_defaults(TrainConfig(batch=batch), model, (32, 32, 3))
     assert found.rate == pytest.approx(rate)
     assert (found.optimizer, found.momentum, found.weight_decay) == ("sgd", 0.9, 5e-4)
     assert (found.schedule, found.warmup, found.smoothing, found.clip) == ("cosine", 0.2, 0.0, 0.0)
 
 
 def test_the_recipe_of_transformers_is_adamw():
-    found = filled(TrainConfig(batch=512), "vit-small", (32, 32, 3))
+    found = with_defaults(TrainConfig(batch=512), "vit-small", (32, 32, 3))
     assert (found.optimizer, found.rate, found.weight_decay, found.clip) == ("adamw", 1e-3, 0.05, 1.0)
 
 
 def test_sgd_is_nesterovs_and_decay_spares_biases_and_normalisations():
     torch = pytest.importorskip("torch")
-    from hardpan import engine
+    from hardpan.engine import optimization
     from hardpan.training import classifiers
 
     model = classifiers.build("resnet18", input_shape=(3, 8, 8), n_classes=10, width=4)
-    found = engine.build_optimizer("sgd", model.parameters(), rate=torch.tensor(0.1), weight_decay=5e-4)
+    found = optimization.build_optimizer("sgd", model.parameters(), rate=torch.tensor(0.1), weight_decay=5e-4)
     assert all(group["nesterov"] for group in found.param_groups)
     decays = {id(item): group["weight_decay"] for group in found.param_groups for item in group["params"]}
     for name, item in model.named_parameters():

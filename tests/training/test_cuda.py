@@ -9,10 +9,9 @@ import torch
 from hardpan import engine
 from hardpan.errors import InputError
 from hardpan.training import TrainConfig, fit_arrays
-from hardpan.training.examples import normalization, on_device
-from hardpan.training.fitting import Watched, fit_model, prepared
-from hardpan.training.recipes import filled
-from hardpan.training.task import TrainingSet
+from hardpan.training.config import with_defaults
+from hardpan.training.examples import examples_on, normalization
+from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 
@@ -81,7 +80,7 @@ def test_a_step_that_reads_values_back_is_said():
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_a_run_goes_on_from_its_checkpoint(tmp_path, optimizer):
     x, labels = planted()
-    config = filled(dataclasses.replace(CONFIG, optimizer=optimizer), "convnet", (3, 16, 16))
+    config = with_defaults(dataclasses.replace(CONFIG, optimizer=optimizer), "convnet", (3, 16, 16))
 
     class Stopped(Exception):
         pass
@@ -89,16 +88,16 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path, optimizer):
     def run(folder, stop_after):
         kept = {}
 
-        def record(epoch, probs):
+        def record(epoch, probs, rows):
             kept[epoch] = probs
             if epoch == stop_after:
                 raise Stopped
 
-        with prepared(config) as (device, precision):
-            examples = on_device(x, normalization(x), device)
+        with run_state(config) as (device, precision):
+            examples = examples_on(x, normalization(x), device)
             rows, targets = torch.arange(len(x), device=device), torch.from_numpy(labels).to(device)
             given = TrainingSet(examples, rows, targets, 4)
-            fit_model(config, given, Watched(examples, record), seed=0, precision=precision, folder=folder)
+            fit_model(config, given, Evaluation(examples, record), seed=0, precision=precision, folder=folder)
         return kept
 
     whole = run(tmp_path / "whole", stop_after=None)

@@ -6,7 +6,7 @@ import torch
 from sklearn.preprocessing import StandardScaler
 
 from hardpan.errors import InputError
-from hardpan.training.examples import checked_targets, normalization, on_device, shaped
+from hardpan.training.examples import checked_targets, examples_on, normalization, shaped
 
 CPU = torch.device("cpu")
 
@@ -18,7 +18,7 @@ def test_vectors_are_standardised_as_scikit_learn_does_it_from_training_rows_alo
     rows = np.arange(0, 9000, 2)
     x[1] = 1e6  # a row that does not count
     found = normalization(x, rows)
-    examples = on_device(x, found, CPU)
+    examples = examples_on(x, found, CPU)
     expected = StandardScaler().fit(x[rows]).transform(x[2:200])
     np.testing.assert_allclose(examples.normalize(examples.raw[2:200]).numpy(), expected, atol=1e-4)
 
@@ -26,7 +26,7 @@ def test_vectors_are_standardised_as_scikit_learn_does_it_from_training_rows_alo
 def test_images_are_standardised_by_channel_and_turned_channels_first():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (50, 6, 5, 3), dtype=np.uint8)
-    examples = on_device(x, normalization(x), CPU)
+    examples = examples_on(x, normalization(x), CPU)
     assert examples.raw.dtype == torch.uint8
     assert examples.input_shape == (3, 6, 5)
     seen = examples.normalize(examples.raw)

@@ -15,7 +15,7 @@ def groups():
 
 def settings(groups, out):
     return {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "objective": "groupdro", "groups": groups,
-            "out": out, "workers": 1}  # fmt: skip
+            "out": out}  # fmt: skip
 
 
 def test_it_is_what_the_predictions_say(tmp_path, groups):

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from hardpan.training import TrainConfig, classifiers, fit_arrays
-from hardpan.training.augmentation import choose_augmentation, draws
-from hardpan.training.examples import normalization, on_device
-from hardpan.training.goals import Goal
+from hardpan.training.examples import choose_augmentation, crop_draws, examples_on, normalization
+from hardpan.training.objectives import Goal
 
 RATE, DECAY, MOMENTUM, WARMUP, EPOCHS, BATCH = 0.05, 0.02, 0.8, 0.25, 2, 32
 SIDE = 16
@@ -48,7 +47,7 @@ def _one_thread():
 def plain_loop(model, x, labels, wanted, smoothing):
     network = classifiers.build(model, input_shape=(3, SIDE, SIDE), n_classes=3, seed=0)
     network = network.to(memory_format=torch.channels_last)  # else a CPU may sum in another order
-    examples = on_device(x, normalization(x), torch.device("cpu"))
+    examples = examples_on(x, normalization(x), torch.device("cpu"))
 
     def seen(images):
         """What the network sees, to the last bit: rectifiers near 0 make a large thing of a small difference."""
@@ -68,7 +67,7 @@ def plain_loop(model, x, labels, wanted, smoothing):
     for epoch in range(EPOCHS):
         network.train()
         order = goal.order(epoch)[: steps * BATCH].numpy()
-        drawn = draws(augmentation, len(order), 0, epoch).numpy()
+        drawn = crop_draws(augmentation, len(order), 0, epoch).numpy()
         for start in range(0, len(order), BATCH):
             rows, moves = order[start : start + BATCH], drawn[start : start + BATCH]
             batch = np.stack([shifted(x[row], *move) for row, move in zip(rows, moves, strict=True)])

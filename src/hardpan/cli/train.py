@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
-from rich.table import Table
 
-from hardpan import numbers
-from hardpan.cli.common import JsonFlag, emit, progress_on_stderr
+from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
 from hardpan.cli.groups import parallel_options, spread
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig
-from hardpan.training.results import Trained
 
 app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 DEFAULT = TrainConfig()
@@ -162,9 +158,10 @@ def train(
         compile=compile_models,
     )
     # Imported here because torch takes longer to load than --help may take.
-    from hardpan import engine, training
+    from hardpan import training
+    from hardpan.engine import distributed
 
-    with _progress(engine.launched_as_main()) as progress:
+    with _progress(distributed.launched_as_main()) as progress:
         made = training.train(
             data,
             config,
@@ -174,8 +171,8 @@ def train(
             scalars_only=scalars_only,
             progress=progress,
         )
-    if engine.launched_as_main():
-        emit(made, as_json, _shown(made))
+    if distributed.launched_as_main():
+        emit_report(made, json=as_json)
 
 
 def _given(option: str, value: float | None, default: float, above: float | None = None) -> float:
@@ -211,48 +208,3 @@ def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
         except ValueError:
             found[name] = value
     return found
-
-
-def _shown(made: Trained) -> Group:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("model", "seed", "epochs", "loss", "validation accuracy, %", "test accuracy, %"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
-    accuracies = [
-        numbers.aligned((run.accuracy.get(part) for run in made.runs), scale=100) for part in ("validation", "test")
-    ]
-    for run, *cells in zip(made.runs, *accuracies, strict=True):
-        loss = f"{run.values['loss']:.4g}" if "loss" in run.values else ""
-        table.add_row(run.model, str(run.seed), str(run.epochs), loss, *cells)
-    lines: list[Any] = [table, ""]
-    if any(run.group_accuracy for run in made.runs):
-        lines += [_groups_shown(made), ""]
-    what = "Scores" if made.scalars_only else "Predictions"
-    models = {run.store: _short(str(Path(run.weights).parent)) for run in made.runs}
-    lines += [f"{what}: {_short(store)}   models: {models[store]}" for store in made.stores]
-    first = _short(made.stores[0])
-    if made.scalars_only:
-        lines.append(f"Next: hardpan confusion subset {first} --quantile 0.9 --out hard.json")
-        lines.append(f"  or: hardpan confusion bands {first} --correct {models[made.stores[0]]}/correct.npz")
-    else:
-        lines.append(f"Next: hardpan confusion score {first}")
-    return Group(*lines)
-
-
-def _groups_shown(made: Trained) -> Table:
-    table = Table(box=None, pad_edge=False)
-    part = "test" if any("test" in run.accuracy for run in made.runs) else "validation"
-    for heading in ("model", "seed", "group", f"{part} examples", f"{part} accuracy, %"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
-    rows = [(run, group, found) for run in made.runs for group, found in run.group_accuracy.items()]
-    cells = numbers.aligned((found for _, _, found in rows), scale=100)
-    for (run, group, found), cell in zip(rows, cells, strict=True):
-        table.add_row(run.model, str(run.seed), group, f"{found.n:,}", cell)
-    return table
-
-
-def _short(path: str) -> str:
-    """Give a path as it would be typed here."""
-    place = Path(path)
-    if "://" in path or not place.is_relative_to(Path.cwd()):
-        return path
-    return str(place.relative_to(Path.cwd()))

@@ -1,15 +1,17 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON that holds the hash of the tensors and comes last.
+"""Files of a run: its checkpoints, and the lock that keeps other processes out of its folder.
 
-A folder keeps two generations. What a killed run left half done has no JSON that names it and does not exist; a
-file that was damaged later is found by its hash, and the generation before it is used. Nothing is ever unpickled.
+A checkpoint is tensors as safetensors and the rest as JSON, which has the hash of the tensors and is written last.
+A folder keeps two generations: files that a killed run left half written are named by no JSON and ignored; a file
+that was damaged later is detected by its hash, and the generation before it is used. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
+from hardpan.engine.distributed import is_main
 from hardpan.errors import InputError
 from hardpan.files import write_bytes, write_text
 
@@ -136,3 +139,76 @@ def _remove_unnamed(folder: Path) -> None:
         left_behind = path.name.startswith(".") and (".safetensors." in path.name or ".json." in path.name)
         if (path.suffix == ".safetensors" and path.name not in named) or left_behind:
             path.unlink(missing_ok=True)
+
+
+try:
+    import fcntl
+except ImportError:  # Windows: a second process is not noticed there
+    fcntl = None  # type: ignore[assignment]
+
+CLAIM = ".in-use"
+
+
+@contextlib.contextmanager
+def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Keep a folder for this run; a second run in it would remove the checkpoints of the first.
+
+    The claim is the system's lock of a file, so that one of a killed process is gone with it. Where a folder cannot
+    be written, or its file system knows no locks, nothing is claimed: who writes next says what is wrong.
+
+    Args:
+        folder: made where it is missing; None claims nothing.
+
+    Raises:
+        InputError: another process, or another run of this one, has the folder.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as place, claimed(place):
+        ...     with claimed(place):
+        ...         pass
+        Traceback (most recent call last):
+        ...
+        hardpan.errors.InputError: ...: another process is at work on this run; wait until it ends, ...
+    """
+    if folder is None or fcntl is None or not is_main():
+        yield
+        return
+    place = Path(folder)
+    made = not place.exists()
+    handle = _lock(place)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            (place / CLAIM).unlink(missing_ok=True)
+            os.close(handle)
+            if made:  # a run that was refused leaves no empty folder
+                with contextlib.suppress(OSError):
+                    place.rmdir()
+
+
+def _lock(place: Path) -> int | None:
+    """Give the open file that holds the claim, or None where there can be none."""
+    while True:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            handle = os.open(place / CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The one before may have removed its file between our opening and our locking it.
+            if (place / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
+                return handle
+        except BlockingIOError as error:
+            os.close(handle)
+            raise InputError(
+                f"{place}: another process is at work on this run; wait until it ends, or give another folder"
+            ) from error
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(handle)
+            return None
+        os.close(handle)

@@ -1,8 +1,10 @@
-"""Where a run computes: the CPU, or one GPU a process."""
+"""Where a run computes, the CPU or one GPU per process, and in which precision."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -58,3 +60,61 @@ def synchronize(device: torch.device) -> None:
     """Wait until everything given to the device is done; needed before a clock is read."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+PRECISIONS = ("float32", "tf32", "bf16")
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """Give the precision to compute in; ``auto`` is bf16 on a GPU and float32 on a CPU.
+
+    - ``float32``: everything in float32, matrix products too.
+    - ``tf32``: weights and sums in float32, GPU matrix products and convolutions with 10-bit mantissas.
+    - ``bf16``: matrix products and convolutions in bfloat16 under autocast; weights, losses and sums in float32.
+
+    Example:
+        >>> choose_precision("auto", torch.device("cpu"))
+        'float32'
+    """
+    if name == "auto":
+        return "bf16" if device.type == "cuda" else "float32"
+    if name not in PRECISIONS:
+        raise InputError(f"precision must be auto, {', '.join(PRECISIONS)}; got {name!r}")
+    if name == "tf32" and device.type != "cuda":
+        raise InputError("precision tf32 needs a GPU; give float32 or bf16 on the CPU")
+    return name
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """Give the context in which the forward pass runs.
+
+    The cache of cast weights is off: inside a captured graph it would hold on to memory of the graph, and a weight
+    that is used once a pass gains nothing from it.
+
+    Example:
+        >>> with autocast("bf16", torch.device("cpu")):
+        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+        torch.bfloat16
+    """
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
+    return nullcontext()
+
+
+@contextmanager
+def matrix_precision(precision: str, device: torch.device) -> Iterator[None]:
+    """Set what GPU matrix products and convolutions may round to, and put the former setting back at the end."""
+    if device.type != "cuda":
+        yield
+        return
+    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    tuned = torch.backends.cudnn.benchmark
+    torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
+    torch.backends.cudnn.allow_tf32 = precision != "float32"
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+        torch.backends.cudnn.allow_tf32 = convolutions
+        torch.backends.cudnn.benchmark = tuned

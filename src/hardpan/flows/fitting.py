@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import hardpan
 from hardpan import engine
 from hardpan.data.dataset import Dataset, Split
+from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import array_hash
@@ -58,11 +59,11 @@ def fit(
     _check(dataset)
     parts = dataset.splits(seed=settings.seed)
     device = engine.pick_device(settings.device)
-    with engine.process_group(device), engine.claimed(out), engine.matrix_precision("float32", device):
+    with distributed.process_group(device), engine.claimed(out), devices.matrix_precision("float32", device):
         task = prepare(dataset, parts, settings, device)
         history, seconds = _train(task, dataset, out, progress)
         flow = finish(dataset, parts, task, history, seconds)
-        if out is not None and engine.is_main():
+        if out is not None and distributed.is_main():
             save(flow, out)
     return flow
 
@@ -107,7 +108,7 @@ def sweep(
     chosen = dataclasses.replace(config, class_weight=best)
     flow = fit(dataset, chosen, out=out, progress=_part(progress, shares - 1, shares, f"λ = {best:g} chosen: "))
     flow.record = dataclasses.replace(flow.record, fitted={**flow.record.fitted, "sweep": tuple(trials)})
-    if out is not None and engine.is_main():
+    if out is not None and distributed.is_main():
         save(flow, out)
     return flow
 
@@ -185,7 +186,7 @@ def finish(dataset: Dataset, parts: Split, task: FlowTask, history: engine.Histo
         fitted["test_rows"] = len(test)
     fitted |= {
         "seconds": round(seconds, 3),
-        "device": engine.describe_device(task.device),
+        "device": devices.describe_device(task.device),
         "versions": {
             "hardpan": hardpan.__version__,
             "torch": torch.__version__,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hardpan import bayes, engine
+from hardpan.engine import distributed, optimization, randomness
 from hardpan.errors import HardpanError
 from hardpan.flows.base import Latents
 from hardpan.flows.config import FlowConfig
@@ -63,22 +64,22 @@ class FlowTask:
     ) -> None:
         self.network, self.config, self.device = network, config, device
         self.train, self.validation = train, validation
-        processes = engine.world_size()
+        processes = distributed.world_size()
         self.batch = max(1, min(config.batch_size or 1, len(train)) // processes)
         self.examples_per_step = self.batch * processes
         self.steps = max(1, math.ceil(len(train) / self.examples_per_step))
         total = self.steps * (config.epochs or 1)
         rate = config.learning_rate or 1e-3
-        table = engine.rate_table(
+        table = optimization.rate_table(
             "cosine", rate=rate, steps=total, warmup=round(config.warmup * total), final=rate / 100
         )
-        self.schedule = engine.RateSchedule(table, device)
+        self.schedule = optimization.RateSchedule(table, device)
         self.parameters = list(network.parameters())
-        self.optimizer = engine.build_optimizer("adam", self.parameters, rate=self.schedule.rate, betas=BETAS)
-        self.average = engine.WeightAverage(network, config.ema) if config.ema else None
+        self.optimizer = optimization.build_optimizer("adam", self.parameters, rate=self.schedule.rate, betas=BETAS)
+        self.average = optimization.WeightAverage(network, config.ema) if config.ema else None
         self.noise = torch.Generator(device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=device)
-        engine.allocate_gradients(self.parameters)
+        optimization.allocate_gradients(self.parameters)
         dropout = Dropout(config.dropout, self.noise) if config.dropout else None
         self.runner = training_runner(config, device, dropout)
         self.one_step = engine.CapturedStep(
@@ -88,26 +89,26 @@ class FlowTask:
 
     def start(self) -> None:
         """Set what depends on the first batch (actnorm), the same in every process."""
-        self.noise.manual_seed(engine.derived_seed(self.config.seed, "start"))
+        self.noise.manual_seed(randomness.derived_seed(self.config.seed, "start"))
         # Many rows on a GPU: a place that is dark in nearly all images has its true spread only among many.
         least = 2048 if self.device.type == "cuda" else 256
-        rows = engine.permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
+        rows = randomness.permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
         x, _ = self.train.batch(rows.to(self.device), self.noise)
         self.network.transform.start(self.network.scaling.to_net(x))
-        engine.broadcast(self.network.state_dict().values())
+        distributed.broadcast(self.network.state_dict().values())
         if self.average is not None:
-            self.average = engine.WeightAverage(self.network, self.config.ema)
+            self.average = optimization.WeightAverage(self.network, self.config.ema)
 
     def begin_epoch(self, epoch: int) -> None:
         """Shuffle; a last batch that is not full begins again at the front."""
         if isinstance(self.network.transform, Glow):
             self.network.transform.runner = self.runner
-        self.noise.manual_seed(engine.derived_seed(self.config.seed, "noise", epoch, engine.rank()))
-        order = engine.permutation(len(self.train), self.config.seed, "order", epoch)
+        self.noise.manual_seed(randomness.derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
+        order = randomness.permutation(len(self.train), self.config.seed, "order", epoch)
         wanted = self.steps * self.examples_per_step
         repeats = math.ceil(wanted / len(order))
-        self.order = order.repeat(repeats)[:wanted].reshape(self.steps, engine.world_size(), self.batch)
-        self.order = self.order[:, engine.rank()].contiguous().to(self.device)
+        self.order = order.repeat(repeats)[:wanted].reshape(self.steps, distributed.world_size(), self.batch)
+        self.order = self.order[:, distributed.rank()].contiguous().to(self.device)
         self.sums.zero_()
 
     def step(self, index: int) -> None:
@@ -123,7 +124,7 @@ class FlowTask:
         bits = nll / (math.log(2) * self.network.scaling.dimension)
         loss = bits - self.config.class_weight * log_class.mean()
         loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
-        engine.average_gradients(self.parameters)
+        distributed.average_gradients(self.parameters)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip, foreach=True)
         self.schedule.advance()
         self.optimizer.step()
@@ -160,7 +161,7 @@ class FlowTask:
     @torch.no_grad()
     def evaluate(self, rows: Rows, at_most: int | None = None) -> tuple[float, float]:
         """Mean NLL in nats, and the error of the posterior's first choice, over (the first) rows."""
-        generator = torch.Generator(self.device).manual_seed(engine.derived_seed(self.config.seed, "evaluate"))
+        generator = torch.Generator(self.device).manual_seed(randomness.derived_seed(self.config.seed, "evaluate"))
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
         for start in range(0, count, ROWS):
             chosen_rows = torch.arange(start, min(start + ROWS, count), device=self.device)
@@ -187,7 +188,9 @@ class FlowTask:
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
         found = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        found |= {f"optimizer.{name}": value for name, value in engine.optimizer_tensors(self.optimizer).items()}
+        found |= {
+            f"optimizer.{name}": value for name, value in optimization.optimizer_tensors(self.optimizer).items()
+        }
         found |= {f"schedule.{name}": value for name, value in self.schedule.tensors().items()}
         if self.average is not None:
             found |= {f"average.{name}": value for name, value in self.average.tensors().items()}
@@ -201,7 +204,7 @@ class FlowTask:
             return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
         self.network.load_state_dict(part("network"))
-        engine.load_optimizer(self.optimizer, part("optimizer"))
+        optimization.load_optimizer(self.optimizer, part("optimizer"))
         self.schedule.load_tensors(part("schedule"))
         if self.average is not None:
             self.average.load_tensors(part("average"))

@@ -7,18 +7,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from hardpan.training.config import TrainConfig
-from hardpan.training.results import Trained, TrainedRun
 
 if TYPE_CHECKING:
     from hardpan.predictions.recorder import Recorder
     from hardpan.training.arrays import ArrayFit, fit_arrays
-    from hardpan.training.running import train
+    from hardpan.training.running import Trained, TrainedRun, train
     from hardpan.training.saved import SavedModel, load_model, predict
 
 _HOME = {
     "ArrayFit": "arrays",
     "Recorder": "recorder",
     "SavedModel": "saved",
+    "Trained": "running",
+    "TrainedRun": "running",
     "fit_arrays": "arrays",
     "load_model": "saved",
     "predict": "saved",

@@ -11,13 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.training.config import TrainConfig, changed
-from hardpan.training.evaluation import Evaluator
-from hardpan.training.examples import check_size, checked_targets, normalization, on_device, shaped
-from hardpan.training.fitting import Watched, fit_model, part_of, prepared
-from hardpan.training.groups import whole_numbers
-from hardpan.training.recipes import filled
-from hardpan.training.task import TrainingSet
+from hardpan.training.config import TrainConfig, changed, with_defaults
+from hardpan.training.examples import check_size, checked_targets, examples_on, normalization, shaped
+from hardpan.training.fitting import Evaluation, Evaluator, TrainingSet, fit_model, progress_of, run_state
+from hardpan.training.groups import group_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,39 +78,39 @@ def fit_arrays(
     train, wanted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
     check_size(train)
     check_size(wanted, "evaluate")
-    config = filled(config, config.models[0], train.shape[1:])
+    config = with_defaults(config, config.models[0], train.shape[1:])
     values, classes = checked_targets(targets, len(train), n_classes)
     seen, parts, labels = _evaluated(wanted, validation, classes)
     if train.shape[1:] != seen.shape[1:]:
         raise InputError(f"evaluate must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}")
     if config.patience and not parts:
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
-    grouped = None if groups is None else whole_numbers(np.asarray(groups), len(train), "groups")
+    grouped = None if groups is None else group_numbers(np.asarray(groups), len(train), "groups")
     statistics = normalization(train)
     found = np.zeros((config.seeds, len(config.recorded_epochs()), len(wanted), classes), dtype=np.float32)
     place = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
     histories = []
-    with prepared(config) as (device, precision):
+    with run_state(config) as (device, precision):
         given = TrainingSet(
-            on_device(train, statistics, device),
+            examples_on(train, statistics, device),
             torch.arange(len(train), device=device),
             torch.from_numpy(values).to(device),
             classes,
             None if grouped is None else torch.from_numpy(grouped).to(device),
         )
-        examples = on_device(seen, statistics, device)
+        examples = examples_on(seen, statistics, device)
         for index in range(config.seeds):
 
-            def record(epoch: int, probs: NDArray[np.float32], index: int = index) -> None:
+            def record(epoch: int, probs: NDArray[np.float32], rows: Any, index: int = index) -> None:
                 found[index, place[epoch]] = probs[: len(wanted)]
 
             fitted = fit_model(
                 config,
                 given,
-                Watched(examples, record, parts, labels),
+                Evaluation(examples, record, parts, labels),
                 seed=first_seed + index,
                 precision=precision,
-                progress=part_of(progress, index, config.seeds),
+                progress=progress_of(progress, index, config.seeds),
                 label=f"{config.model} seed {first_seed + index}, ",
             )
             histories.append(tuple(fitted.history.epochs))
@@ -127,7 +124,7 @@ def fit_arrays(
 def _evaluated(
     wanted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
 ) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]], NDArray[np.int64] | None]:
-    """Join the examples that are predicted and those that are watched: one pass evaluates both."""
+    """Join the examples that are predicted and those that are evaluation: one pass evaluates both."""
     if validation is None:
         return wanted, {}, None
     x = shaped(np.asarray(validation[0]))

@@ -1,16 +1,17 @@
-"""What a training run is asked to do: every setting in one place, saved with every result."""
+"""Settings of a training run in one place, saved with every result, and defaults that suit an architecture."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.training.names import canonical_name, nearest_name
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
 OBJECTIVES = ("erm", "groupdro", "reweight", "upsample", "subsample")
@@ -201,3 +202,88 @@ _CHOICES = {
     "objective": OBJECTIVES,
     "precision": ("auto", "float32", "tf32", "bf16"),
 }
+
+
+# A family's name alone means the size of it that suits small images.
+_ALIASES = {"vit": "vit-small", "regnet-y": "regnet-y-400mf", "wide-resnet": "wide-resnet-28-10"}
+
+
+def canonical_name(name: str) -> str:
+    """Give the name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
+
+    Example:
+        >>> [canonical_name(name) for name in ("vit", "ResNet18", "random features", "my_nets:small")]
+        ['vit-small', 'resnet18', 'random-features', 'my_nets:small']
+    """
+    name = name.strip()
+    if ":" in name:
+        return name
+    plain = re.sub(r"[\s_]+", "-", name.lower())
+    plain = re.sub("^regnety(?=-|$)", "regnet-y", plain)
+    return _ALIASES.get(plain, plain)
+
+
+def nearest_name(name: str, known: Sequence[str]) -> str | None:
+    """Give the known name that is most like an unknown one, or None where none is.
+
+    Example:
+        >>> nearest_name("resnet-18", ("resnet18", "resnet34", "mlp")), nearest_name("gpt", ("resnet18", "mlp"))
+        ('resnet18', None)
+    """
+    found = difflib.get_close_matches(canonical_name(name), known, n=1)
+    return found[0] if found else None
+
+
+_BATCH = 128  # the batch that rates of SGD are told for
+_LARGE_BATCH = 512  # up to here rates grow in proportion, beyond it with the root
+_DENSE = ("linear", "mlp")
+_RATES = {"alexnet": 0.02, "random-features": 0.01, "vgg": 0.05}
+_USUAL_RATE = 0.1
+
+
+def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -> TrainConfig:
+    """Fill in optimiser, rate, weight decay and clipping for one architecture and form of examples.
+
+    Residual nets get the recipe that is usual on CIFAR: SGD with Nesterov momentum 0.9, decay 5e-4 of all but
+    biases and normalisations, highest rate 0.1 at batch 128 and 0.4 at batch 512 (He et al., 2016; Goyal et al.,
+    2017). VGG, whose dropout makes gradients noisier, gets half of that rate; transformers get AdamW (rate 1e-3,
+    decay 0.05, gradients clipped at 1). Without normalisation the largest stable rate falls with the number of
+    inputs: min(0.1, 10/d) for dense nets of d inputs.
+
+    Example:
+        >>> with_defaults(TrainConfig(batch=256), "resnet18", (3, 32, 32)).rate
+        0.2
+        >>> with_defaults(TrainConfig(), "vit-small", (3, 32, 32)).optimizer
+        'adamw'
+    """
+    transformer = model.startswith("vit")
+    optimizer = config.optimizer or ("adamw" if transformer else "sgd")
+    if optimizer == "sgd":
+        suitable, decay = _rate(model, math.prod(input_shape)) * _growth(config.batch), 5e-4
+    else:
+        suitable, decay = 1e-3, 0.05 if optimizer == "adamw" else 0.0
+    return dataclasses.replace(
+        config,
+        model=model,
+        optimizer=optimizer,
+        rate=config.rate or suitable,
+        weight_decay=decay if config.weight_decay < 0 else config.weight_decay,
+        clip=(1.0 if transformer else 0.0) if config.clip < 0 else config.clip,
+    )
+
+
+def _rate(model: str, inputs: int) -> float:
+    """The highest rate of SGD at a batch of 128."""
+    if model in _DENSE:
+        return min(_USUAL_RATE, 10 / inputs)
+    return next((rate for name, rate in _RATES.items() if model.startswith(name)), _USUAL_RATE)
+
+
+def _growth(batch: int) -> float:
+    """How the rate of SGD grows with the batch.
+
+    Example:
+        >>> [_growth(batch) for batch in (64, 128, 512, 2048)]
+        [0.5, 1.0, 4.0, 8.0]
+    """
+    return min(batch, _LARGE_BATCH) / _BATCH * math.sqrt(max(batch / _LARGE_BATCH, 1.0))

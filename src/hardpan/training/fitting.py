@@ -1,11 +1,11 @@
-"""One classifier trained in this process, whatever its examples come from and its predictions go to."""
+"""One classifier trained in this process, from any examples and to any recorder of its predictions."""
 
 from __future__ import annotations
 
 import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,79 +13,323 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from hardpan import engine
+from hardpan.engine import devices, distributed, optimization, randomness
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training import classifiers
 from hardpan.training.config import TrainConfig
-from hardpan.training.evaluation import Evaluator, accuracy_of, loss_of
-from hardpan.training.examples import Examples
-from hardpan.training.groups import right_by_group
-from hardpan.training.task import ClassifierTask, TrainingSet
+from hardpan.training.examples import Examples, choose_augmentation, crop_draws, gather
+from hardpan.training.groups import accuracy_by_group
+from hardpan.training.objectives import Goal
 
-Record = Callable[[int, NDArray[np.float32]], None]
+Record = Callable[[int, NDArray[np.float32], NDArray[np.int64] | None], None]
+"""Called with the epoch (1, 2, ...), probabilities, and the rows that they are of; None for all rows."""
 
-# Dropout draws from the generator that a process has one of, and threads are counted by process.
+_GPU_PIXELS = 4096 * 32 * 32  # pixels of a batch: activations of the usual networks fit into a few GB
+_CPU_PIXELS = 256 * 32 * 32
+
+# Dropout uses the one random generator of the process, and the number of threads is set per process.
 _ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """What is evaluated after an epoch.
+class TrainingSet:
+    """Training examples on a device.
 
     Attributes:
-        examples: what is predicted.
-        record: is given the epoch (1, 2, ...) and the probabilities (N, C) of all examples.
-        parts: names (validation, test) and the rows of the examples that they consist of.
-        labels: (N,) class numbers, where parts are given.
-        groups: (N,) group numbers, where accuracy is wanted by group.
+        examples: raw examples on the device.
+        rows: (n,) the training rows, on the device.
+        targets: for all rows of the examples, class numbers (N,) or probabilities (N, C), on the device.
+        n_classes: number of classes.
+        groups: (N,) group numbers if the objective needs them, on the device.
+    """
+
+    examples: Examples
+    rows: Tensor
+    targets: Tensor
+    n_classes: int
+    groups: Tensor | None = None
+
+
+class ClassifierTask:
+    """Trains one model on one training set; :func:`hardpan.engine.run_epochs` runs it."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        training_set: TrainingSet,
+        config: TrainConfig,
+        *,
+        seed: int,
+        precision: str,
+        end_of_epoch: Callable[[int], dict[str, float]] | None = None,
+    ) -> None:
+        self.model, self._training_set, self._config, self._seed = model, training_set, config, seed
+        self._device, self._precision = training_set.examples.raw.device, precision
+        self._augmentation = choose_augmentation(config.augment, training_set.examples.input_shape)
+        self._end_of_epoch = end_of_epoch
+        self._goal = Goal(config, training_set.groups, training_set.rows, seed)
+        self.steps, self.examples_per_step = _batches(config.batch, self._goal.length)
+        table = optimization.rate_table(
+            config.schedule,
+            rate=config.rate,
+            steps=config.epochs * self.steps,
+            warmup=round(config.warmup * config.epochs * self.steps),
+        )
+        self._schedule = optimization.RateSchedule(table, self._device)
+        self._optimizer = optimization.build_optimizer(
+            config.optimizer,
+            model.parameters(),
+            rate=self._schedule.rate,
+            weight_decay=config.weight_decay,
+            momentum=config.momentum,
+        )
+        self._trained = [item for item in model.parameters() if item.requires_grad]
+        optimization.allocate_gradients(self._trained)
+        self.average = optimization.WeightAverage(model, config.average) if config.average else None
+        self._sums = torch.zeros(2, device=self._device)
+        self._done = 0
+        self._captured = engine.CapturedStep(self._step, self._device, enabled=config.capture)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set the order, crops and flips of the epoch; seed the noise inside the model."""
+        order = self._goal.order(epoch)[: self.steps * self.examples_per_step]
+        crops = crop_draws(self._augmentation, len(order), self._seed, epoch)
+        # Each process takes a fraction of every batch: together they see what one process would see.
+        own = slice(distributed.rank(), None, distributed.world_size())
+        self._order = order.reshape(self.steps, -1)[:, own].to(self._device)
+        self._crops = crops.reshape(self.steps, -1, 3)[:, own].to(self._device)
+        torch.manual_seed(randomness.derived_seed(self._seed, "noise", epoch, distributed.rank()))
+        self._sums.zero_()
+        self._done = 0
+        self.model.train()
+
+    def step(self, index: int) -> None:
+        """Start one step."""
+        self._captured(self._order[index], self._crops[index])
+        self._done += 1
+
+    def _step(self, rows: Tensor, crops: Tensor) -> None:
+        given = self._training_set
+        self._schedule.advance()
+        self._optimizer.zero_grad(set_to_none=False)
+        raw = given.examples.raw
+        inputs = gather(raw, rows, crops) if self._augmentation.active else raw.index_select(0, rows)
+        with devices.autocast(self._precision, self._device):
+            logits = self.model(given.examples.normalize(inputs))
+        targets = given.targets.index_select(0, rows)
+        smoothing = self._config.smoothing
+        losses = cross_entropy(logits.float(), targets, reduction="none", label_smoothing=smoothing)
+        loss = self._goal.loss(losses, rows)
+        loss.backward()  # type: ignore[no-untyped-call]
+        distributed.average_gradients(self._trained)
+        if self._config.clip:
+            nn.utils.clip_grad_norm_(self._trained, self._config.clip)
+        self._optimizer.step()
+        if self.average is not None:
+            self.average.update()
+        with torch.no_grad():
+            labels = targets.argmax(dim=1) if targets.ndim == 2 else targets
+            correct = (logits.argmax(dim=1) == labels).float().mean()
+            self._sums += torch.stack([losses.detach().mean(), correct])
+
+    def means(self) -> dict[str, float]:
+        """Mean loss and accuracy of this epoch's steps so far, on augmented examples in training mode."""
+        loss, accuracy = (self._sums / max(self._done, 1)).tolist()
+        return {"loss": loss, "accuracy": accuracy}
+
+    @contextmanager
+    def predicting(self) -> Iterator[None]:
+        """Put the weights that predict (the running mean, if there is one) into the model for the block."""
+        distributed.average_buffers(self.model)
+        with nullcontext() if self.average is None else self.average.applied():
+            yield
+
+    def end_epoch(self, epoch: int) -> dict[str, float]:
+        """Evaluate with the weights that predict."""
+        with self.predicting():
+            return {} if self._end_of_epoch is None else self._end_of_epoch(epoch)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that an exact resume needs."""
+        parts: dict[str, Mapping[str, Tensor]] = {
+            "model": self.model.state_dict(),
+            "optimizer": optimization.optimizer_tensors(self._optimizer),
+            "schedule": self._schedule.tensors(),
+            "goal": self._goal.tensors(),
+            "average": self.average.tensors() if self.average is not None else {},
+        }
+        return {f"{part}/{name}": item for part, items in parts.items() for name, item in items.items()}
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Resume from the state that :meth:`tensors` returned."""
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {
+                key.removeprefix(f"{name}/"): item for key, item in tensors.items() if key.startswith(f"{name}/")
+            }
+
+        self.model.load_state_dict(part("model"))
+        optimization.load_optimizer(self._optimizer, part("optimizer"))
+        self._schedule.load_tensors(part("schedule"))
+        self._goal.load_tensors(part("goal"))
+        if self.average is not None:
+            self.average.load_tensors(part("average"))
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights that predict: the model's, or their running mean."""
+        if self.average is None:
+            return dict(self.model.state_dict())
+        return dict(self.average.values)
+
+
+def _batches(batch: int, n: int) -> tuple[int, int]:
+    """Steps per epoch and examples per step: equal batches; the remainder of an epoch is left out."""
+    world = distributed.world_size()
+    size = min(batch, n) // world * world
+    if size == 0:
+        raise InputError(
+            f"a batch of {min(batch, n)} examples cannot be split over {world} processes; use fewer processes"
+        )
+    return n // size, size
+
+
+class Evaluator:
+    """Predicts softmax probabilities in evaluation mode, ``batch`` rows at a time, captured on a GPU."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        examples: Examples,
+        *,
+        n_classes: int,
+        precision: str = "float32",
+        batch: int = 0,
+        capture: bool = True,
+    ) -> None:
+        self._model, self._examples, self._precision = model, examples, precision
+        self._n_classes = n_classes
+        self._device = examples.raw.device
+        self.batch = batch or _suitable_batch(examples, self._device)
+        self._captured = engine.CapturedStep(self._probabilities, self._device, enabled=capture)
+
+    def __call__(self, rows: Tensor | None = None) -> NDArray[np.float32]:
+        """Probabilities (n, C) float32 of rows (None: all); several processes divide the work, each gets all."""
+        if rows is None:
+            rows = torch.arange(len(self._examples), device=self._device)
+        n, world = len(rows), distributed.world_size()
+        count = -(-n // world)
+        start, stop = distributed.rank() * count, min((distributed.rank() + 1) * count, n)
+        probs = np.zeros((n, self._n_classes), dtype=np.float32)
+        training = self._model.training
+        self._model.eval()
+        try:
+            for first in range(start, stop, self.batch):
+                last = min(first + self.batch, stop)
+                probs[first:last] = self._captured(rows[first:last]).cpu().numpy()
+        finally:
+            self._model.train(training)
+        if world == 1:
+            return probs
+        joined = torch.from_numpy(probs).to(self._device)
+        distributed.all_reduce_sum(joined)
+        return joined.cpu().numpy()
+
+    @torch.no_grad()
+    def _probabilities(self, rows: Tensor) -> Tensor:
+        inputs = self._examples.normalize(self._examples.raw.index_select(0, rows))
+        with devices.autocast(self._precision, self._device):
+            logits: Tensor = self._model(inputs)
+        return logits.float().softmax(dim=1)
+
+
+def _suitable_batch(examples: Examples, device: torch.device) -> int:
+    pixels = int(np.prod(examples.input_shape[-2:])) if examples.is_image else 256
+    return max(1, min(8192, (_GPU_PIXELS if device.type == "cuda" else _CPU_PIXELS) // pixels))
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is predicted after an epoch.
+
+    Attributes:
+        examples: the examples.
+        record: receives the probabilities of all examples.
+        splits: rows of the examples by name (validation, test), for accuracy and loss.
+        labels: (N,) class numbers, if there are splits.
+        groups: (N,) group numbers, if accuracy by group is wanted.
     """
 
     examples: Examples
     record: Record
-    parts: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     labels: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
 
-    def judged(self, name: str, probs: NDArray[np.float32], labels: NDArray[np.int64]) -> dict[str, float]:
-        """Give what is said of a part, from the probabilities of its rows and the labels of all."""
-        rows = self.parts[name]
-        return judged(name, probs, labels[rows], None if self.groups is None else self.groups[rows])
+    def metrics(self, name: str, correct: NDArray[np.bool_], label_probs: NDArray[np.float32]) -> dict[str, float]:
+        """Accuracy, loss (probabilities floored at 1e-12) and accuracy by group of the rows of one split."""
+        loss = float(-np.log(np.maximum(label_probs, 1e-12)).mean())
+        metrics = {f"{name}_accuracy": float(correct.mean()), f"{name}_loss": loss}
+        return metrics | accuracy_by_group(
+            name, correct, None if self.groups is None else self.groups[self.splits[name]]
+        )
+
+    def all_metrics(self, correct: NDArray[np.bool_], label_probs: NDArray[np.float32]) -> dict[str, float]:
+        """The same of every split that has rows, from values (N,) of all examples."""
+        values: dict[str, float] = {}
+        for name, rows in self.splits.items():
+            if len(rows):
+                values |= self.metrics(name, correct[rows], label_probs[rows])
+        return values
+
+
+def judge(probs: NDArray[np.float32], labels: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Whether the most probable class is the label, and the probability of the label; over the last axis.
+
+    Example:
+        >>> correct, label_probs = judge(np.array([[0.75, 0.25], [0.25, 0.75]], dtype=np.float32), np.array([0, 0]))
+        >>> correct.tolist(), label_probs.tolist()
+        ([True, False], [0.75, 0.25])
+    """
+    label_probs = np.take_along_axis(probs, np.broadcast_to(labels, probs.shape[:-1])[..., None], axis=-1)
+    return probs.argmax(axis=-1) == labels, label_probs[..., 0]
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A trained model with the weights that predict, and what the epochs said."""
+    """A trained model with the weights that predict, and the history of its epochs."""
 
     model: nn.Module
     history: engine.History
 
 
 @contextmanager
-def prepared(config: TrainConfig) -> Iterator[tuple[torch.device, str]]:
-    """Give device and precision of a run; threads and random generators are as before after the block."""
+def run_state(config: TrainConfig) -> Iterator[tuple[torch.device, str]]:
+    """Device and precision of a run; restores threads and random generators after the block."""
     with _ONE_AT_A_TIME:
         device = engine.pick_device(config.device)
-        precision = engine.choose_precision(config.precision, device)
+        precision = devices.choose_precision(config.precision, device)
         threads = torch.get_num_threads()
         torch.set_num_threads(config.threads)
-        devices = [device.index or 0] if device.type == "cuda" else []
+        gpus = [device.index or 0] if device.type == "cuda" else []
         try:
-            with torch.random.fork_rng(devices=devices), engine.matrix_precision(precision, device):
+            with torch.random.fork_rng(devices=gpus), devices.matrix_precision(precision, device):
                 yield device, precision
         finally:
             torch.set_num_threads(threads)
             if device.type == "cuda":
-                gc.collect()  # a task and its captured step hold each other, and with them the memory of the graph
+                gc.collect()  # a task and its captured step refer to each other, and so keep the graph's memory
                 torch.cuda.empty_cache()
 
 
 def fit_model(
     config: TrainConfig,
-    given: TrainingSet,
-    watched: Watched,
+    training_set: TrainingSet,
+    evaluation: Evaluation,
     *,
     seed: int,
     precision: str,
@@ -94,55 +338,69 @@ def fit_model(
     progress: Progress | None = None,
     label: str = "",
 ) -> Fitted:
-    """Train one model; ``config`` is filled for one architecture, and runs inside :func:`prepared`."""
-    device = given.examples.raw.device
-    model = new_model(config, given, seed)
-    evaluator = evaluator_of(model, config, given, watched.examples, precision)
-    at_end = _EndOfEpoch(config, watched, evaluator, device)
-    task = ClassifierTask(model, given, config, seed=seed, precision=precision, at_end_of_epoch=at_end)
+    """Train one model inside :func:`run_state`; ``config`` has the defaults of one architecture filled in."""
+    model = new_model(config, training_set, seed)
+    evaluator = evaluator_of(model, config, training_set, evaluation.examples, precision)
+    recorded = set(config.recorded_epochs())
+
+    def end_of_epoch(epoch: int) -> dict[str, float]:
+        labels = evaluation.labels
+        if epoch + 1 in recorded:
+            probs = evaluator()
+            if not np.isfinite(probs).all():
+                return {"probabilities": float("nan")}
+            evaluation.record(epoch + 1, probs, None)
+            return {} if labels is None else evaluation.all_metrics(*judge(probs, labels))
+        rows = evaluation.splits.get("validation")
+        if labels is None or rows is None or not len(rows):
+            return {}
+        probs = evaluator(torch.from_numpy(rows).to(training_set.examples.raw.device))
+        return evaluation.metrics("validation", *judge(probs, labels[rows]))
+
+    task = ClassifierTask(model, training_set, config, seed=seed, precision=precision, end_of_epoch=end_of_epoch)
     loop = engine.LoopConfig(
         config.epochs, monitor="validation_loss" if config.patience else "", patience=config.patience
     )
-    with memory_explained(config, device):
+    with explained_memory_error(config, training_set.examples.raw.device):
         history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress, label=label)
     model.load_state_dict(history.best_weights or task.weights())
     return Fitted(model.eval(), history)
 
 
-def new_model(config: TrainConfig, given: TrainingSet, seed: int) -> nn.Module:
-    """Make the architecture of a configuration with its initial weights, on the device of the examples."""
+def new_model(config: TrainConfig, training_set: TrainingSet, seed: int) -> nn.Module:
+    """The architecture of a configuration with its initial weights, on the device of the examples."""
     model = classifiers.build(
         config.model,
-        input_shape=given.examples.input_shape,
-        n_classes=given.n_classes,
+        input_shape=training_set.examples.input_shape,
+        n_classes=training_set.n_classes,
         seed=seed,
         **config.model_options,
     )
-    model = given.examples.with_model(model)
+    model = training_set.examples.with_model(model)
     if config.compile:
         model.compile()
     return model
 
 
 def evaluator_of(
-    model: nn.Module, config: TrainConfig, given: TrainingSet, examples: Examples, precision: str
+    model: nn.Module, config: TrainConfig, training_set: TrainingSet, examples: Examples, precision: str
 ) -> Evaluator:
-    """Make what predicts ``examples`` with a model in training."""
+    """An evaluator of ``examples`` for a model in training."""
     return Evaluator(
         model,
         examples,
-        n_classes=given.n_classes,
+        n_classes=training_set.n_classes,
         precision=precision,
         batch=config.evaluation_batch,
         capture=config.capture,
     )
 
 
-def part_of(progress: Progress | None, index: int, count: int) -> Progress | None:
-    """Give the progress of one of ``count`` runs, which come one after another.
+def progress_of(progress: Progress | None, index: int, count: int) -> Progress | None:
+    """Progress of run ``index`` of ``count`` runs that follow one another.
 
     Example:
-        >>> part_of(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
+        >>> progress_of(lambda text, fraction: print(text, fraction), 1, 4)("half of the second", 0.5)
         half of the second 0.375
     """
     if progress is None:
@@ -151,49 +409,12 @@ def part_of(progress: Progress | None, index: int, count: int) -> Progress | Non
 
 
 @contextmanager
-def memory_explained(config: TrainConfig, device: torch.device) -> Iterator[None]:
-    """Say in one sentence that a GPU is too small, and what to do."""
+def explained_memory_error(config: TrainConfig, device: torch.device) -> Iterator[None]:
+    """Turn an out-of-memory error of a GPU into an InputError that says what to do."""
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise InputError(
-            f"{engine.describe_device(device)} has too little memory for {config.model} at batch {config.batch}; "
-            "give a smaller batch or evaluation_batch, or fewer runs at once"
+            f"{devices.describe_device(device)} has too little memory for {config.model} at batch {config.batch}; "
+            "reduce batch or evaluation_batch, or run fewer runs at once"
         ) from error
-
-
-class _EndOfEpoch:
-    """Predicts after an epoch: everything where it is recorded, else the validation rows alone."""
-
-    def __init__(self, config: TrainConfig, watched: Watched, evaluator: Evaluator, device: torch.device) -> None:
-        self._watched, self._evaluator = watched, evaluator
-        self._recorded = set(config.recorded_epochs())
-        rows = watched.parts.get("validation")
-        self._validation = None if rows is None or not len(rows) else torch.from_numpy(rows).to(device)
-
-    def __call__(self, epoch: int) -> dict[str, float]:
-        watched = self._watched
-        if epoch + 1 in self._recorded:
-            probs = self._evaluator()
-            if not np.isfinite(probs).all():
-                return {"probabilities": float("nan")}
-            watched.record(epoch + 1, probs)
-            values: dict[str, float] = {}
-            for name, rows in watched.parts.items():
-                if len(rows) and watched.labels is not None:
-                    values |= watched.judged(name, probs[rows], watched.labels)
-            return values
-        if self._validation is None or watched.labels is None:
-            return {}
-        return watched.judged("validation", self._evaluator(self._validation), watched.labels)
-
-
-def judged(
-    name: str,
-    probs: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    groups: NDArray[np.int64] | None = None,
-) -> dict[str, float]:
-    """Give accuracy and loss of a part, named after it, and with groups the accuracy of each."""
-    found = {f"{name}_accuracy": accuracy_of(probs, labels), f"{name}_loss": loss_of(probs, labels)}
-    return found | right_by_group(name, probs.argmax(axis=1) == labels, groups)

@@ -42,10 +42,10 @@ def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.
     if isinstance(groups, (str, os.PathLike)):
         path = Path(groups)
         return _from_npz(path, dataset) if path.suffix.lower() == ".npz" else _from_subset(path, dataset)
-    return whole_numbers(np.asarray(groups), len(dataset), "groups")
+    return group_numbers(np.asarray(groups), len(dataset), "groups")
 
 
-def check_named(groups: Groups, found: NDArray[np.int64] | None, parts: Split) -> None:
+def check_subset(groups: Groups, found: NDArray[np.int64] | None, parts: Split) -> None:
     """Refuse a subset whose examples, or whose rest, hold no training example: there is nothing to weigh."""
     if found is None or not isinstance(groups, (str, os.PathLike)) or Path(groups).suffix.lower() == ".npz":
         return
@@ -59,11 +59,11 @@ def check_named(groups: Groups, found: NDArray[np.int64] | None, parts: Split) -
         )
 
 
-def right_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
-    """Give the accuracy of each group that a part holds, under names that :func:`of_groups` finds again.
+def accuracy_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
+    """Give the accuracy of each group that a part holds, under names that :func:`group_accuracies` finds again.
 
     Example:
-        >>> right_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
+        >>> accuracy_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
         {'test_accuracy_group_0': 0.5, 'test_accuracy_group_2': 1.0}
     """
     if groups is None:
@@ -71,11 +71,11 @@ def right_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.int64
     return {f"{part}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
 
 
-def of_groups(part: str, values: Mapping[str, float]) -> dict[int, float]:
+def group_accuracies(part: str, values: Mapping[str, float]) -> dict[int, float]:
     """Give the accuracy of each group of a part, from the values of an epoch.
 
     Example:
-        >>> of_groups("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
+        >>> group_accuracies("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
         {2: 1.0}
     """
     begins = f"{part}{_OF_GROUP}"
@@ -99,16 +99,16 @@ def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
     if "groups" not in arrays:
         raise InputError(f"{path}: has no array 'groups'; give (N,) group numbers under that name")
     if "ids" not in arrays:
-        return whole_numbers(arrays["groups"], len(dataset), f"{path}: groups")
+        return group_numbers(arrays["groups"], len(dataset), f"{path}: groups")
     place = {str(name): row for row, name in enumerate(arrays["ids"].tolist())}
     missing = [name for name in dataset.ids.tolist() if name not in place]
     if missing:
         raise InputError(f"{path}: {len(missing)} examples have no group (first {missing[0]}); name every id")
-    values = whole_numbers(arrays["groups"], len(arrays["ids"]), f"{path}: groups")
+    values = group_numbers(arrays["groups"], len(arrays["ids"]), f"{path}: groups")
     return values[[place[name] for name in dataset.ids.tolist()]]
 
 
-def whole_numbers(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
+def group_numbers(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
     """Give the group numbers of n examples, or refuse them; ``what`` is how they are called."""
     if values.shape != (n,) or values.dtype.kind not in "iu" or (values < 0).any():
         raise InputError(

@@ -1,36 +1,102 @@
-"""``training.train``: seeds × architectures, their predictions into stores, their weights beside them."""
+"""``training.train``: seeds × architectures, their predictions in stores, their weights beside them."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import engine, stats
+from hardpan import engine, execution, stats
 from hardpan.data.dataset import Dataset, Split
+from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.files import record
 from hardpan.predictions.recorder import Recorder
 from hardpan.predictions.store import is_store
+from hardpan.report.base import Report
 from hardpan.training import classifiers, objectives
-from hardpan.training.config import TrainConfig, changed
+from hardpan.training.config import TrainConfig, changed, with_defaults
 from hardpan.training.examples import check_size, input_shape_of, shaped
-from hardpan.training.groups import Groups, check_named, of_groups, read_groups
-from hardpan.training.lockstep_training import train_lockstep
-from hardpan.training.new_stores import NewStores
-from hardpan.training.pieces import Ended, LockstepPiece, Piece
-from hardpan.training.recipes import filled
-from hardpan.training.results import Trained, TrainedRun
-from hardpan.training.run_data import load_split
-from hardpan.training.seed_training import train_piece
-from hardpan.training.spreading import run_pieces
-from hardpan.training.work import open_recorder
+from hardpan.training.fitting import progress_of
+from hardpan.training.groups import Groups, check_subset, group_accuracies, read_groups
+from hardpan.training.lockstep import train_lockstep
+from hardpan.training.saved import DESCRIPTION
+from hardpan.training.seed_runs import (
+    PROGRESS,
+    LockstepRun,
+    NewStores,
+    SeedResult,
+    SeedRun,
+    load_split,
+    open_recorder,
+    train_seed,
+)
+
+_Run = TypeVar("_Run", SeedRun, LockstepRun)
+_Result = TypeVar("_Result")
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class TrainedRun:
+    """One architecture and seed.
+
+    Attributes:
+        model: the architecture.
+        seed: of the run.
+        store: the store of its predictions.
+        weights: the folder of its weights, for ``training.predict``.
+        epochs: how many epochs were run in all.
+        resumed_at: how many of them an earlier call had run.
+        accuracy: of the last epoch (with ``patience``, of the best), by split (validation, test).
+        values: all values of this epoch (loss, accuracy, ...).
+        seconds: how long this call took.
+        group_accuracy: with an objective over groups, the accuracy of each by its number, of the same epoch and the
+            test split (validation if that epoch has no test predictions).
+    """
+
+    model: str
+    seed: int
+    store: str
+    weights: str
+    epochs: int
+    resumed_at: int
+    accuracy: Mapping[str, Estimate] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    group_accuracy: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Trained(Report):
+    """The result of :func:`train`: its runs, and the stores of their predictions.
+
+    Attributes:
+        runs: one per architecture and seed.
+        stores: of predictions, one per architecture; with ``scalars_only``, of scores.
+        config: the settings.
+        scalars_only: whether only scores were recorded.
+    """
+
+    runs: tuple[TrainedRun, ...]
+    stores: tuple[str, ...]
+    config: TrainConfig
+    scalars_only: bool = False
+
+    def __repr__(self) -> str:
+        return f"Trained({len(self.runs)} runs, stores {', '.join(self.stores)})"
 
 
 def train(
@@ -46,36 +112,36 @@ def train(
 ) -> Trained:
     """Train seeds of one or more architectures, and record their predictions of every example.
 
-    Predictions are made in evaluation mode on unaugmented examples of train, validation and test. A run that was
-    killed goes on from its last checkpoint when the same is asked for again; what is whole is not run again, and
-    more seeds can be added later.
+    Predictions are made in evaluation mode on unaugmented examples of train, validation and test. Call it again
+    with the same arguments to resume an interrupted run from its last checkpoint; complete runs are not repeated,
+    and more seeds can be added later.
 
     Runs are independent tasks: :func:`hardpan.parallel` sets where they run. By default they run in processes of
-    this machine where there are several and no GPU, else one after another here; on a cluster, its machines must
-    see ``dataset``, ``out`` and ``weights``.
+    this machine if there are several and no GPU, else one after another here; the machines of a cluster must see
+    ``dataset``, ``out`` and ``weights``.
 
     Args:
         dataset: a name or path for ``Dataset.open``, or a dataset with labels.
         config: settings.
-        out: the store of predictions (folder or fsspec address); with several architectures, a folder with a store
-            for each.
+        out: the store of predictions (folder or fsspec address); with several architectures, a folder with one
+            store for each.
         weights: the folder for models; by default ``OUT-models`` beside the store.
         groups: for objectives over groups: a file (a subset of ``hardpan confusion``, or an npz with ``groups``),
             or (N,) group numbers in the order of the dataset.
-        scalars_only: keep no predictions: the seeds of an architecture are trained in lockstep, and of each epoch
+        scalars_only: record no predictions: the seeds of an architecture are trained in lockstep, and of each epoch
             only the entropy of their mean is added to the scores in ``out``. Their number is then fixed.
         progress: called with a line and the fraction done.
-        changes: settings to be changed in ``config``.
+        changes: settings that replace those of ``config``.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     made = train("digits", model="linear", seeds=1, epochs=2, out=folder + "/run", device="cpu")
-        >>> made.runs[0].epochs, made.runs[0].accuracy["test"].n
+        ...     trained = train("digits", model="linear", seeds=1, epochs=2, out=folder + "/run", device="cpu")
+        >>> trained.runs[0].epochs, trained.runs[0].accuracy["test"].n
         (2, 359)
     """
     config = changed(config, changes)
-    place = _place(out)
+    store = _store_path(out)
     if not isinstance(dataset, (str, os.PathLike, Dataset)):
         raise InputError(
             f"dataset must be a name or path, such as 'digits', or a Dataset; got {type(dataset).__name__}"
@@ -83,71 +149,71 @@ def train(
     data = dataset if isinstance(dataset, Dataset) else os.fspath(dataset)
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
-    loaded, parts = load_split(data)
+    loaded, split = load_split(data)
     if loaded.labels is None:
         raise InputError(f"dataset {loaded.name!r} has no labels; training needs them")
     check_size(shaped(loaded.x), f"examples of {loaded.name}")
-    given = read_groups(groups, loaded, config.objective)
-    check_named(groups, given, parts)
+    group_of_row = read_groups(groups, loaded, config.objective)
+    check_subset(groups, group_of_row, split)
     device = engine.pick_device(config.device)
     on_gpu = device.type == "cuda"
-    with engine.process_group(device):
-        pieces = _pieces(data, loaded, config, place, weights, given)
-        _check_settings(pieces[0], parts)
-        engine.choose_precision(config.precision, device)
-        together = _by_architecture(pieces) if scalars_only else []
-        openers = _checked_openers(together or pieces, loaded, parts)
+    with distributed.process_group(device):
+        runs = _seed_runs(data, loaded, config, store, weights, group_of_row)
+        _check_settings(runs[0], split)
+        devices.choose_precision(config.precision, device)
+        together = _by_architecture(runs) if scalars_only else []
+        openers = _checked_openers(together or runs, loaded, split)
         new = NewStores()
-        ready = partial(_make_missing, openers, new)
-        ended: Sequence[Ended]
+        ready = partial(_create_missing, openers, new)
+        results: Sequence[SeedResult]
         try:
             if together:
-                of_each = run_pieces(train_lockstep, together, on_gpu=on_gpu, ready=ready, progress=progress)
-                ended = [end for of_one in of_each for end in of_one]
+                of_each = _run_all(train_lockstep, together, on_gpu=on_gpu, ready=ready, progress=progress)
+                results = [result for of_one in of_each for result in of_one]
             else:
-                ended = run_pieces(train_piece, pieces, on_gpu=on_gpu, ready=ready, progress=progress)
+                results = _run_all(train_seed, runs, on_gpu=on_gpu, ready=ready, progress=progress)
         except BaseException:
-            # A store keeps its settings: an empty one would refuse the run again with others that may work.
+            # A store keeps its settings: an empty one would refuse the next call with corrected settings.
             new.remove_empty()
             raise
-    runs = tuple(_told(piece, end, parts) for piece, end in zip(pieces, ended, strict=True))
-    return Trained(runs, tuple(openers), config, scalars_only)
+    trained = tuple(_trained_run(run, result, split) for run, result in zip(runs, results, strict=True))
+    return Trained(trained, tuple(openers), config, scalars_only)
 
 
-def _by_architecture(pieces: Sequence[Piece]) -> list[LockstepPiece]:
-    if pieces[0].config.patience:
+def _by_architecture(runs: Sequence[SeedRun]) -> list[LockstepRun]:
+    patience = runs[0].config.patience
+    if patience:
         raise InputError(
-            f"patience must be 0 with scalars_only, since seeds in lockstep end together; got "
-            f"{pieces[0].config.patience}"
+            f"patience must be 0 with scalars_only, since seeds in lockstep end together; got {patience}"
         )
-    stores = dict.fromkeys(piece.store for piece in pieces)
-    return [LockstepPiece(tuple(piece for piece in pieces if piece.store == store)) for store in stores]
+    stores = dict.fromkeys(run.store for run in runs)
+    return [LockstepRun(tuple(run for run in runs if run.store == store)) for store in stores]
 
 
-def _place(out: str | os.PathLike[str]) -> str:
+def _store_path(out: str | os.PathLike[str]) -> str:
     if not isinstance(out, (str, os.PathLike)) or not os.fspath(out):
         raise InputError(f"out must name a folder or an fsspec address for the predictions; got {out!r}")
     text = os.fspath(out).removeprefix("file://")
     return text if "://" in text else str(Path(text).absolute())
 
 
-def _pieces(
+def _seed_runs(
     data: str | Dataset,
     loaded: Dataset,
     config: TrainConfig,
     out: str,
     weights: str | os.PathLike[str] | None,
     groups: NDArray[np.int64] | None,
-) -> list[Piece]:
+) -> list[SeedRun]:
     models = _models_folder(weights, out)
     shape = shaped(loaded.x).shape[1:]
     return [
-        Piece(
+        SeedRun(
             data,
-            filled(config, name, shape),
+            with_defaults(config, name, shape),
             seed,
-            out if len(config.models) == 1 else f"{out}/{folder_name(name)}",
-            str(models / folder_name(name) / f"seed-{seed}"),
+            out if len(config.models) == 1 else f"{out}/{_folder_name(name)}",
+            str(models / _folder_name(name) / f"seed-{seed}"),
             groups,
         )
         for name in config.models
@@ -160,93 +226,160 @@ def _models_folder(weights: str | os.PathLike[str] | None, out: str) -> Path:
         raise InputError(f"weights must name a local folder for the models, since out is {out!r}")
     if weights is not None and not isinstance(weights, (str, os.PathLike)):
         raise InputError(f"weights must name a local folder for the models; got {weights!r}")
-    place = f"{out.rstrip('/')}-models" if weights is None else os.fspath(weights).removeprefix("file://")
-    if "://" in place:
-        raise InputError(f"weights must name a local folder for the models, no address; got {place!r}")
-    return Path(place).absolute()
+    folder = f"{out.rstrip('/')}-models" if weights is None else os.fspath(weights).removeprefix("file://")
+    if "://" in folder:
+        raise InputError(f"weights must name a local folder for the models, not an address; got {folder!r}")
+    return Path(folder).absolute()
 
 
-def folder_name(model: str) -> str:
-    """Give the name of an architecture as a folder's.
-
-    Example:
-        >>> folder_name("my_nets:small")
-        'my_nets-small'
-    """
+def _folder_name(model: str) -> str:
+    """The folder of an architecture: ``my_nets:small`` is ``my_nets-small``."""
     return model.replace(":", "-").replace("/", "-")
 
 
-def _check_settings(piece: Piece, parts: Split) -> None:
-    """Refuse settings that a run would refuse later: a store keeps those it was made with, and takes no others."""
-    groups = None if piece.groups is None else piece.groups[parts.train]
-    options = dict(piece.config.objective_options)
-    objectives.build(piece.config.objective, n_rows=len(parts.train), groups=groups, **options)
-    place = Path(piece.folder)
-    while not os.path.lexists(place):
-        place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(f"weights: {place} is no folder that may be written; give another one for the models")
+def _check_settings(run: SeedRun, split: Split) -> None:
+    """Refuse settings that a run would refuse later: a store keeps the settings it was created with."""
+    groups = None if run.groups is None else run.groups[split.train]
+    options = dict(run.config.objective_options)
+    objectives.build(run.config.objective, n_rows=len(split.train), groups=groups, **options)
+    folder = Path(run.folder)
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"weights: {folder} is not a writable folder; choose another one for the models")
 
 
 def _checked_openers(
-    units: Sequence[Piece | LockstepPiece], loaded: Dataset, parts: Split
+    runs: Sequence[SeedRun | LockstepRun], loaded: Dataset, split: Split
 ) -> dict[str, Callable[[], Recorder]]:
-    """Refuse architectures and stores that cannot work before anything runs; give what opens each store."""
+    """Refuse architectures and stores that cannot work before anything runs; return what opens each store."""
     input_shape = input_shape_of(shaped(loaded.x).shape)
     openers: dict[str, Callable[[], Recorder]] = {}
-    for unit in {unit.store: unit for unit in units}.values():
-        options = dict(unit.config.model_options)
-        classifiers.build(unit.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
-        openers[unit.store] = partial(open_recorder, unit, loaded, parts, unit.settings(loaded))
-    for place, opened in openers.items():
-        if engine.is_main() and is_store(place):
-            opened().close()
+    for run in {run.store: run for run in runs}.values():
+        options = dict(run.config.model_options)
+        classifiers.build(run.config.model, input_shape=input_shape, n_classes=loaded.n_classes, **options)
+        openers[run.store] = partial(open_recorder, run, loaded, split, run.settings(loaded))
+    for store, opener in openers.items():
+        if distributed.is_main() and is_store(store):
+            opener().close()
     return openers
 
 
-def _make_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStores) -> None:
-    """Make the stores that are not there.
+def _create_missing(openers: Mapping[str, Callable[[], Recorder]], new: NewStores) -> None:
+    """Create the stores that do not exist, when the runs can start.
 
-    They are made in one place, so that runs at once find them there, and only when the runs can begin: a store
-    keeps the settings that it was made with, so that one of a run that never began would refuse another run.
+    One process creates them, before runs that would otherwise do so at the same time; and only now, since a store
+    keeps its settings, so that the store of a run that never started would refuse another run.
     """
-    for place, opened in openers.items():
-        if engine.is_main() and not is_store(place):
-            new.make(place, opened)
-    engine.barrier()
+    for store, opener in openers.items():
+        if distributed.is_main() and not is_store(store):
+            new.create(store, opener)
+    distributed.barrier()
 
 
-def _told(piece: Piece, end: Ended, parts: Split) -> TrainedRun:
-    values = end.history[-1]
-    if piece.config.patience:  # the weights of the best epoch are kept, so that its values are the run's
-        values = min(end.history, key=lambda values: values["validation_loss"])
-    sizes = {"validation": len(parts.validation), "test": len(parts.test)}
+def _run_all(
+    function: Callable[..., _Result],
+    runs: Sequence[_Run],
+    *,
+    on_gpu: bool,
+    ready: Callable[[], None],
+    progress: Progress | None,
+) -> list[_Result]:
+    """``function(run, progress)`` of every run, where :func:`hardpan.parallel` says; ``ready`` comes first."""
+    setting = execution.current()
+    world = distributed.world_size()
+    if world > 1 and setting.backend:
+        raise InputError(f"backend {setting.backend!r} cannot be combined with torchrun; use one of them")
+    sequential = world > 1 or on_gpu or len(runs) == 1 or available_cores() == 1
+    backend = setting.backend or ("threads" if setting.workers == 1 or (sequential and not setting.workers) else "")
+    if backend == "threads":
+        ready()
+        return [function(run, progress_of(progress, index, len(runs))) for index, run in enumerate(runs)]
+    with (
+        _reported(runs, progress),
+        execution.parallel(backend or "processes", workers=setting.workers, address=setting.address),
+    ):
+        return execution.map_tasks(function, runs, ready=ready)
+
+
+def available_cores() -> int:
+    """How many cores this process may use; fewer than the machine has if the process is bound to some.
+
+    Example:
+        >>> 1 <= available_cores() <= (os.cpu_count() or 1)
+        True
+    """
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def _reported(runs: Sequence[SeedRun | LockstepRun], progress: Progress | None) -> Iterator[None]:
+    """Report the progress of runs in other processes every second, from the files that they write."""
+    if progress is None:
+        yield
+        return
+    over = threading.Event()
+
+    def report() -> None:
+        while not over.wait(1.0):
+            states = [_progress_in_file(run) for run in runs]
+            lines = [line for line, _ in states if line]
+            if lines:
+                more = f"; {len(lines) - 2} more" if len(lines) > 2 else ""
+                progress("; ".join(lines[:2]) + more, sum(done for _, done in states) / len(runs))
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reporter.join()
+
+
+def _progress_in_file(run: SeedRun | LockstepRun) -> tuple[str, float]:
+    """The line and the fraction done of an active run; no line if it is not active."""
+    try:
+        line, done = json.loads((Path(run.folder) / PROGRESS).read_text(encoding="utf-8"))
+        return str(line), float(done)
+    except (OSError, ValueError, TypeError):
+        # The last model is written last: by then the progress file is gone.
+        return "", float((Path(run.last_folder) / DESCRIPTION).exists())
+
+
+def _trained_run(run: SeedRun, result: SeedResult, split: Split) -> TrainedRun:
+    values = result.history[-1]
+    if run.config.patience:  # the weights of the best epoch are kept, so its values are those of the run
+        values = min(result.history, key=lambda values: values["validation_loss"])
+    sizes = {"validation": len(split.validation), "test": len(split.test)}
     accuracy = {
         name: _estimate(values[f"{name}_accuracy"], n)
         for name, n in sizes.items()
         if n and f"{name}_accuracy" in values
     }
     return TrainedRun(
-        model=piece.config.model,
-        seed=piece.seed,
-        store=piece.store,
-        weights=piece.folder,
-        epochs=len(end.history),
-        resumed_at=end.resumed_at,
+        model=run.config.model,
+        seed=run.seed,
+        store=run.store,
+        weights=run.folder,
+        epochs=len(result.history),
+        resumed_at=result.resumed_at,
         accuracy=accuracy,
         values=values,
-        seconds=end.seconds,
-        group_accuracy={} if piece.groups is None else _by_group(values, piece.groups, parts),
+        seconds=result.seconds,
+        group_accuracy={} if run.groups is None else _by_group(values, run.groups, split),
     )
 
 
-def _by_group(values: Mapping[str, float], groups: NDArray[np.int64], parts: Split) -> dict[str, Estimate]:
-    for part, rows in (("test", parts.test), ("validation", parts.validation)):
-        found = of_groups(part, values)
-        if found:
+def _by_group(values: Mapping[str, float], groups: NDArray[np.int64], split: Split) -> dict[str, Estimate]:
+    for name, rows in (("test", split.test), ("validation", split.validation)):
+        accuracies = group_accuracies(name, values)
+        if accuracies:
             return {
-                str(group): _estimate(right, int(np.count_nonzero(groups[rows] == group)))
-                for group, right in found.items()
+                str(group): _estimate(accuracy, int(np.count_nonzero(groups[rows] == group)))
+                for group, accuracy in accuracies.items()
             }
     return {}
 

@@ -1,4 +1,4 @@
-"""Trained models on disk: weights as safetensors, everything else as JSON that names their hash and comes last."""
+"""Trained models on disk: weights as safetensors, the rest as JSON that has their hash and is written last."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from torch import nn
 import hardpan
 from hardpan import engine
 from hardpan.data.dataset import Dataset
-from hardpan.errors import InputError
-from hardpan.files import file_hash, write_text
+from hardpan.engine import devices
+from hardpan.errors import InputError, MissingExtra
+from hardpan.files import file_hash, write_bytes, write_text
 from hardpan.training import classifiers
-from hardpan.training.classifiers.weights import load_weights, save_weights
-from hardpan.training.evaluation import Evaluator
-from hardpan.training.examples import Normalization, check_size, on_device, shaped
+from hardpan.training.examples import Normalization, check_size, examples_on, shaped
+from hardpan.training.fitting import Evaluator
 
 WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
@@ -139,13 +139,56 @@ def predict(
     x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
     check_size(x, "data")
     place = engine.pick_device(device)
-    examples = on_device(x, found.normalization, place)
+    examples = examples_on(x, found.normalization, place)
     if examples.input_shape != found.input_shape:
         raise InputError(
             f"data must hold examples of shape {found.input_shape} (channels first), as the model was trained on; "
             f"got {examples.input_shape}"
         )
-    precision = engine.choose_precision(precision, place)
-    with torch.no_grad(), engine.matrix_precision(precision, place):
+    precision = devices.choose_precision(precision, place)
+    with torch.no_grad(), devices.matrix_precision(precision, place):
         network = examples.with_model(found.model)
         return Evaluator(network, examples, n_classes=found.n_classes, precision=precision, batch=batch)()
+
+
+def save_weights(model: nn.Module, path: str | Path) -> None:
+    """Write parameters and buffers of a model as a safetensors file, whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> from hardpan.training import classifiers
+        >>> model = classifiers.build("linear", input_shape=(4,), n_classes=3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_weights(model, f"{folder}/w.safetensors")
+        ...     same = classifiers.build("linear", input_shape=(4,), n_classes=3, seed=1)
+        ...     load_weights(same, f"{folder}/w.safetensors")
+        >>> all(torch.equal(a, b) for a, b in zip(model.parameters(), same.parameters()))
+        True
+    """
+    try:
+        from safetensors.torch import save
+    except ImportError as error:
+        raise MissingExtra("safetensors", "torch") from error
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    write_bytes(Path(path), save(tensors))
+
+
+def load_weights(model: nn.Module, path: str | Path) -> None:
+    """Put the weights of a safetensors file into a model of the same build."""
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+    except ImportError as error:
+        raise MissingExtra("safetensors", "torch") from error
+    try:
+        tensors = load(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except SafetensorError as error:
+        raise InputError(f"{path}: not a safetensors file, or cut short ({error})") from error
+    with torch.no_grad():
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise InputError(f"{path}: these are weights of another model ({reason})") from error

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from hardpan.errors import InputError
-from hardpan.training import classifiers
+from hardpan.training import classifiers, saved
 
 CIFAR, DIGITS, VECTORS = (3, 32, 32), (1, 8, 8), (20,)
 # Narrow or shallow where a class only differs in size, so that one core gets through in seconds.
@@ -120,8 +120,8 @@ def test_channels_last_gives_the_same_logits(name, shape, options):
 def test_weights_survive_the_disk(name, shape, options, tmp_path):
     model, other = made(name, shape, options), made(name, shape, options, seed=1)
     model(batch(shape))
-    classifiers.save_weights(model, tmp_path / "w.safetensors")
-    classifiers.load_weights(other, tmp_path / "w.safetensors")
+    saved.save_weights(model, tmp_path / "w.safetensors")
+    saved.load_weights(other, tmp_path / "w.safetensors")
     with torch.no_grad():
         assert torch.equal(model.eval()(batch(shape)), other.eval()(batch(shape)))
 
@@ -283,11 +283,11 @@ def test_anybodys_factory_can_be_named(tmp_path, monkeypatch):
 
 def test_weights_of_another_model_or_a_cut_file_are_refused(tmp_path):
     path = tmp_path / "w.safetensors"
-    classifiers.save_weights(made("linear", DIGITS, {}), path)
+    saved.save_weights(made("linear", DIGITS, {}), path)
     with pytest.raises(InputError, match="weights of another model"):
-        classifiers.load_weights(made("mlp", DIGITS, {}), path)
+        saved.load_weights(made("mlp", DIGITS, {}), path)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(InputError, match="not a safetensors file, or cut short"):
-        classifiers.load_weights(made("linear", DIGITS, {}), path)
+        saved.load_weights(made("linear", DIGITS, {}), path)
     with pytest.raises(InputError, match="cannot be read"):
-        classifiers.load_weights(made("linear", DIGITS, {}), tmp_path / "absent")
+        saved.load_weights(made("linear", DIGITS, {}), tmp_path / "absent")

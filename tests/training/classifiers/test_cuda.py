@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from hardpan import engine
+from hardpan.engine import optimization
 from hardpan.training import classifiers, objectives
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -44,7 +45,7 @@ def test_a_captured_step_is_the_plain_step(name, shape, options):
     for enabled in (False, True):
         trained = copy.deepcopy(model)
         state = objective.init(device)
-        engine.allocate_gradients(list(trained.parameters()))
+        optimization.allocate_gradients(list(trained.parameters()))
 
         def step(x, trained=trained, state=state):
             for parameter in trained.parameters():

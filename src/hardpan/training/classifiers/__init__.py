@@ -8,6 +8,5 @@ Example:
 """
 
 from hardpan.training.classifiers.registry import build, names, option_names, parameter_count
-from hardpan.training.classifiers.weights import load_weights, save_weights
 
-__all__ = ["build", "load_weights", "names", "option_names", "parameter_count", "save_weights"]
+__all__ = ["build", "names", "option_names", "parameter_count"]

@@ -14,17 +14,17 @@ import torch
 from torch import nn
 
 from hardpan.errors import InputError
-from hardpan.training.classifiers import plain, regnet, residual, simple, vit
-from hardpan.training.classifiers.parts import Shape, initialise
-from hardpan.training.names import canonical_name, nearest_name
+from hardpan.training.classifiers import plain, residual, vit
+from hardpan.training.classifiers.layers import Shape, initialise
+from hardpan.training.config import canonical_name, nearest_name
 
 _Make = Callable[..., nn.Module]  # (shape, n_classes, *, options)
 
 _MAKERS: dict[str, _Make] = {
-    "linear": simple.linear,
-    "random-features": simple.random_features,
-    "mlp": simple.mlp,
-    "convnet": simple.convnet,
+    "linear": plain.linear,
+    "random-features": plain.random_features,
+    "mlp": plain.mlp,
+    "convnet": plain.convnet,
     "alexnet": plain.alexnet,
     "vgg": partial(plain.vgg, layers=16),
     **{f"vgg{layers}": partial(plain.vgg, layers=layers) for layers in plain.VGG_BLOCKS},
@@ -33,7 +33,7 @@ _MAKERS: dict[str, _Make] = {
         for layers in (*residual.BASIC, *residual.BOTTLENECK)
     },
     **{f"resnet{layers}": partial(residual.thin_resnet, layers=layers) for layers in residual.THIN},
-    **{f"regnet-y-{size}": partial(regnet.regnet_y, size=size) for size in regnet.DESIGNS},
+    **{f"regnet-y-{size}": partial(residual.regnet_y, size=size) for size in residual.DESIGNS},
     "wide-resnet-16-4": partial(residual.wide_resnet, depth=16, widening=4),
     "wide-resnet-28-10": partial(residual.wide_resnet, depth=28, widening=10),
     **{f"vit-{size}": partial(vit.transformer, size=size) for size in vit.SIZES},

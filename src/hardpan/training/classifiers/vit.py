@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpan.errors import InputError
-from hardpan.training.classifiers.parts import SMALL_IMAGE, Shape, at_least, fraction, need_image
+from hardpan.training.classifiers.layers import SMALL_IMAGE, Shape, checked_count, checked_dropout, require_image
 
 SIZES = {"tiny": (192, 3), "small": (384, 6)}  # width, heads
 _DEVIATION = 0.02
@@ -92,10 +92,10 @@ def transformer(
 ) -> nn.Module:
     """ViT-tiny or ViT-small; ``patch`` is 4 pixels up to images of 64, else 16."""
     name = f"vit-{size}"
-    need_image(name, shape)
-    patch = at_least("patch", (4 if shape.side <= SMALL_IMAGE else 16) if patch is None else patch)
-    at_least("depth", depth)
-    fraction("dropout", dropout)
+    require_image(name, shape)
+    patch = checked_count("patch", (4 if shape.side <= SMALL_IMAGE else 16) if patch is None else patch)
+    checked_count("depth", depth)
+    checked_dropout("dropout", dropout)
     if shape.height % patch or shape.width % patch:
         raise InputError(
             f"{name} cuts images into patches of {patch} × {patch} pixels, and input_shape is {shape}; "

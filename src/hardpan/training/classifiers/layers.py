@@ -40,7 +40,7 @@ class Shape:
         return f"({self.channels}, {self.height}, {self.width})" if self.is_image else f"({self.channels},)"
 
 
-def need_image(name: str, shape: Shape, smallest: int = 1, largest: int = 1 << 30) -> None:
+def require_image(name: str, shape: Shape, smallest: int = 1, largest: int = 1 << 30) -> None:
     """Refuse vectors, and images that the network called ``name`` cannot take."""
     if not shape.is_image:
         raise InputError(
@@ -58,14 +58,14 @@ def need_image(name: str, shape: Shape, smallest: int = 1, largest: int = 1 << 3
         )
 
 
-def fraction(name: str, value: float) -> float:
+def checked_dropout(name: str, value: float) -> float:
     """A dropout probability in [0, 1)."""
     if not 0.0 <= value < 1.0:
         raise InputError(f"{name} must lie in [0, 1); got {value}")
     return float(value)
 
 
-def at_least(name: str, value: int, least: int = 1) -> int:
+def checked_count(name: str, value: int, least: int = 1) -> int:
     """A whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from hardpan.errors import InputError
 from hardpan.training import objectives
-from hardpan.training.objectives import pairs
 
 CPU = torch.device("cpu")
 GROUPS = np.repeat([0, 1, 2], [60, 30, 10])
@@ -149,8 +148,8 @@ def test_an_update_is_pure_and_never_reads_a_tensor(name):
 
 def test_two_processes_together_do_what_one_does():
     losses, groups = torch.tensor([1.0, 3.0, 0.5, 2.0]), torch.tensor([0, 0, 1, 2])
-    state = pairs.init_robust(np.array([60, 30, 10]), CPU)
-    whole, alone = pairs.update_robust(state, losses, groups, step=0.7, adjustment=1.0)
+    state = objectives.init_robust(np.array([60, 30, 10]), CPU)
+    whole, alone = objectives.update_robust(state, losses, groups, step=0.7, adjustment=1.0)
     halves = [slice(0, 3), slice(3, 4)]
     said: list[torch.Tensor] = []
 
@@ -159,10 +158,10 @@ def test_two_processes_together_do_what_one_does():
         return tensor
 
     for half in halves:
-        pairs.update_robust(state, losses[half], groups[half], step=0.7, total=listen)
+        objectives.update_robust(state, losses[half], groups[half], step=0.7, total=listen)
     parts = []
     for half in halves:
-        loss, after = pairs.update_robust(
+        loss, after = objectives.update_robust(
             state, losses[half], groups[half], step=0.7, adjustment=1.0, total=lambda _: said[0] + said[1]
         )
         torch.testing.assert_close(after["log_weights"], alone["log_weights"])

@@ -1,0 +1,249 @@
+"""Optimisers, learning-rate schedules and weight averages whose whole step stays on the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hardpan.errors import InputError
+
+OPTIMIZERS = ("sgd", "adamw", "adam")
+
+
+def build_optimizer(
+    name: str,
+    parameters: Iterable[nn.Parameter],
+    *,
+    rate: Tensor,
+    weight_decay: float = 0.0,
+    momentum: float = 0.9,
+    nesterov: bool = True,
+    betas: tuple[float, float] = (0.9, 0.999),
+) -> torch.optim.Optimizer:
+    """Make an optimiser whose rate is a tensor on the device; fused, and on a GPU fit for a captured graph.
+
+    Weight decay spares vectors and single numbers (biases, scales of normalisations), as is usual.
+
+    Args:
+        name: ``sgd``, ``adamw`` or ``adam``.
+        parameters: what is trained.
+        rate: the learning rate, a tensor of one number that a schedule writes to.
+        weight_decay: of matrices and filters.
+        momentum: for ``sgd``; 0 turns it off.
+        nesterov: for ``sgd`` with momentum.
+        betas: for ``adamw`` and ``adam``.
+    """
+    trained = [item for item in parameters if item.requires_grad]
+    if not trained:
+        raise InputError("there is nothing to train: no parameter of the model asks for a gradient")
+    groups: list[dict[str, Any]] = [
+        {"params": [item for item in trained if item.ndim > 1], "weight_decay": weight_decay},
+        {"params": [item for item in trained if item.ndim <= 1], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    if name == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=momentum, nesterov=nesterov and momentum > 0, fused=True)
+    kinds: dict[str, type[torch.optim.Adam]] = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
+    if name not in kinds:
+        raise InputError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {name!r}")
+    # On the CPU capturable has no meaning, and its step would be kept on a device that is not there.
+    return kinds[name](groups, lr=rate, betas=betas, fused=True, capturable=trained[0].is_cuda)
+
+
+def allocate_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Give every trained parameter a gradient of zeros; a captured step then finds it at a fixed address."""
+    for item in parameters:
+        if item.requires_grad and item.grad is None:
+            item.grad = torch.zeros_like(item, memory_format=torch.preserve_format)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Give an optimiser's state as named tensors; its settings come from the configuration and are not in it."""
+    found: dict[str, Tensor] = {}
+    for place, values in optimizer.state_dict()["state"].items():
+        for name, value in values.items():
+            if value is not None:
+                found[f"{place}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+    return found
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what :func:`optimizer_tensors` gave, into an optimiser of the same parameters."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        place, _, name = key.partition(".")
+        state.setdefault(int(place), {})[name] = value
+    # load_state_dict takes settings from what it is given: give it those that are there, the rate's own tensor too.
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    # A checkpoint holds plain layouts; fused kernels want the layout of the parameter (channels last, say).
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape and value.ndim > 1:
+                values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value).requires_grad_(False)
+
+
+SCHEDULES = ("constant", "cosine", "step")
+
+
+def rate_table(
+    kind: str,
+    *,
+    rate: float,
+    steps: int,
+    warmup: int = 0,
+    drops: Sequence[float] = (0.5, 0.75),
+    factor: float = 0.1,
+    final: float = 0.0,
+) -> Tensor:
+    """Give the learning rate of every step of a run.
+
+    Warm-up rises linearly over its steps: rate·(i+1)/(warmup+1). After it, with t from 0 to 1 over the rest:
+    ``constant`` stays; ``cosine`` is final + (rate − final)·(1 + cos πt)/2; ``step`` multiplies by ``factor`` at
+    each of the ``drops`` (fractions of the whole run).
+
+    Args:
+        kind: one of ``constant``, ``cosine``, ``step``.
+        rate: the highest rate.
+        steps: how many steps the run takes.
+        warmup: how many of them rise to the rate.
+        drops: for ``step``, where the rate drops.
+        factor: for ``step``, by how much.
+        final: for ``cosine``, where it ends.
+
+    Returns:
+        (steps,) float32.
+
+    Example:
+        >>> rate_table("cosine", rate=1.0, steps=5, warmup=1).tolist()
+        [0.5, 1.0, 0.8535534143447876, 0.5, 0.1464466154575348]
+    """
+    if kind not in SCHEDULES:
+        raise InputError(f"schedule must be one of {', '.join(SCHEDULES)}; got {kind!r}")
+    if not (math.isfinite(rate) and rate > 0):
+        raise InputError(f"learning rate must be a number above 0; got {rate!r}")
+    if steps < 1 or warmup < 0:
+        raise InputError(f"a schedule needs at least 1 step and a warm-up of at least 0; got {steps} and {warmup}")
+    warmup = min(warmup, steps - 1)
+    step = torch.arange(steps, dtype=torch.float64)
+    after = (step - warmup).clamp(min=0) / (steps - warmup)
+    if kind == "cosine":
+        table = final + (rate - final) * (1 + torch.cos(math.pi * after)) / 2
+    elif kind == "step":
+        table = torch.full_like(step, rate)
+        for drop in drops:
+            table = torch.where(step >= round(drop * steps), table * factor, table)
+    else:
+        table = torch.full_like(step, rate)
+    rising = rate * (step + 1) / (warmup + 1)
+    return torch.where(step < warmup, rising, table).float()
+
+
+class RateSchedule:
+    """A rate that moves along its table, as tensors on the device: nothing leaves it, so a graph can hold the move.
+
+    ``rate`` is a tensor of one number for the optimiser (``lr=schedule.rate``); :meth:`advance` comes once a step,
+    before the optimiser's own step.
+    """
+
+    def __init__(self, table: Tensor, device: torch.device) -> None:
+        self.table = table.to(device)
+        self.step = torch.zeros(1, dtype=torch.int64, device=device)
+        self.rate = self.table[:1].clone().reshape(())
+
+    def advance(self) -> None:
+        """Set the rate of this step and count it."""
+        place = self.step.clamp(max=len(self.table) - 1)
+        self.rate.copy_(self.table.index_select(0, place).reshape(()))
+        self.step.add_(1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Give what an exact resume needs."""
+        return {"step": self.step}
+
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Go on where :meth:`tensors` was taken."""
+        self.step.copy_(tensors["step"])
+
+
+class WeightAverage:
+    """The running mean of weights, w̄ ← d·w̄ + (1 − d)·w, with d = min(decay, (1 + t)/(10 + t)) at update t.
+
+    The smaller decay of the first updates lets the average leave the random start quickly. Buffers of floats (the
+    statistics of batch normalisation) are averaged as well, whole numbers are copied. Everything stays in place on
+    the device, so that an update can be part of a captured step.
+
+    Example:
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> average = WeightAverage(model, decay=0.5)
+        >>> with torch.no_grad():
+        ...     _ = model.weight.fill_(average.values["weight"].item() + 10.0)
+        >>> before = average.values["weight"].item()
+        >>> average.update()
+        >>> round(average.values["weight"].item() - before, 4)
+        9.0
+    """
+
+    def __init__(self, model: nn.Module, decay: float = 0.999) -> None:
+        if not 0 < decay < 1:
+            raise InputError(f"decay must lie between 0 and 1; got {decay!r}")
+        self._live = {name: value.detach() for name, value in _state(model).items()}
+        self.values = {name: value.clone() for name, value in self._live.items()}
+        self.decay = decay
+        device = next(iter(self._live.values())).device
+        self.count = torch.zeros((), dtype=torch.float32, device=device)
+        self._floats = [name for name, value in self._live.items() if value.is_floating_point()]
+        self._others = [name for name, value in self._live.items() if not value.is_floating_point()]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the average towards the weights of now."""
+        weight = 1 - torch.clamp((1 + self.count) / (10 + self.count), max=self.decay)
+        means = [self.values[name] for name in self._floats]
+        change = torch._foreach_sub([self._live[name] for name in self._floats], means)
+        torch._foreach_mul_(change, weight)
+        torch._foreach_add_(means, change)
+        for name in self._others:
+            self.values[name].copy_(self._live[name])
+        self.count.add_(1)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Let the model have the averaged weights inside the block, and its own again after it.
+
+        Values are exchanged in place: the addresses that a captured graph knows stay true.
+        """
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    @torch.no_grad()
+    def _exchange(self) -> None:
+        for name, value in self.values.items():
+            kept = value.clone()
+            value.copy_(self._live[name])
+            self._live[name].copy_(kept)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Give what an exact resume needs."""
+        return {**{f"value.{name}": value for name, value in self.values.items()}, "count": self.count}
+
+    @torch.no_grad()
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Go on where :meth:`tensors` was taken."""
+        for name, value in self.values.items():
+            value.copy_(tensors[f"value.{name}"])
+        self.count.copy_(tensors["count"])
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    return dict(model.state_dict(keep_vars=True))

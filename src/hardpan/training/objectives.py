@@ -1,0 +1,389 @@
+"""What a training run minimises: mean loss, the worst group's loss (GroupDRO), or baselines with groups.
+
+An objective is a pair of pure functions: ``init`` returns a state, ``update`` a loss and the next state. A state is
+a dictionary of tensors on the device of the losses; nothing is read back from it, so a step can be captured as a
+CUDA graph. The rows of an epoch depend on groups, seed and epoch alone, so a run that resumes sees the same rows.
+
+Example:
+    >>> import torch
+    >>> from hardpan.training import objectives
+    >>> objective = objectives.build("reweight", n_rows=4, groups=[0, 0, 0, 1])
+    >>> state = objective.init(torch.device("cpu"))
+    >>> loss, state = objective.update(state, torch.tensor([3.0, 1.0]), torch.tensor([0, 1]))
+    >>> float(loss)
+    2.0
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from hardpan.engine import distributed
+from hardpan.errors import InputError
+from hardpan.training.config import TrainConfig
+
+State = dict[str, Tensor]
+Total = Callable[[Tensor], Tensor]  # sums a tensor over the processes that share a batch
+
+
+class Objective(NamedTuple):
+    """What a training run minimises, and the rows that its epochs see.
+
+    Attributes:
+        init: from a device to the first state.
+        update: from state, losses (B,) and group numbers (B,) to the number to be minimised and the next state.
+        rows: from seed and epoch to the row numbers of that epoch, in order.
+        length: how many rows an epoch has, the same for all.
+    """
+
+    init: Callable[[torch.device], State]
+    update: Callable[[State, Tensor, Tensor], tuple[Tensor, State]]
+    rows: Callable[[int, int], NDArray[np.int64]]
+    length: int
+
+
+def init_mean(device: torch.device) -> State:
+    """Plain risk keeps nothing."""
+    return {}
+
+
+def update_mean(state: State, losses: Tensor, groups: Tensor) -> tuple[Tensor, State]:
+    """Empirical risk: the mean of the losses.
+
+    Example:
+        >>> update_mean({}, torch.tensor([1.0, 3.0]), torch.tensor([0, 1]))
+        (tensor(2.), {})
+    """
+    return losses.mean(), state
+
+
+def init_reweighted(sizes: NDArray[np.int64], device: torch.device) -> State:
+    """A weight n / (G n_g) for each of G groups, so that every group counts the same and weights average to 1.
+
+    Example:
+        >>> init_reweighted(np.array([3, 1]), torch.device("cpu"))["weights"]
+        tensor([0.6667, 2.0000])
+    """
+    weights = sizes.sum() / (len(sizes) * sizes)
+    return {"weights": torch.tensor(weights, dtype=torch.float32, device=device)}
+
+
+def update_reweighted(state: State, losses: Tensor, groups: Tensor) -> tuple[Tensor, State]:
+    """Mean of w_g(i) · loss_i: in expectation the mean over groups of the group's mean loss."""
+    return (state["weights"].index_select(0, groups) * losses).mean(), state
+
+
+def init_robust(sizes: NDArray[np.int64], device: torch.device) -> State:
+    """Group weights 1/G, kept as logarithms: exponentiated updates then never under- or overflow."""
+    count = len(sizes)
+    return {
+        "log_weights": torch.full((count,), -math.log(count), device=device),
+        "scale": torch.tensor(1.0 / np.sqrt(sizes), dtype=torch.float32, device=device),
+    }
+
+
+def update_robust(
+    state: State,
+    losses: Tensor,
+    groups: Tensor,
+    *,
+    step: float,
+    adjustment: float = 0.0,
+    total: Total | None = None,
+) -> tuple[Tensor, State]:
+    """One step of GroupDRO: groups that do badly gain weight, then the weighted group losses are minimised.
+
+    With the mean loss L_g of group g in the batch, q_g ← q_g exp(step · (L_g + adjustment / √n_g)), normalised, and
+    the loss is Σ_g q_g L_g. A group that the batch does not hold keeps its weight up to the normalisation.
+
+    Args:
+        state: of :func:`init_robust`; it holds log q and 1/√n_g.
+        losses: (B,), one an example.
+        groups: (B,) numbers in 0..G−1.
+        step: η_q, the step size of the weights.
+        adjustment: C, for the larger generalisation gap of small groups.
+        total: sums over processes, where several share the batch; the weights are then the same in all of them.
+
+    Source: Sagawa, Koh, Hashimoto and Liang (2020), Algorithm 1 and equation (5).
+
+    Example:
+        >>> state = init_robust(np.array([90, 10]), torch.device("cpu"))
+        >>> loss, state = update_robust(state, torch.tensor([0.0, 1.0]), torch.tensor([0, 1]), step=math.log(3))
+        >>> loss, weights(state)
+        (tensor(0.7500), tensor([0.2500, 0.7500]))
+    """
+    log_weights, scale = state["log_weights"], state["scale"]
+    # A product with a 0/1 matrix, not a scatter: sums in a fixed order give the same bits every time.
+    member = (groups[:, None] == torch.arange(len(scale), device=groups.device)).to(losses.dtype)
+    sums, counts = losses @ member, member.sum(dim=0)
+    seen_sums, seen, processes = sums.detach(), counts, torch.ones(1, device=losses.device)
+    if total is not None:
+        joined = total(torch.cat([seen_sums, counts, processes]))
+        seen_sums, seen, processes = joined[: len(scale)], joined[len(scale) : -1], joined[-1:]
+    present = (seen > 0).to(losses.dtype)
+    share = present / seen.clamp(min=1.0)
+    risen = log_weights + step * present * (seen_sums * share + adjustment * scale)
+    risen = risen - torch.logsumexp(risen, dim=0)
+    # Gradients are averaged over processes afterwards, so each counts its part as many times as there are.
+    loss = (processes * risen.exp() * share * sums).sum()
+    return loss, {"log_weights": risen, "scale": scale}
+
+
+def weights(state: State) -> Tensor:
+    """The group weights q (G,) of a GroupDRO state."""
+    return state["log_weights"].exp()
+
+
+def checked_groups(groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows each group has, (G,); refuses numbers that are not 0..G−1, each at least once."""
+    if groups.ndim != 1 or not len(groups) or groups.dtype.kind not in "iu":
+        raise InputError(f"groups must be whole numbers of shape (N,); got {groups.dtype} {groups.shape}")
+    if groups.min() < 0:
+        row = int(np.flatnonzero(groups < 0)[0])
+        raise InputError(f"groups must be numbers 0, 1, ...; row {row} has {groups[row]}")
+    sizes = np.bincount(groups)
+    if not sizes.all():
+        empty = int(np.flatnonzero(sizes == 0)[0])
+        raise InputError(f"group {empty} has no examples; number the groups 0 to {len(sizes) - 1} without gaps")
+    return sizes
+
+
+Rows = NDArray[np.int64]
+_SUBSET, _ORDER = 1, 2  # streams of one seed that must not be the same
+
+
+def shuffled(n: int, *, seed: int, epoch: int) -> Rows:
+    """All rows in a new order.
+
+    Example:
+        >>> sorted(shuffled(4, seed=0, epoch=1).tolist())
+        [0, 1, 2, 3]
+    """
+    return np.random.default_rng([seed, _ORDER, epoch]).permutation(n)
+
+
+def upsampled(groups: Rows, *, seed: int, epoch: int) -> Rows:
+    """As many rows as there are, every group as often as any other (up to one row), in random order.
+
+    A group is gone through as a whole as often as its share allows and the remainder is drawn without repeats, so
+    no example is seen twice more than another of its group. An epoch costs what it costs without groups.
+
+    Example:
+        >>> rows = upsampled(np.array([0, 0, 0, 0, 0, 1]), seed=0, epoch=0)
+        >>> np.bincount(np.array([0, 0, 0, 0, 0, 1])[rows]).tolist()
+        [3, 3]
+    """
+    rng = np.random.default_rng([seed, _ORDER, epoch])
+    count = int(groups.max()) + 1
+    shares = np.full(count, len(groups) // count)
+    shares[rng.permutation(count)[: len(groups) % count]] += 1  # the odd rows go to other groups in other epochs
+    chosen = []
+    for group, share in enumerate(shares.tolist()):
+        members = np.flatnonzero(groups == group)
+        whole, rest = divmod(share, len(members))
+        chosen += [np.tile(members, whole), rng.permutation(members)[:rest]]
+    return rng.permutation(np.concatenate(chosen))
+
+
+def subsampled(groups: Rows, *, seed: int, epoch: int, fresh: bool = False) -> Rows:
+    """Every group cut to the size of the smallest, in random order.
+
+    The rows that stay are the same in all epochs; with ``fresh`` they are drawn again for each, so that in time all
+    are seen. An epoch has G · min n_g rows: give more epochs where runs should cost the same.
+
+    Example:
+        >>> len(subsampled(np.array([0, 0, 0, 0, 1, 1]), seed=0, epoch=0))
+        4
+    """
+    drawing = np.random.default_rng([seed, _SUBSET, epoch if fresh else 0])
+    smallest = int(np.bincount(groups).min())
+    chosen = [
+        drawing.permutation(np.flatnonzero(groups == group))[:smallest] for group in range(int(groups.max()) + 1)
+    ]
+    return np.random.default_rng([seed, _ORDER, epoch]).permutation(np.sort(np.concatenate(chosen)))
+
+
+_Rows = NDArray[np.int64]
+
+
+def build(
+    name: str,
+    *,
+    n_rows: int,
+    groups: ArrayLike | None = None,
+    total: Total | None = None,
+    **options: Any,
+) -> Objective:
+    """An objective for n training rows, in groups 0..G−1 where it needs them.
+
+    - ``erm``: mean loss over all rows.
+    - ``groupdro``: the worst group's loss, by online weights. Options ``step`` (0.01), ``adjustment`` (0), and
+      ``balanced`` (True): batches hold every group as often, as Algorithm 1 draws them.
+    - ``reweight``: losses weighted by n / (G n_g).
+    - ``upsample``: every group seen as often as any other.
+    - ``subsample``: every group cut to the smallest. Option ``fresh`` (False): other rows in every epoch.
+
+    Args:
+        name: one of :func:`names`.
+        n_rows: how many training rows there are.
+        groups: (n,) the group number of each.
+        total: sums a tensor over the processes that share a batch, for GroupDRO.
+        options: as above.
+
+    Example:
+        >>> import torch
+        >>> objective = build("groupdro", n_rows=4, groups=[0, 0, 0, 1], step=0.1)
+        >>> state = objective.init(torch.device("cpu"))
+        >>> loss, state = objective.update(state, torch.tensor([1.0, 2.0]), torch.tensor([0, 1]))
+        >>> objective.length, float(loss) > 1.5
+        (4, True)
+    """
+    make = _MAKERS.get(name)
+    if make is None:
+        raise InputError(f"objective must be one of {', '.join(_MAKERS)}; got {name!r}")
+    if isinstance(n_rows, bool) or not isinstance(n_rows, (int, np.integer)) or n_rows < 1:
+        raise InputError(f"n_rows must be a whole number of at least 1; got {n_rows!r}")
+    known = list(inspect.signature(make).parameters)[1:]
+    for option in options:
+        if option not in known:
+            offered = f"its options are {', '.join(known)}" if known else "it has none"
+            raise InputError(f"objective {name} has no option {option!r}; {offered}")
+    nobody = np.zeros(int(n_rows), dtype=np.int64)
+    rows, sizes = (nobody, nobody[:1]) if name == "erm" else _checked(name, int(n_rows), groups)
+    return make(_Given(rows, sizes, total), **options)
+
+
+def names() -> tuple[str, ...]:
+    """The names that :func:`build` knows."""
+    return tuple(_MAKERS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Group number of each row (n,), rows of each group (G,), and the sum over processes."""
+
+    groups: _Rows
+    sizes: _Rows
+    total: Total | None
+
+    def everything(self, seed: int, epoch: int) -> _Rows:
+        return shuffled(len(self.groups), seed=seed, epoch=epoch)
+
+    def balanced(self, seed: int, epoch: int) -> _Rows:
+        return upsampled(self.groups, seed=seed, epoch=epoch)
+
+
+def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[_Rows, _Rows]:
+    if groups is None:
+        raise InputError(f"objective {name} needs groups; give each training row's group number, or use erm")
+    given = np.asarray(groups)
+    sizes = checked_groups(given)
+    if len(given) != n_rows:
+        raise InputError(f"groups must be ({n_rows},), one for each training row; got shape {given.shape}")
+    if len(sizes) < 2:
+        raise InputError(f"objective {name} needs at least 2 groups; all rows are in group 0; use erm")
+    return given.astype(np.int64), sizes
+
+
+def _plain(given: _Given) -> Objective:
+    return Objective(init_mean, update_mean, given.everything, len(given.groups))
+
+
+def _groupdro(given: _Given, step: float = 0.01, adjustment: float = 0.0, balanced: bool = True) -> Objective:
+    for name, value in (("step", step), ("adjustment", adjustment)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+            raise InputError(f"{name} of groupdro must be a number of at least 0; got {value!r}")
+    if not isinstance(balanced, bool):
+        raise InputError(f"balanced of groupdro must be True or False; got {balanced!r}")
+    init = partial(init_robust, given.sizes)
+    update = partial(update_robust, step=float(step), adjustment=float(adjustment), total=given.total)
+    return Objective(init, update, given.balanced if balanced else given.everything, len(given.groups))
+
+
+def _reweight(given: _Given) -> Objective:
+    init = partial(init_reweighted, given.sizes)
+    return Objective(init, update_reweighted, given.everything, len(given.groups))
+
+
+def _upsample(given: _Given) -> Objective:
+    return Objective(init_mean, update_mean, given.balanced, len(given.groups))
+
+
+def _subsample(given: _Given, fresh: bool = False) -> Objective:
+    if not isinstance(fresh, bool):
+        raise InputError(f"fresh of subsample must be True or False; got {fresh!r}")
+
+    def rows(seed: int, epoch: int) -> _Rows:
+        return subsampled(given.groups, seed=seed, epoch=epoch, fresh=fresh)
+
+    return Objective(init_mean, update_mean, rows, len(given.sizes) * int(given.sizes.min()))
+
+
+_MAKERS: dict[str, Callable[..., Objective]] = {
+    "erm": _plain,
+    "groupdro": _groupdro,
+    "reweight": _reweight,
+    "upsample": _upsample,
+    "subsample": _subsample,
+}
+
+
+class Goal:
+    """What a step minimises, and in which order rows are seen."""
+
+    def __init__(self, config: TrainConfig, groups: Tensor | None, rows: Tensor, seed: int) -> None:
+        self._rows, self._seed = rows.cpu(), seed
+        self._groups = groups
+        self._objective = build(
+            config.objective,
+            n_rows=len(rows),
+            groups=None if groups is None else groups.index_select(0, rows).cpu().numpy(),
+            total=_total if distributed.world_size() > 1 else None,
+            **config.objective_options,
+        )
+        self._state = self._objective.init(rows.device)
+        self._nobody = torch.zeros(1, dtype=torch.int64, device=rows.device)
+
+    @property
+    def length(self) -> int:
+        """How many rows an epoch sees."""
+        return self._objective.length
+
+    def order(self, epoch: int) -> Tensor:
+        """Give the rows of an epoch in the order in which they are seen, on the CPU."""
+        return self._rows[torch.from_numpy(self._objective.rows(self._seed, epoch))]
+
+    def loss(self, losses: Tensor, rows: Tensor) -> Tensor:
+        """Give the number to be minimised from the losses of a batch and its rows."""
+        groups = self._nobody.expand(len(rows)) if self._groups is None else self._groups.index_select(0, rows)
+        loss, state = self._objective.update(self._state, losses, groups)
+        with torch.no_grad():
+            for name, item in state.items():
+                if item is not self._state[name]:
+                    self._state[name].copy_(item)
+        return loss
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Give what an exact resume needs."""
+        return dict(self._state)
+
+    @torch.no_grad()
+    def load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Go on where :meth:`tensors` was taken."""
+        for name, item in self._state.items():
+            item.copy_(tensors[name])
+
+
+def _total(values: Tensor) -> Tensor:
+    distributed.all_reduce_sum(values)
+    return values

@@ -1,0 +1,458 @@
+"""One seed of one architecture: its data and settings, its folder and store, its training or resumption."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from hardpan import engine
+from hardpan.data.dataset import Dataset, Split
+from hardpan.data.opening import parse_source
+from hardpan.engine import devices, distributed
+from hardpan.execution import Progress
+from hardpan.files import array_hash
+from hardpan.predictions.recorder import Recorder
+from hardpan.training.config import TrainConfig
+from hardpan.training.examples import examples_on, normalization, shaped
+from hardpan.training.fitting import Evaluation, TrainingSet, fit_model, run_state
+from hardpan.training.saved import describe_model, save_model
+
+try:
+    import fcntl
+except ImportError:  # Windows: empty stores are not removed
+    fcntl = None  # type: ignore[assignment]
+
+PROGRESS = "progress.json"
+_HASHED_BYTES = 2**30  # larger data is identified by a sample of its rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeedRun:
+    """One seed of one architecture; small if the data has a name.
+
+    Attributes:
+        data: name or path that every worker can load, or the dataset itself.
+        config: settings, with the defaults of one architecture filled in.
+        seed: of the run.
+        store: the store of its predictions.
+        folder: the folder of its weights and, while it runs, of its checkpoints.
+        groups: (N,) group numbers, or None.
+    """
+
+    data: str | Dataset
+    config: TrainConfig
+    seed: int
+    store: str
+    folder: str
+    groups: NDArray[np.int64] | None = None
+
+    @property
+    def label(self) -> str:
+        """The start of a line of progress."""
+        return f"{self.config.model} seed {self.seed}, "
+
+    @property
+    def last_folder(self) -> str:
+        """The folder whose model is written last."""
+        return self.folder
+
+    def settings(self, dataset: Dataset) -> dict[str, Any]:
+        """Everything that decides the predictions, except the seed."""
+        labels = np.zeros(0, dtype=np.int64) if dataset.labels is None else dataset.labels
+        return {
+            "architecture": self.config.model,
+            "data": dataset.name,
+            "data_sha256": array_hash(dataset.ids)[:32] + array_hash(labels)[:32],
+            "examples_sha256": examples_hash(dataset.x),
+            "groups_sha256": "" if self.groups is None else array_hash(self.groups),
+            **json.loads(json.dumps(self.config.deciding())),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LockstepRun:
+    """All seeds of one architecture, which advance together and keep only their scores."""
+
+    runs: tuple[SeedRun, ...]
+
+    @property
+    def data(self) -> str | Dataset:
+        """The dataset of all seeds."""
+        return self.runs[0].data
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings of all seeds."""
+        return self.runs[0].config
+
+    @property
+    def store(self) -> str:
+        """The store of the scores."""
+        return self.runs[0].store
+
+    @property
+    def groups(self) -> NDArray[np.int64] | None:
+        """Group numbers, shape (N,), or None."""
+        return self.runs[0].groups
+
+    @property
+    def folder(self) -> str:
+        """The folder above those of the seeds; while they run, it has the checkpoint of all."""
+        return str(Path(self.runs[0].folder).parent)
+
+    @property
+    def label(self) -> str:
+        """The start of a line of progress."""
+        return f"{self.config.model} {len(self.runs)} seeds, "
+
+    @property
+    def last_folder(self) -> str:
+        """The folder whose model is written last."""
+        return self.runs[-1].folder
+
+    def settings(self, dataset: Dataset) -> dict[str, Any]:
+        """Everything that decides the scores, including which epochs are in them."""
+        return self.runs[0].settings(dataset) | {"record_every": self.config.record_every}
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """The values of every epoch of a seed, the epoch at which it resumed, and the seconds it took here."""
+
+    history: tuple[dict[str, float], ...]
+    resumed_at: int
+    seconds: float
+
+
+def train_seed(run: SeedRun, progress: Progress | None = None) -> SeedResult:
+    """Train one model to its end, resuming where possible, and keep its weights.
+
+    A complete run is not repeated. After an epoch its predictions are committed, then the checkpoint is written:
+    killed between the two, the epoch is trained again, to the same numbers.
+    """
+    started = time.monotonic()
+    with opened(run) as work:
+        history = work.history_of(run)
+        # Only the main process has the store, so it decides.
+        complete = distributed.from_main(float(bool(history) and work.recorded(len(history))))
+        resumed_at = len(history)
+        if not complete:
+            work.drop_unrecorded_checkpoint()
+            fitted = _fit(run, work, progress or progress_file(run.folder))
+            history, resumed_at = tuple(fitted.epochs), fitted.resumed_at
+        work.tidy()
+    return SeedResult(history, resumed_at, time.monotonic() - started)
+
+
+def _fit(run: SeedRun, work: OpenRun, progress: Progress) -> engine.History:
+    def record(epoch: int, probs: NDArray[np.float32], rows: NDArray[np.int64] | None) -> None:
+        if work.recorder is not None:
+            work.recorder.record(probs, rows, seed=run.seed, epoch=epoch)
+            work.recorder.flush()
+
+    with run_state(run.config) as (device, precision):
+        training_set = work.training_set(device)
+        fitted = fit_model(
+            run.config,
+            training_set,
+            Evaluation(training_set.examples, record, work.evaluated_splits, work.labels, run.groups),
+            seed=run.seed,
+            precision=precision,
+            folder=work.checkpoint,
+            settings=work.settings_of(run),
+            progress=progress,
+            label=run.label,
+        )
+        history = fitted.history
+        if distributed.is_main():
+            work.keep_model(run, fitted.model, training_set, precision, history.epochs, history.best_epoch + 1)
+    return history
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRun:
+    """A run whose folder is locked, whose data is loaded and whose store is open.
+
+    Attributes:
+        run: what is trained.
+        dataset: the labelled data.
+        split: the one split of the dataset.
+        settings: everything that decides the numbers, except the seed.
+        recorder: of the open store, in the main process; None in the others.
+    """
+
+    run: SeedRun | LockstepRun
+    dataset: Dataset
+    split: Split
+    settings: dict[str, Any]
+    recorder: Recorder | None
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """Class numbers, shape (N,)."""
+        assert self.dataset.labels is not None  # ``train`` refuses data without
+        return self.dataset.labels
+
+    @property
+    def evaluated_splits(self) -> dict[str, NDArray[np.int64]]:
+        """The rows that are evaluated after an epoch, by split."""
+        return {"validation": self.split.validation, "test": self.split.test}
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the checkpoint of an unfinished run."""
+        return Path(self.run.folder) / "checkpoint"
+
+    def settings_of(self, one: SeedRun) -> dict[str, Any]:
+        """Everything that decides the numbers of one seed."""
+        return self.settings | {"seed": one.seed}
+
+    def history_of(self, one: SeedRun) -> tuple[dict[str, float], ...]:
+        """The epochs of a seed whose model is complete and made with these settings; else nothing."""
+        description = describe_model(one.folder) or {}
+        same = description.get("settings") == self.settings_of(one)
+        return tuple(description.get("history", ())) if same else ()
+
+    def recorded(self, epochs: int) -> bool:
+        """Whether the store has every epoch that a run of so many epochs records; the main process knows."""
+        if self.recorder is None:
+            return True
+        seed = self.run.seed if isinstance(self.run, SeedRun) else None
+        needed = [epoch for epoch in self.run.config.recorded_epochs() if epoch <= epochs]
+        return all(self.recorder.done(seed, epoch=epoch) for epoch in needed)
+
+    def drop_unrecorded_checkpoint(self) -> None:
+        """Remove a checkpoint that is ahead of the store, as when someone removed the store."""
+        if distributed.is_main():
+            checkpoint = engine.load_checkpoint(self.checkpoint)
+            if checkpoint is not None and not self.recorded(len(checkpoint.state["history"])):
+                shutil.rmtree(self.checkpoint)
+        distributed.barrier()
+
+    def training_set(self, device: torch.device) -> TrainingSet:
+        """The training examples on a device, with the statistics of the training rows."""
+        x = shaped(self.dataset.x)
+        groups = self.run.groups
+        return TrainingSet(
+            examples_on(x, normalization(x, self.split.train), device),
+            torch.from_numpy(self.split.train).to(device),
+            torch.from_numpy(self.labels).to(device),
+            self.dataset.n_classes,
+            None if groups is None else torch.from_numpy(groups).to(device),
+        )
+
+    def keep_model(
+        self,
+        one: SeedRun,
+        model: nn.Module,
+        training_set: TrainingSet,
+        precision: str,
+        history: Sequence[Mapping[str, float]],
+        best_epoch: int = 0,
+    ) -> None:
+        """Write the trained model of one seed with its description."""
+        description = {
+            "model": one.config.model,
+            "model_options": dict(one.config.model_options),
+            "input_shape": list(training_set.examples.input_shape),
+            "n_classes": self.dataset.n_classes,
+            "class_names": list(self.dataset.class_names),
+            "seed": one.seed,
+            "settings": self.settings_of(one),
+            "precision": precision,
+            "device": devices.describe_device(training_set.examples.raw.device),
+            "best_epoch": best_epoch,
+            "history": list(history),
+        }
+        save_model(one.folder, model, training_set.examples.normalization, description)
+
+    def tidy(self) -> None:
+        """Remove what only an unfinished run needs."""
+        if distributed.is_main():
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+            for path in Path(self.run.folder).glob(f"*{PROGRESS}*"):  # and temporary files of a killed run
+                path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def opened(run: SeedRun | LockstepRun) -> Iterator[OpenRun]:
+    """Lock the folder of a run, load its data and open its store for the block."""
+    with engine.claimed(run.folder), contextlib.ExitStack() as stack:
+        dataset, split = load_split(run.data)
+        settings = run.settings(dataset)
+        recorder = None
+        if distributed.is_main():
+            open_store = functools.partial(open_recorder, run, dataset, split, settings)
+            recorder = stack.enter_context(store_in_use(run.store, open_store))
+        yield OpenRun(run, dataset, split, settings, recorder)
+
+
+def open_recorder(run: SeedRun | LockstepRun, dataset: Dataset, split: Split, settings: dict[str, Any]) -> Recorder:
+    """Open or create the store of a run: of predictions, or of the scores of seeds in lockstep."""
+    split_names = np.full(len(dataset), "validation")
+    split_names[split.train], split_names[split.test] = "train", "test"
+    seeds = len(run.runs) if isinstance(run, LockstepRun) else None
+    return Recorder(
+        run.store,
+        ids=dataset.ids,
+        n_classes=dataset.n_classes,
+        labels=dataset.labels,
+        class_names=dataset.class_names,
+        split=split_names,
+        config=settings,
+        outputs="probabilities",
+        scalars_only=seeds is not None,
+        seeds=seeds,
+    )
+
+
+def progress_file(folder: str) -> Progress:
+    """A progress callback that writes a small file, which the process that waits for the run reads."""
+    place = Path(folder)
+
+    def write(text: str, fraction: float) -> None:
+        temporary = place / f".{PROGRESS}.{os.getpid()}"
+        with contextlib.suppress(OSError):  # a full disk fails where data would be lost, not here
+            place.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps([text, fraction]), encoding="utf-8")
+            temporary.replace(place / PROGRESS)
+
+    return write
+
+
+def load_split(data: str | Dataset) -> tuple[Dataset, Split]:
+    """A dataset and its split; a worker that trains several runs loads the data once."""
+    return _loaded(data, _file_stamps(data)) if isinstance(data, str) else (data, data.splits())
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(name: str, stamps: tuple[int, ...]) -> tuple[Dataset, Split]:
+    dataset = Dataset.open(name)
+    return dataset, dataset.splits()
+
+
+def _file_stamps(name: str) -> tuple[int, ...]:
+    """Times and sizes of the files of a dataset, so that changed files are read again."""
+    paths = [Path(text) for text in (name, *parse_source(name)) if text]
+    stats = [path.stat() for path in paths if path.exists()]
+    return tuple(number for item in stats for number in (item.st_mtime_ns, item.st_size))
+
+
+def examples_hash(x: NDArray[Any], limit: int = _HASHED_BYTES) -> str:
+    """Hash of the examples, so that a run does not resume with changed ones under the same ids.
+
+    Up to ``limit`` bytes every value counts; of larger arrays, evenly spaced rows of that size, and the shape.
+
+    Example:
+        >>> x = np.arange(12.0).reshape(6, 2)
+        >>> examples_hash(x) == array_hash(x), examples_hash(x, limit=48) == examples_hash(x)
+        (True, False)
+    """
+    if x.nbytes <= limit:
+        return array_hash(x)
+    sample = array_hash(x[:: -(-x.nbytes // limit)])
+    return array_hash(np.array([sample, str(x.shape)]))
+
+
+@contextlib.contextmanager
+def store_in_use(store: str, open_store: Callable[[], Recorder]) -> Iterator[Recorder]:
+    """Open a store, and keep other processes from removing it as an empty one meanwhile.
+
+    Any number of runs may use a store at once. The folder itself is locked: a killed process leaves nothing.
+    """
+    while True:
+        recorder = open_store()
+        handle = _lock_folder(store, to_remove=False)
+        if _exists(store, handle):
+            break
+        # It was removed after it was opened and before it was locked: create it again.
+        if handle is not None:
+            os.close(handle)
+        recorder.close()
+    try:
+        with recorder:
+            yield recorder
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+class NewStores:
+    """Remembers the stores that were created here, and removes those that nothing was recorded into.
+
+    Only folders are removed: of an address it is unknown whether another process is about to write.
+    """
+
+    def __init__(self) -> None:
+        self._created: dict[str, tuple[frozenset[str], list[Path]]] = {}
+
+    def create(self, store: str, open_store: Callable[[], Recorder]) -> None:
+        """Create a store that does not exist."""
+        missing = [parent for parent in Path(store).parents if not parent.exists()]
+        open_store().close()
+        if "://" not in store:
+            self._created[store] = _files(store), missing
+
+    def remove_empty(self) -> None:
+        """Remove the stores that are as they were created and that no run has in use."""
+        for store, (files, parents) in self._created.items():
+            handle = _lock_folder(store, to_remove=True)
+            if handle is None:
+                continue
+            try:
+                if _exists(store, handle) and _files(store) == files:
+                    _remove(store, parents)
+            finally:
+                os.close(handle)
+
+
+def _remove(store: str, parents: list[Path]) -> None:
+    aside = f"{store.rstrip('/')}.{uuid.uuid4().hex}.empty"
+    with contextlib.suppress(OSError):  # what cannot be removed stays complete; the first error is reported
+        os.rename(store, aside)  # atomic, so that nobody opens half a store
+        shutil.rmtree(aside)
+        for parent in parents:
+            parent.rmdir()
+
+
+def _lock_folder(store: str, *, to_remove: bool) -> int | None:
+    """The open folder that has the lock; None if it cannot be locked or, to remove it, others use it."""
+    if fcntl is None or "://" in store:
+        return None
+    try:
+        handle = os.open(store, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if to_remove else fcntl.LOCK_SH)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _exists(store: str, handle: int | None) -> bool:
+    if handle is None:
+        return "://" in store or os.path.isdir(store)
+    try:
+        return os.path.samestat(os.stat(store), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _files(store: str) -> frozenset[str]:
+    return frozenset(os.path.join(folder, name) for folder, _, names in os.walk(store) for name in names)
