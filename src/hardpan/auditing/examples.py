@@ -70,6 +70,10 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
     for name, rows in parts.items():
         part[rows] = name
     found: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "part": _category(part)}
+    if "row" in dataset.metadata:
+        found["row"] = pa.array(np.asarray(dataset.metadata["row"], dtype=np.int64))
+    if "path" in dataset.metadata:
+        found["path"] = pa.array(np.asarray(dataset.metadata["path"]).astype(object))
     if dataset.labels is not None:
         names = np.array(dataset.class_names, dtype=object)
         found["label"] = _category(names[dataset.labels])

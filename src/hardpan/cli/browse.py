@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -18,15 +19,19 @@ def browse(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The folder of an audit (hardpan audit --out DIR).")
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to answer; 0 takes any free port.")] = 8001,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free port.")] = 8001,
     host: Annotated[
-        str, typer.Option(help="Address to answer on; by default this machine alone can reach it.")
+        str, typer.Option(help="Address to listen on; by default only this machine can connect.")
     ] = "127.0.0.1",
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    images: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the image files, where the audit did not save thumbnails."),
+    ] = None,
 ) -> None:
-    """Serve an explorer over every example of an audit: filter, sort, select, look, and export a subset.
+    """Look through every example of an audit: filter, sort, compare models, tag, relabel, export a subset.
 
-    It reads the folder and writes nothing. End it with Ctrl-C.
+    Tags and corrected labels are saved to DIR/corrections.csv; nothing else is written. End it with Ctrl-C.
 
     Example: [bold]hardpan browse audits/digits[/bold]
     """
@@ -40,9 +45,24 @@ def browse(
         raise MissingExtra(str(error.name), "web") from None
     with serving.bind(host, port) as listener:
         address = serving.address(listener, host)
-        title = f"Examples of {folder.resolve().name}"
-        application = create_app(table, title=title, hosts=(host, address.split("/")[2].rsplit(":", 1)[0]))
-        typer.echo(f"{len(table):,} examples at {address} (Ctrl-C ends it)")
+        application = create_app(
+            table,
+            title=f"Examples of {folder.resolve().name}",
+            hosts=(host, address.split("/")[2].rsplit(":", 1)[0]),
+            folder=folder,
+            images=images or _images(folder),
+        )
+        typer.echo(f"{len(table):,} examples at {address} (stop with Ctrl-C)")
         if show:
             webbrowser.open(address)
         serving.run(application, listener)
+
+
+def _images(folder: Path) -> Path | None:
+    """The folder that an audit read its images from, where its config names one that still exists."""
+    try:
+        data = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("data", "")
+        path = Path(data)
+        return path if data and path.is_dir() else None
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None

@@ -189,6 +189,17 @@
   document.querySelectorAll("table[data-sortable]").forEach(sortable);
   later(next);
 
+  // Served by hardpan browse, every example links to the explorer.
+  if (location.protocol !== "file:" && location.pathname === "/report")
+    for (const thumb of document.querySelectorAll(".thumb[data-id]")) {
+      const link = document.createElement("a");
+      link.href = `/#id=${encodeURIComponent(thumb.dataset.id)}`;
+      link.textContent = "Open in the explorer";
+      const place = document.createElement("dd");
+      place.append(link);
+      thumb.querySelector("dl").append(place);
+    }
+
   // The section that is read is marked in the navigation.
   const entries = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
   const watch = new IntersectionObserver((seen) => {

@@ -69,8 +69,7 @@ def view_page(view: View, *, date: str = "") -> str:
     drawings = [
         item["drawing"] for item in [*hero, *(item for s in sections for item in s["items"])] if item["drawing"]
     ]
-    sortable = any(section["tables"] or section["folded"] for section in sections)
-    script = Markup(_read("page.js") if drawings or sortable else "")
+    script = Markup(_read("page.js") if view.sections or drawings else "")
     bundle = Markup(vega_bundle() if drawings else "")
     environment = _environment()
     return environment.get_template("page.html").render(

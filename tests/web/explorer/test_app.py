@@ -4,6 +4,7 @@ import io
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
@@ -11,9 +12,11 @@ from starlette.testclient import TestClient
 from hardpan import files
 from hardpan.auditing import examples
 from hardpan.auditing.examples import Examples
+from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.web.explorer import SPRITE_COLUMNS, create_app
+from hardpan.web.explorer import PAGE_POLICY, SPRITE_COLUMNS, create_app
+from hardpan.web.explorer.marks import Marks
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -69,23 +72,91 @@ def test_a_subset_names_the_ids(client):
     assert chosen(client.post("/api/subset", json={"filters": filters})) == ids[:1]
 
 
+HUGE, LONE = 10**400, "\ud800"
+
+
 @pytest.mark.parametrize(
-    ("path", "body", "words"),
+    ("path", "body", "named"),
     [
-        ("/api/rows", {"sort": "nothing"}, "there is no column 'nothing'"),
-        ("/api/rows", {"filters": 3}, "must be a JSON list"),
-        ("/api/rows", {"offset": -1}, "offset must be a whole number"),
-        ("/api/rows", {"limit": 10**9}, "limit must be a whole number"),
-        ("/api/histogram", {"column": "nothing"}, "there is no 'nothing'"),
-        ("/api/subset", {"rows": []}, "nothing is selected"),
-        ("/api/subset", {"rows": [10**9]}, "rows must be row numbers"),
-        ("/api/subset", {"rows": "all"}, "rows must be row numbers"),
+        ("/api/rows", {"sort": "nothing"}, "sort"),
+        ("/api/rows", {"sort": LONE}, "sort"),
+        ("/api/rows", {"filters": 3}, "filters"),
+        ("/api/rows", {"filters": [{"column": "confusion", "operation": "at_least", "value": HUGE}]}, "confusion"),
+        ("/api/rows", {"filters": [{"column": "id", "operation": "contains", "value": LONE}]}, "id"),
+        ("/api/rows", {"filters": [{"column": "label", "operation": "any_of", "value": [LONE]}]}, "label"),
+        ("/api/rows", {"offset": -1}, "offset"),
+        ("/api/rows", {"offset": HUGE}, "offset"),
+        ("/api/rows", {"limit": 10**9}, "limit"),
+        ("/api/rows", {"ids": [LONE]}, "ids"),
+        ("/api/histogram", {"column": "nothing"}, "column"),
+        ("/api/histogram", {"column": "id"}, "column"),
+        ("/api/disagreements", {"first": "a", "second": LONE}, "first"),
+        ("/api/marks", {"rows": [0], "label": LONE}, "label"),
+        ("/api/marks", {"rows": [0], "label": "no such class"}, "label"),
+        ("/api/marks", {"rows": [0], "add": "a;b"}, "tag"),
+        ("/api/marks", {"rows": [HUGE], "add": "t"}, "rows"),
+        ("/api/marks", {"rows": []}, "rows"),
+        ("/api/subset", {"rows": []}, "rows"),
+        ("/api/subset", {"rows": [HUGE]}, "rows"),
+        ("/api/subset", {"rows": "all"}, "rows"),
     ],
 )
-def test_a_bad_question_gets_a_sentence(client, path, body, words):
-    answer = client.post(path, json=body)
+def test_a_bad_request_is_refused_and_names_the_argument(client, path, body, named):
+    answer = client.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
     assert answer.status_code == 400
-    assert words in answer.json()["error"]
+    assert named in answer.json()["error"]
+
+
+def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
+    app = create_app(examples.read(digits), title="digits", folder=digits)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    dataset = Dataset.open("digits")
+    assert client.post("/api/marks", json={"rows": [3], "label": "9", "add": "doubtful"}).status_code == 200
+    answer = client.post("/api/marks", json={"rows": [5, 6], "add": "exclude"}).json()
+    assert (answer["marked"], answer["tags"]) == (3, ["doubtful", "exclude"])
+    assert client.get("/api/corrections.csv").text == (digits / "corrections.csv").read_text(encoding="utf-8")
+    corrected = apply_corrections(dataset, digits / "corrections.csv")
+    assert len(corrected) == len(dataset) - 2
+    assert corrected.labels[3] == 9
+    assert (np.delete(dataset.labels, [5, 6])[4:] == corrected.labels[4:]).all()
+    again = TestClient(create_app(examples.read(digits), folder=digits), base_url="http://127.0.0.1")
+    rows = again.post("/api/rows", json={"marked": True}).json()["rows"]
+    assert [row["index"] for row in rows] == [3, 5, 6]
+    assert rows[0]["mark"] == {"corrected_label": "9", "tags": ["doubtful"]}
+    # Taken back, nothing is left of it.
+    again.post("/api/marks", json={"rows": [3], "label": "", "remove": "doubtful"})
+    again.post("/api/marks", json={"rows": [5, 6], "remove": "exclude"})
+    assert len(apply_corrections(dataset, digits / "corrections.csv")) == len(dataset)
+
+
+def test_a_formula_in_a_name_is_quoted_in_the_file_and_read_back(tmp_path):
+    marks = Marks(tmp_path)
+    marks.set([{"id": "=1+1", "label": "-a"}], label="+b")
+    line = (tmp_path / "corrections.csv").read_text(encoding="utf-8").splitlines()[1]
+    assert line.startswith("'=1+1,")
+    assert ",'-a,'+b," in line
+    assert Marks(tmp_path).of("=1+1").corrected_label == "+b"
+
+
+def test_images_are_read_from_disk_only_when_they_are_shown(tmp_path):
+    paths = [f"{number}.png" for number in range(4)]
+    for number, name in enumerate(paths[:3]):
+        Image.new("RGB", (30, 60), (60 * number, 0, 0)).save(tmp_path / name)
+    table = pa.table({"id": paths, "path": paths})
+    client = TestClient(create_app(Examples(table), images=tmp_path), base_url="http://127.0.0.1")
+    sheet = np.asarray(Image.open(io.BytesIO(client.get("/api/sprite?rows=2,0,3").content)))
+    assert sheet[32, 32].tolist() == [120, 0, 0]
+    assert sheet[32, 64 + 32].tolist() == [0, 0, 0]
+    assert sheet[32, 128 + 32].tolist() == [128, 128, 128]  # the file does not exist
+
+
+def test_the_report_beside_the_table_is_served_under_a_policy_of_its_own(digits):
+    (digits / "index.html").write_text("<title>Audit</title>", encoding="utf-8")
+    client = TestClient(create_app(examples.read(digits), folder=digits), base_url="http://127.0.0.1")
+    assert client.get("/api/table").json()["report"] is True
+    answer = client.get("/report")
+    assert "Audit" in answer.text
+    assert answer.headers.get_list("content-security-policy") == [PAGE_POLICY]
 
 
 @pytest.mark.parametrize("rows", ["", "1,x", "-1", "99999999", "1" * 5000])

@@ -137,6 +137,7 @@ def tiles(chart: Chart) -> dict[str, Any]:
             "left": position % columns,
             "top": position // columns,
             "score": score,
+            "id": str(row.get("id", "")),
             "story": story,
             "words": ", ".join(f"{name} {value}" for name, value in story.items() if name != "id"),
             "label": "" if label in (None, row["group"]) else str(label),

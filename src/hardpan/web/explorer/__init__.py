@@ -1,33 +1,38 @@
-"""The explorer: look through every example of an audit in a browser, filter, sort, select, and export a subset.
+"""The explorer: look through every example of an audit in a browser; filter, compare models, tag, relabel, export.
 
-It answers on this machine only, reads one folder and writes nothing.
+It answers on this machine only and reads one folder; the only file that it writes is ``corrections.csv`` in it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
+import json
 import math
 from collections.abc import Awaitable, Callable
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from hardpan import confusion, files
 from hardpan.auditing.examples import Examples
-from hardpan.errors import InputError
+from hardpan.errors import HardpanError, InputError
 from hardpan.report.palette import DARK, LIGHT
+from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.query import Explorer, read_filters
-from hardpan.web.explorer.subset import manifest
 from hardpan.web.security.headers import SecurityHeaders
 from hardpan.web.security.limits import BodyLimit, Limits
 from hardpan.web.shell import read_json
@@ -35,40 +40,122 @@ from hardpan.web.shell import read_json
 PAGE_ROWS = 120
 MOST_ROWS = 1000
 SPRITE_COLUMNS = 20
+FROM_DISK = 64  # pixels: side of a thumbnail that is read from an image file
+SIDE_BY_SIDE = 60  # examples of each side of a disagreement
 
 # A page of another site that got this machine's name to point here must not be answered.
 HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 
+# The page of a report has a policy of its own in its head, with the hashes of its scripts; both apply.
+PAGE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'unsafe-inline' 'unsafe-eval'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(examples: Examples, *, title: str = "Examples", hosts: tuple[str, ...] = ()) -> ASGIApp:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pictures:
+    """Thumbnails of the rows: from an array that stays on the disk, or from the image files named in a column.
+
+    Attributes:
+        array: (N, h, w) or (N, h, w, 3) bytes, or None.
+        paths: the image files of the rows, or None.
+        root: the folder that relative paths start from.
+    """
+
+    array: NDArray[np.uint8] | None
+    paths: Any = None
+    root: Path | None = None
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width of a thumbnail; None where there are none."""
+        if self.array is not None:
+            return int(self.array.shape[1]), int(self.array.shape[2])
+        return None if self.paths is None else (FROM_DISK, FROM_DISK)
+
+    def sheet(self, rows: NDArray[np.int64]) -> bytes:
+        """One PNG with the pictures of those rows, 20 per line: one request instead of a hundred."""
+        assert self.size is not None
+        height, width = self.size
+        lines = math.ceil(len(rows) / SPRITE_COLUMNS)
+        depth = self.array.shape[3:] if self.array is not None else (3,)
+        sheet = np.zeros((lines * height, SPRITE_COLUMNS * width, *depth), dtype=np.uint8)
+        for position, row in enumerate(rows.tolist()):
+            top, left = height * (position // SPRITE_COLUMNS), width * (position % SPRITE_COLUMNS)
+            picture = self.array[row] if self.array is not None else _thumbnail(self._path(row))
+            sheet[top : top + height, left : left + width] = picture
+        stream = io.BytesIO()
+        Image.fromarray(sheet).save(stream, "PNG", compress_level=1)
+        return stream.getvalue()
+
+    def _path(self, row: int) -> Path:
+        path = Path(str(self.paths[row]))
+        return path if self.root is None or path.is_absolute() else self.root / path
+
+
+@functools.lru_cache(maxsize=4096)
+def _thumbnail(path: Path) -> NDArray[np.uint8]:
+    """An image file as a square of 64 pixels, centred on grey; a file that cannot be read is grey."""
+    square = np.full((FROM_DISK, FROM_DISK, 3), 128, np.uint8)
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (FROM_DISK, FROM_DISK))
+            image.thumbnail((FROM_DISK, FROM_DISK))
+            small = np.asarray(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError):
+        return square
+    top, left = (FROM_DISK - small.shape[0]) // 2, (FROM_DISK - small.shape[1]) // 2
+    square[top : top + small.shape[0], left : left + small.shape[1]] = small
+    return square
+
+
+def create_app(
+    examples: Examples,
+    *,
+    title: str = "Examples",
+    hosts: tuple[str, ...] = (),
+    folder: Path | None = None,
+    images: Path | None = None,
+) -> ASGIApp:
     """Make the explorer's application.
 
     Args:
         examples: the joined table and its thumbnails.
-        title: what stands at the top of the page.
+        title: the title of the page.
         hosts: names that it answers to, besides this machine's own.
+        folder: the audit's folder: its page is served at /report, and corrections.csv is written there.
+        images: the folder that the paths of the table start from.
     """
-    explorer = Explorer(examples)
+    explorer, marks = Explorer(examples), Marks(folder)
+    paths = examples.table["path"] if "path" in examples.table.column_names else None
+    pictures = Pictures(examples.thumbnails, None if paths is None else paths, images)
     routes = [
         Route("/", _file("explorer.html", "text/html; charset=utf-8")),
         Route("/favicon.ico", _no_icon),
         Route("/explorer.css", _styles),
         Route("/explorer.js", _file("explorer.js", "text/javascript; charset=utf-8")),
-        Route("/api/table", _described(explorer, title)),
-        Route("/api/rows", _rows(explorer), methods=["POST"]),
+        Route("/api/table", _described(explorer, pictures, marks, title, folder)),
+        Route("/api/rows", _rows(explorer, marks), methods=["POST"]),
         Route("/api/histogram", _histogram(explorer), methods=["POST"]),
+        Route("/api/disagreements", _disagreements(explorer, marks), methods=["POST"]),
+        Route("/api/marks", _mark(explorer, marks), methods=["POST"]),
+        Route("/api/corrections.csv", _corrections(marks)),
         Route("/api/subset", _subset(explorer, title), methods=["POST"]),
-        Route("/api/sprite", _sprite(explorer)),
+        Route("/api/sprite", _sprite(pictures, examples.table.num_rows)),
     ]
-    app = Starlette(routes=routes, exception_handlers={InputError: _refused, HTTPException: _refused})
+    if folder is not None and (folder / "index.html").is_file():
+        routes.append(Route("/report", _report(folder / "index.html")))
+    app = Starlette(routes=routes, exception_handlers={HardpanError: _refused, HTTPException: _refused})
     return SecurityHeaders(TrustedHostMiddleware(BodyLimit(app, Limits()), allowed_hosts=[*HOSTS, *hosts]))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     status, words = (error.status_code, error.detail) if isinstance(error, HTTPException) else (400, str(error))
-    return JSONResponse({"error": words}, status_code=status)
+    # Words of the request come back in the message; JSON escapes what UTF-8 cannot encode.
+    return Response(json.dumps({"error": words}), status_code=status, media_type="application/json")
 
 
 async def _no_icon(request: Request) -> Response:
@@ -82,66 +169,131 @@ def _file(name: str, media_type: str) -> Handler:
     return send
 
 
+def _report(path: Path) -> Handler:
+    async def send(request: Request) -> Response:
+        return FileResponse(
+            path, media_type="text/html; charset=utf-8", headers={"content-security-policy": PAGE_POLICY}
+        )
+
+    return send
+
+
 async def _styles(request: Request) -> Response:
     text = _read("explorer.css").replace("{{ light }}", LIGHT.css()).replace("{{ dark }}", DARK.css())
     return Response(text, media_type="text/css; charset=utf-8")
 
 
-def _described(explorer: Explorer, title: str) -> Handler:
+def _described(explorer: Explorer, pictures: Pictures, marks: Marks, title: str, folder: Path | None) -> Handler:
     async def send(request: Request) -> Response:
-        columns = [dataclasses.asdict(column) for column in explorer.columns.values()]
-        pictures = explorer.thumbnails
-        size = None if pictures is None else {"height": pictures.shape[1], "width": pictures.shape[2]}
-        found = {"title": title, "rows": explorer.table.num_rows, "columns": columns, "thumbnails": size}
-        return JSONResponse(found | {"page": PAGE_ROWS, "spriteColumns": SPRITE_COLUMNS})
+        size = None if pictures.size is None else {"height": pictures.size[0], "width": pictures.size[1]}
+        return JSONResponse(
+            {
+                "title": title,
+                "rows": explorer.table.num_rows,
+                "columns": [dataclasses.asdict(column) for column in explorer.columns.values()],
+                "thumbnails": size,
+                "page": PAGE_ROWS,
+                "spriteColumns": SPRITE_COLUMNS,
+                "models": explorer.models,
+                "tags": marks.tags(),
+                "marked": len(marks),
+                "report": folder is not None and (folder / "index.html").is_file(),
+            }
+        )
 
     return send
 
 
-def _rows(explorer: Explorer) -> Handler:
+def _rows(explorer: Explorer, marks: Marks) -> Handler:
     async def send(request: Request) -> Response:
-        asked = await read_json(request)
-        found = _asked(explorer, asked)
-        start = _whole("offset", asked.get("offset", 0), 0, explorer.table.num_rows)
-        count = _whole("limit", asked.get("limit", PAGE_ROWS), 1, MOST_ROWS)
-        rows = [_plain(row) for row in explorer.rows(found[start : start + count])]
-        return JSONResponse({"total": len(found), "offset": start, "rows": rows})
+        query = await read_json(request)
+        if "ids" in query:
+            numbers = np.array(explorer.find(_texts("ids", query["ids"])), dtype=np.int64)
+        elif query.get("marked") is True:
+            numbers = np.array(explorer.find(marks.ids()), dtype=np.int64)
+        else:
+            numbers = await run_in_threadpool(_ordered, explorer, query)
+        start = _whole("offset", query.get("offset", 0), 0, explorer.table.num_rows)
+        count = _whole("limit", query.get("limit", PAGE_ROWS), 1, MOST_ROWS)
+        rows = _with_marks(explorer, marks, numbers[start : start + count])
+        return JSONResponse({"total": len(numbers), "offset": start, "rows": rows})
 
     return send
 
 
 def _histogram(explorer: Explorer) -> Handler:
     async def send(request: Request) -> Response:
-        asked = await read_json(request)
-        return JSONResponse(explorer.histogram(str(asked.get("column", "")), _asked(explorer, asked)))
+        query = await read_json(request)
+        numbers = await run_in_threadpool(_ordered, explorer, query)
+        return JSONResponse(explorer.histogram(str(query.get("column", "")), numbers))
+
+    return send
+
+
+def _disagreements(explorer: Explorer, marks: Marks) -> Handler:
+    async def send(request: Request) -> Response:
+        query = await read_json(request)
+        numbers = await run_in_threadpool(_ordered, explorer, query)
+        cases = explorer.disagreements(str(query.get("first", "")), str(query.get("second", "")), numbers)
+        sides = {name: _with_marks(explorer, marks, cases[name][:SIDE_BY_SIDE]) for name in ("first", "second")}
+        return JSONResponse({"counts": {name: len(rows) for name, rows in cases.items()}, **sides})
+
+    return send
+
+
+def _mark(explorer: Explorer, marks: Marks) -> Handler:
+    async def send(request: Request) -> Response:
+        query = await read_json(request)
+        numbers = _numbers(query.get("rows"), explorer.table.num_rows)
+        if not len(numbers) or len(numbers) > MOST_ROWS:
+            raise InputError(f"rows must be 1 to {MOST_ROWS:,} row numbers; got {len(numbers):,}")
+        label = query.get("label")
+        add, remove = _texts("tags", [query.get("add", ""), query.get("remove", "")])
+        if label is not None:
+            (label,) = _texts("label", [label])
+            known = explorer.columns["label"].choices if "label" in explorer.columns else ()
+            if label and known and label not in known:
+                raise InputError(f"label must be one of {', '.join(known[:20])}; got {label!r}")
+        rows = [_plain(row) for row in explorer.rows(numbers)]
+        changed = await run_in_threadpool(marks.set, rows, label=label, add=add.strip(), remove=remove.strip())
+        answer = [dataclasses.asdict(mark) for mark in changed]
+        return JSONResponse({"marks": answer, "tags": marks.tags(), "marked": len(marks)})
+
+    return send
+
+
+def _corrections(marks: Marks) -> Handler:
+    async def send(request: Request) -> Response:
+        headers = {"Content-Disposition": 'attachment; filename="corrections.csv"'}
+        return Response(marks.csv(), media_type="text/csv; charset=utf-8", headers=headers)
 
     return send
 
 
 def _subset(explorer: Explorer, title: str) -> Handler:
     async def send(request: Request) -> Response:
-        asked = await read_json(request)
-        chosen = asked.get("rows")
-        if chosen is None:
-            rows = _asked(explorer, asked)
-            how = {"filters": asked.get("filters", []), "sort": asked.get("sort", "")}
+        query = await read_json(request)
+        selected = query.get("rows")
+        if selected is None:
+            rows = _ordered(explorer, query)
+            how = {"filters": query.get("filters", []), "sort": query.get("sort", "")}
         else:
-            rows = _numbers(chosen, explorer.table.num_rows)
-            how = {"selected": "by hand"}
+            rows, how = _numbers(selected, explorer.table.num_rows), {"selected": "by hand"}
         if not len(rows):
             raise InputError("rows: nothing is selected; select examples or widen the filters")
         ids = explorer.table["id"].take(rows).to_pylist()
+        source = f"{title}: {json.dumps(how, sort_keys=True)}"
+        subset = confusion.chosen_by_hand(ids, examples=explorer.table.num_rows, source=source)
         headers = {"Content-Disposition": 'attachment; filename="subset.json"'}
-        return Response(
-            manifest(ids, how, title, explorer.table.num_rows), media_type="application/json", headers=headers
-        )
+        text = files.dumps(files.to_json(subset)) + "\n"
+        return Response(text, media_type="application/json", headers=headers)
 
     return send
 
 
-def _sprite(explorer: Explorer) -> Handler:
+def _sprite(pictures: Pictures, n: int) -> Handler:
     async def send(request: Request) -> Response:
-        if explorer.thumbnails is None:
+        if pictures.size is None:
             return JSONResponse({"error": "these examples have no thumbnails"}, status_code=404)
         numbers = request.query_params.get("rows", "").split(",")
         if (
@@ -149,33 +301,25 @@ def _sprite(explorer: Explorer) -> Handler:
             or len(numbers) > MOST_ROWS
         ):
             raise InputError(f"rows must be up to {MOST_ROWS:,} row numbers with commas between them")
-        rows = _numbers([int(number) for number in numbers], explorer.table.num_rows)
-        return Response(sprite(explorer.thumbnails, rows), media_type="image/png")
+        rows = _numbers([int(number) for number in numbers], n)
+        return Response(await run_in_threadpool(pictures.sheet, rows), media_type="image/png")
 
     return send
 
 
-def sprite(thumbnails: NDArray[np.uint8], rows: NDArray[np.int64]) -> bytes:
-    """One PNG with the pictures of those rows, 20 a line: one request in place of a hundred."""
-    height, width = thumbnails.shape[1:3]
-    lines = math.ceil(len(rows) / SPRITE_COLUMNS)
-    sheet = np.zeros((lines * height, SPRITE_COLUMNS * width, *thumbnails.shape[3:]), dtype=np.uint8)
-    for place, row in enumerate(rows.tolist()):
-        top, left = height * (place // SPRITE_COLUMNS), width * (place % SPRITE_COLUMNS)
-        sheet[top : top + height, left : left + width] = thumbnails[row]
-    stream = io.BytesIO()
-    Image.fromarray(sheet).save(stream, "PNG", compress_level=1)
-    return stream.getvalue()
+def _ordered(explorer: Explorer, query: dict[str, Any]) -> NDArray[np.int64]:
+    filters = read_filters(query.get("filters", []))
+    return explorer.order(filters, str(query.get("sort") or ""), descending=query.get("descending") is True)
 
 
-def _asked(explorer: Explorer, asked: dict[str, Any]) -> NDArray[np.int64]:
-    filters = read_filters(asked.get("filters", []))
-    return explorer.order(filters, str(asked.get("sort") or ""), descending=asked.get("descending") is True)
+def _with_marks(explorer: Explorer, marks: Marks, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
+    rows = [_plain(row) for row in explorer.rows(numbers)]
+    return [row | {"mark": dataclasses.asdict(marks.of(str(row["id"])))} for row in rows]
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise InputError(f"{name} must be a whole number from {least:,} to {most:,}; got {value!r}")
+        raise InputError(f"{name} must be a whole number from {least:,} to {most:,}; got {ascii(value)[:40]}")
     return value
 
 
@@ -183,6 +327,14 @@ def _numbers(given: Any, n: int) -> NDArray[np.int64]:
     if not isinstance(given, list) or not all(type(number) is int and 0 <= number < n for number in given):
         raise InputError(f"rows must be row numbers from 0 to {n - 1:,}")
     return np.array(given, dtype=np.int64)
+
+
+def _texts(name: str, given: Any) -> list[str]:
+    """A list of texts that UTF-8 can encode: JSON may contain lone surrogates."""
+    usable = isinstance(given, list) and len(given) <= MOST_ROWS and all(isinstance(item, str) for item in given)
+    if not usable or any("\ud800" <= letter <= "\udfff" or letter == "\0" for item in given for letter in item):
+        raise InputError(f"{name} must be texts of Unicode characters")
+    return list(given)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

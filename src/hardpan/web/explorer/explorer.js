@@ -7,11 +7,16 @@
     element.append(...children);
     return element;
   };
-  const state = { filters: {}, sort: "", descending: true, offset: 0, table: false };
+  const state = { filters: {}, sort: "", descending: true, offset: 0, table: false, marked: false, sides: false, first: "", second: "", id: "" };
   const chosen = new Set();
   let about = null;
   let total = 0;
   let latest = 0;
+  let page = [];  // the rows on the screen
+  let open = -1;  // which of them is open
+  const title = (name) => about.columns.find((column) => column.name === name)?.title ?? name;
+  // "test 2487" or the file: how a person finds the example again.
+  const whereabouts = (row) => row.path || [row.split ?? row.part, row.row].filter((value) => value !== undefined && value !== null && value !== "").join(" ") || row.id;
 
   const shown = (value) => {
     if (value === null || value === undefined) return "unknown";
@@ -43,11 +48,15 @@
   const filters = () => Object.values(state.filters).flat();
   const question = () => ({ filters: filters(), sort: state.sort, descending: state.descending });
   const remember = () => {
-    const kept = { filters: state.filters, sort: state.sort, descending: state.descending, offset: state.offset, table: state.table };
+    const kept = { ...state, id: undefined };
     history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
   };
   const recall = () => {
     if (location.hash.length < 2) return;
+    if (location.hash.startsWith("#id=")) {  // a link from the report
+      state.id = decodeURIComponent(location.hash.slice(4));
+      return;
+    }
     try {
       Object.assign(state, JSON.parse(decodeURIComponent(location.hash.slice(1))));
     } catch {
@@ -64,12 +73,12 @@
       update();
     };
     const now = state.filters[column.name] || [];
-    const field = make("fieldset", {}, make("legend", { textContent: column.name }));
+    const field = make("fieldset", {}, make("legend", { textContent: column.title }));
     if (column.kind === "number") {
       const bars = make("div", { className: "histogram", ariaHidden: "true" });
       bars.dataset.column = column.name;
       const end = (operation, words) => {
-        const input = make("input", { type: "number", step: "any", ariaLabel: `${column.name}: ${words}` });
+        const input = make("input", { type: "number", step: "any", ariaLabel: `${column.title}: ${words}` });
         input.placeholder = shown(operation === "at_least" ? column.low : column.high);
         const before = now.find((item) => item.operation === operation);
         if (before) input.value = before.value;
@@ -87,7 +96,7 @@
       high.addEventListener("input", read);
       field.append(bars, make("div", { className: "range" }, low, "to", high));
     } else if (column.kind === "flag") {
-      const select = make("select", { ariaLabel: column.name },
+      const select = make("select", { ariaLabel: column.title },
         make("option", { value: "", textContent: "any" }), make("option", { value: "yes", textContent: "yes" }), make("option", { value: "no", textContent: "no" }));
       if (now.length) select.value = now[0].value ? "yes" : "no";
       select.addEventListener("change", () => set(select.value ? [{ column: column.name, operation: "is", value: select.value === "yes" }] : []));
@@ -105,7 +114,7 @@
       }
       field.append(box);
     } else {
-      const input = make("input", { type: "search", ariaLabel: `${column.name} contains`, placeholder: "contains" });
+      const input = make("input", { type: "search", ariaLabel: `${column.title} contains`, placeholder: "contains" });
       if (now.length) input.value = now[0].value;
       input.addEventListener("input", later(() => set(input.value ? [{ column: column.name, operation: "contains", value: input.value }] : []), 250));
       field.append(make("div", {}, input));
@@ -136,7 +145,7 @@
     const columns = about.spriteColumns;
     spot.style.width = `${width * scale}px`;
     spot.style.height = `${height * scale}px`;
-    spot.style.backgroundImage = `url(api/sprite?rows=${rows.map((row) => row.row).join(",")})`;
+    spot.style.backgroundImage = `url(api/sprite?rows=${rows.map((row) => row.index).join(",")})`;
     spot.style.backgroundSize = `${columns * width * scale}px auto`;
     spot.style.backgroundPosition = `-${(place % columns) * width * scale}px -${Math.floor(place / columns) * height * scale}px`;
     return spot;
@@ -145,14 +154,15 @@
   const tell = () => {
     $("chosen").textContent = chosen.size ? `${counted(chosen.size)} selected` : "None selected";
     $("unselect").disabled = !chosen.size;
+    $("tag-selected").disabled = !chosen.size;
     $("export").textContent = chosen.size ? "Export the selected as a subset" : `Export all ${counted(total)} as a subset`;
     $("export").disabled = !chosen.size && !total;
   };
 
   const tickbox = (row, item) => {
-    const tick = make("input", { type: "checkbox", checked: chosen.has(row.row), ariaLabel: `Select ${row.id}` });
+    const tick = make("input", { type: "checkbox", checked: chosen.has(row.index), ariaLabel: `Select ${whereabouts(row)}` });
     tick.addEventListener("change", () => {
-      if (tick.checked) chosen.add(row.row); else chosen.delete(row.row);
+      if (tick.checked) chosen.add(row.index); else chosen.delete(row.index);
       item.classList.toggle("chosen", tick.checked);
       tell();
     });
@@ -160,27 +170,55 @@
     return tick;
   };
 
-  const story = (row) => {
-    $("story-title").textContent = row.id;
-    $("story-picture").replaceChildren(...(about.thumbnails ? [picture(0, 256, [row])] : []));
-    $("story-facts").replaceChildren(...Object.entries(row).filter(([name]) => name !== "row").flatMap(([name, value]) =>
-      [make("dt", { textContent: name }), make("dd", { textContent: shown(value) })]));
-    $("story").showModal();
+  const mark = async (rows, change) => {
+    const answer = await (await ask("api/marks", { rows: rows.map((row) => row.index), ...change })).json();
+    rows.forEach((row, place) => { row.mark = answer.marks[place]; });
+    about.tags = answer.tags;
+    about.marked = answer.marked;
+    tags();
   };
+  const tags = () => {
+    $("tags").replaceChildren(...about.tags.map((tag) => make("option", { value: tag })));
+    $("marked").hidden = $("corrections").hidden = !about.marked;
+    $("corrections").textContent = `corrections.csv (${counted(about.marked)})`;
+  };
+  const marking = (row) => {
+    $("relabel").value = row.mark.corrected_label;
+    $("story-tags").replaceChildren(...row.mark.tags.map((tag) => {
+      const off = make("button", { type: "button", textContent: "×", ariaLabel: `Remove the tag ${tag}` });
+      off.addEventListener("click", () => mark([row], { remove: tag }).then(() => marking(row)).catch(complain));
+      return make("span", { className: "tag" }, tag, off);
+    }));
+  };
+
+  const story = (row) => {
+    open = page.indexOf(row);
+    $("story-title").textContent = whereabouts(row);
+    $("story-picture").replaceChildren(...(about.thumbnails ? [picture(0, 256, [row])] : []));
+    $("story-facts").replaceChildren(...Object.entries(row).filter(([name]) => !["index", "mark"].includes(name)).flatMap(([name, value]) =>
+      [make("dt", { textContent: title(name) }), make("dd", { textContent: shown(value) })]));
+    $("story-back").disabled = open <= 0;
+    $("story-next").disabled = open < 0 || open >= page.length - 1;
+    marking(row);
+    if (!$("story").open) $("story").showModal();
+  };
+  const step = (by) => { if (page[open + by]) story(page[open + by]); };
 
   const gallery = (rows) => {
     const list = make("ul", { className: "gallery" });
     rows.forEach((row, place) => {
       const item = document.createElement("li");
-      const open = make("button", { type: "button", className: "open" });
-      if (about.thumbnails) open.append(picture(place, 112, rows));
-      open.append(make("span", { className: "name", textContent: row.label === undefined ? row.id : shown(row.label) }));
+      const button = make("button", { type: "button", className: "open" });
+      if (about.thumbnails) button.append(picture(place, 112, rows));
+      button.append(make("span", { className: "name", textContent: row.label === undefined ? whereabouts(row) : shown(row.label) }));
+      if (row.mark.corrected_label) button.append(make("span", { className: "more corrected", textContent: `corrected: ${row.mark.corrected_label}` }));
       const words = [];
-      if (row.predicted !== undefined && row.predicted !== row.label) words.push(`predicted ${shown(row.predicted)}`);
-      if (state.sort && !["id", "label", "predicted"].includes(state.sort)) words.push(`${state.sort} ${shown(row[state.sort])}`);
-      open.append(make("span", { className: "more", textContent: words.join(" · ") }));
-      open.addEventListener("click", () => story(row));
-      item.append(open, tickbox(row, item));
+      if (row.predicted !== undefined && row.predicted !== null && row.predicted !== row.label) words.push(`predicted ${shown(row.predicted)}`);
+      if (state.sort && !["id", "label", "predicted", "row", "path"].includes(state.sort)) words.push(shown(row[state.sort]));
+      button.append(make("span", { className: "more", textContent: words.join(" · ") }), make("small", { textContent: whereabouts(row) }));
+      if (row.mark.tags.length) button.append(make("small", { textContent: row.mark.tags.join(", ") }));
+      button.addEventListener("click", () => story(row));
+      item.append(button, tickbox(row, item));
       list.append(item);
     });
     return list;
@@ -188,21 +226,45 @@
 
   const table = (rows) => {
     const names = about.columns.map((column) => column.name);
-    const head = make("tr", {}, make("th", { textContent: "" }), ...names.map((name) => make("th", { scope: "col", textContent: name })));
+    const head = make("tr", {}, make("td", { textContent: "" }), ...names.map((name) => make("th", { scope: "col", textContent: title(name) })));
     const body = rows.map((row) => {
       const line = document.createElement("tr");
       line.append(make("td", {}, tickbox(row, line)), ...names.map((name) => make("td", { textContent: shown(row[name]) })));
       return line;
     });
-    return make("div", { className: "scroll", tabIndex: 0 }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
+    const scroll = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Examples as a table" });
+    scroll.append(make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
+    return scroll;
+  };
+
+  // Two models: what only one of them gets right, next to what only the other does.
+  const sides = async (mine) => {
+    const found = await (await ask("api/disagreements", { ...question(), first: state.first, second: state.second })).json();
+    if (mine !== latest) return;
+    page = [...found.first, ...found.second];
+    const { both, first, second, neither } = found.counts;
+    $("cases").textContent = `both right ${counted(both)} · neither ${counted(neither)}`;
+    const side = (model, count, rows) => make("section", {}, make("h2", { textContent: `Only ${model} is right: ${counted(count)}` }), gallery(rows));
+    $("results").replaceChildren(make("div", { className: "sides" }, side(state.first, first, found.first), side(state.second, second, found.second)));
+    total = both + first + second + neither;
+    $("where").textContent = "";
+    $("back").disabled = $("next").disabled = true;
   };
 
   const update = async () => {
     const mine = ++latest;
     remember();
     try {
-      const found = await (await ask("api/rows", { ...question(), offset: state.offset, limit: about.page })).json();
+      $("cases").textContent = "";
+      if (state.sides) {
+        await sides(mine);
+        $("count").textContent = `${counted(total)} of ${counted(about.rows)} examples`;
+        document.body.dataset.ready = String(mine);
+        return;
+      }
+      const found = await (await ask("api/rows", { ...question(), marked: state.marked, offset: state.offset, limit: about.page })).json();
       if (mine !== latest) return;
+      page = found.rows;
       total = found.total;
       $("complaint").hidden = true;
       $("count").textContent = `${counted(total)} of ${counted(about.rows)} examples`;
@@ -225,13 +287,30 @@
     $("title").textContent = about.title;
     const names = about.columns.map((column) => column.name);
     if (!state.sort) state.sort = names.includes("confusion") ? "confusion" : "";
-    $("sort").append(make("option", { value: "", textContent: "the table's order" }), ...names.map((name) => make("option", { value: name, textContent: name })));
+    $("sort").append(make("option", { value: "", textContent: "the table's order" }), ...about.columns.map((column) => make("option", { value: column.name, textContent: column.title })));
     $("sort").value = state.sort;
     const directed = () => {
       $("direction").setAttribute("aria-pressed", String(state.descending));
       $("direction").textContent = state.descending ? "Largest first" : "Smallest first";
       $("view").setAttribute("aria-pressed", String(state.table));
+      $("marked").setAttribute("aria-pressed", String(state.marked));
+      $("side-by-side").setAttribute("aria-pressed", String(state.sides));
     };
+    $("report").hidden = !about.report;
+    tags();
+    const labels = about.columns.find((column) => column.name === "label")?.choices ?? [];
+    $("relabel").append(make("option", { value: "", textContent: "as it is" }), ...labels.map((label) => make("option", { value: label, textContent: label })));
+    $("relabel").parentElement.hidden = !labels.length;
+    if (about.models.length > 1) {
+      $("compare").hidden = false;
+      for (const name of ["first", "second"]) $(name).append(...about.models.map((model) => make("option", { value: model, textContent: model })));
+      state.first ||= about.models[0];
+      state.second ||= about.models[1];
+      for (const name of ["first", "second"]) {
+        $(name).value = state[name];
+        $(name).addEventListener("change", () => { state[name] = $(name).value; update(); });
+      }
+    }
     directed();
     controls();
     if (matchMedia("(max-width: 48rem)").matches) $("filter-fold").open = false;
@@ -240,6 +319,21 @@
     $("view").addEventListener("click", () => { state.table = !state.table; directed(); update(); });
     $("clear").addEventListener("click", () => { state.filters = {}; state.offset = 0; controls(); update(); });
     $("unselect").addEventListener("click", () => { chosen.clear(); update(); });
+    $("marked").addEventListener("click", () => { state.marked = !state.marked; state.offset = 0; directed(); update(); });
+    $("side-by-side").addEventListener("click", () => { state.sides = !state.sides; directed(); update(); });
+    $("relabel").addEventListener("change", () => mark([page[open]], { label: $("relabel").value }).then(() => marking(page[open])).catch(complain));
+    $("tag").addEventListener("change", () => {
+      if (!$("tag").value.trim()) return;
+      mark([page[open]], { add: $("tag").value }).then(() => { $("tag").value = ""; marking(page[open]); }).catch(complain);
+    });
+    $("tag-selected").addEventListener("click", () => {
+      const tag = prompt("Tag for the selected examples");
+      if (tag) mark([...chosen].map((index) => page.find((row) => row.index === index) ?? { index }), { add: tag }).then(update).catch(complain);
+    });
+    $("story-back").addEventListener("click", () => step(-1));
+    $("story-next").addEventListener("click", () => step(1));
+    $("story").addEventListener("close", () => update());
+    $("help").addEventListener("click", () => $("keys").showModal());
     const turn = (by) => { state.offset = Math.max(0, state.offset + by); update(); $("results").focus(); scrollTo(0, 0); };
     $("back").addEventListener("click", () => turn(-about.page));
     $("next").addEventListener("click", () => turn(about.page));
@@ -254,6 +348,38 @@
         complain(error);
       }
     });
+    // One key each for what is done a hundred times; nothing happens while a person types.
+    document.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+      if ($("story").open) {
+        if (event.key === "ArrowRight") step(1);
+        if (event.key === "ArrowLeft") step(-1);
+        if (event.key === "t") { event.preventDefault(); $("tag").focus(); }
+        if (event.key === "l") { event.preventDefault(); $("relabel").focus(); }
+        return;
+      }
+      const buttons = [...document.querySelectorAll("#results .open")];
+      const at = buttons.indexOf(document.activeElement);
+      const list = document.querySelector("#results .gallery");
+      const across = list ? getComputedStyle(list).gridTemplateColumns.split(" ").length : 1;
+      const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: across, ArrowUp: -across };
+      if (event.key in moves && buttons.length) {
+        event.preventDefault();
+        buttons[Math.min(buttons.length - 1, Math.max(0, at < 0 ? 0 : at + moves[event.key]))].focus();
+      } else if (event.key === "x" && at >= 0) buttons[at].parentElement.querySelector("input").click();
+      else if ((event.key === "t" || event.key === "l") && at >= 0) {
+        event.preventDefault();
+        story(page[at]);
+        $(event.key === "t" ? "tag" : "relabel").focus();
+      } else if (event.key === "n" && !$("next").disabled) turn(about.page);
+      else if (event.key === "p" && !$("back").disabled) turn(-about.page);
+      else if (event.key === "?") $("keys").showModal();
+    });
+    if (state.id) {
+      const found = await (await ask("api/rows", { ids: [state.id] })).json();
+      page = found.rows;
+      if (page.length) story(page[0]);
+    }
     await update();
   };
 

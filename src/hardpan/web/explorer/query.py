@@ -1,10 +1,10 @@
-"""Questions to the table of examples: which rows pass the filters, in which order, a page at a time."""
+"""Queries of the table of examples: which rows pass the filters, in which order, one page at a time."""
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,23 +18,51 @@ from hardpan.errors import InputError
 
 MOST_CHOICES = 1000  # a text column with more distinct values is searched, not chosen from
 BINS = 40
-KEPT_ANSWERS = 16
-KEPT_ORDERS = 6
+CORRECT = "correct: "  # in front of a model's name: the column that says whether it is right
 
-KINDS = ("number", "flag", "choice", "text")
 OPERATIONS = {
     "number": ("at_least", "at_most", "known", "unknown"),
     "flag": ("is",),
     "choice": ("any_of", "known", "unknown"),
     "text": ("contains", "known", "unknown"),
 }
+TITLES = {
+    "id": "Id",
+    "part": "Split",
+    "split": "Split",
+    "row": "Row",
+    "path": "File",
+    "label": "Label",
+    "confusion": "Confusion score (bits)",
+    "confusion_stderr": "Confusion score, standard error",
+    "predicted": "Prediction of the ensemble",
+    "p_label": "Probability of the label",
+    "floor_posterior": "Probability of the label (flow)",
+    "floor_difficulty": "Difficulty (flow)",
+    "selection_frequency": "Selection frequency",
+    "duplicate": "Nearest training example",
+    "duplicate_distance": "Distance to the nearest training example",
+    "duplicate_part": "Split of the nearest example",
+    "share_correct": "Proportion of models that are right",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a reader can ask of a column: its kind, the range of its numbers or the choices there are."""
+    """What a reader can ask of a column.
+
+    Attributes:
+        name: its name in the table.
+        title: its name on the page.
+        kind: "number", "flag", "choice" or "text".
+        low: the smallest number.
+        high: the largest.
+        choices: the values, where there are few.
+        unknown: how many rows have no value.
+    """
 
     name: str
+    title: str
     kind: str
     low: float | None = None
     high: float | None = None
@@ -52,7 +80,7 @@ class Filter:
 
 
 class Explorer:
-    """Answers questions over a table of examples, keeping the latest orders so that paging is instant.
+    """Answers queries over a table of examples, keeping the latest orders so that paging is instant.
 
     Example:
         >>> table = pa.table({"id": ["a", "b", "c"], "confusion": [0.5, 2.0, 1.0]})
@@ -66,37 +94,43 @@ class Explorer:
         self.table = examples.table.combine_chunks()
         self.thumbnails = examples.thumbnails
         self.columns = {name: _described(name, self.table[name]) for name in self.table.column_names}
-        self._codes = {c.name: _codes(self.table[c.name], c) for c in self.columns.values() if c.kind == "choice"}
-        self._answers: OrderedDict[Any, NDArray[np.int64]] = OrderedDict()
-        self._orders: dict[tuple[str, bool], NDArray[np.int64]] = {}
+        self._orders = functools.lru_cache(maxsize=6)(self._whole_order)
+        self._answers: Callable[..., NDArray[np.int64]] = functools.lru_cache(maxsize=16)(self._filtered)
         self._lock = threading.Lock()
+
+    @property
+    def models(self) -> list[str]:
+        """Models of which the table says whether they are right."""
+        return [name.removeprefix(CORRECT) for name in self.columns if name.startswith(CORRECT)]
 
     def order(self, filters: Sequence[Filter], sort: str = "", *, descending: bool = False) -> NDArray[np.int64]:
         """Row numbers that pass every filter, sorted: unknown values last, ties in table order."""
         if sort and sort not in self.columns:
             raise InputError(f"sort: there is no column {sort!r}; columns: {', '.join(self.columns)}")
-        key = (tuple((item.column, item.operation, repr(item.value)) for item in filters), sort, descending)
+        for item in filters:
+            _check(self._column(item.column), item)
+        fixed = tuple(
+            (item.column, item.operation, tuple(item.value) if isinstance(item.value, list) else item.value)
+            for item in filters
+        )
         with self._lock:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-                return self._answers[key]
-        found = self._whole_order(sort, descending)
-        if filters:
-            found = found[self._passing(filters)[found]]
-        with self._lock:
-            self._answers[key] = found
-            while len(self._answers) > KEPT_ANSWERS:
-                self._answers.popitem(last=False)
-        return found
+            return self._answers(fixed, sort, descending)
 
     def rows(self, numbers: NDArray[np.int64]) -> list[dict[str, Any]]:
-        """The rows of those numbers, with their number as ``row``."""
+        """The rows of those numbers, with their number in the table as ``index``."""
         taken = self.table.take(pa.array(numbers)).to_pylist()
-        return [{"row": int(number)} | row for number, row in zip(numbers, taken, strict=True)]
+        return [row | {"index": int(number)} for number, row in zip(numbers, taken, strict=True)]
+
+    def find(self, ids: Sequence[str]) -> list[int]:
+        """Row numbers of the examples with those ids, as far as they are in the table."""
+        matches = pc.is_in(self.table["id"].cast(pa.string()), value_set=pa.array(list(ids), pa.string()))
+        return [int(row) for row in np.flatnonzero(matches.to_numpy())]
 
     def histogram(self, column: str, numbers: NDArray[np.int64]) -> dict[str, Any]:
-        """Counts of a column's values among those rows: 40 bins of a column of numbers, or counts by choice."""
+        """Counts of a column among those rows: 40 bins of a column of numbers, or counts by choice."""
         described = self._column(column)
+        if described.kind == "text":
+            raise InputError(f"column: {column!r} is text; counts need numbers, choices or flags")
         values = self.table[column].combine_chunks().take(pa.array(numbers))
         if described.kind == "number":
             known = _floats(values)
@@ -106,60 +140,55 @@ class Explorer:
             high = described.high if described.high > described.low else described.low + 1.0
             counts, edges = np.histogram(known, BINS, (described.low, high))
             return {"edges": edges.tolist(), "counts": counts.tolist()}
-        counted = pc.value_counts(values.cast(pa.string())).to_pylist()
-        ranked = sorted(counted, key=lambda item: -item["counts"])[:BINS]
-        return {"choices": [item["values"] for item in ranked], "counts": [item["counts"] for item in ranked]}
+        ranked = sorted(pc.value_counts(values).to_pylist(), key=lambda item: -item["counts"])[:BINS]
+        return {
+            "choices": [_word(item["values"]) for item in ranked],
+            "counts": [item["counts"] for item in ranked],
+        }
+
+    def disagreements(self, first: str, second: str, numbers: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Split rows by which of two models is right; rows that either model lacks are left out.
+
+        Returns:
+            Row numbers under "both", "first", "second" and "neither", in the order given.
+        """
+        right = []
+        for name, model in (("first", first), ("second", second)):
+            if model not in self.models:
+                raise InputError(f"{name}: there is no model {model!r}; models: {', '.join(self.models) or 'none'}")
+            right.append(_floats(self.table[CORRECT + model].combine_chunks())[numbers])
+        one, two = right
+        cases = {"both": (1, 1), "first": (1, 0), "second": (0, 1), "neither": (0, 0)}
+        return {name: numbers[(one == a) & (two == b)] for name, (a, b) in cases.items()}
 
     def _column(self, name: str) -> Column:
         if name not in self.columns:
             raise InputError(f"column: there is no {name!r}; columns: {', '.join(self.columns)}")
         return self.columns[name]
 
-    def _passing(self, filters: Sequence[Filter]) -> NDArray[np.bool_]:
-        """Whether each row passes every filter."""
-        passing = np.ones(self.table.num_rows, dtype=bool)
-        for item in filters:
-            column = self._column(item.column)
-            _check(column, item)
-            if item.operation == "any_of":
-                wanted = np.array([choice in set(item.value) for choice in column.choices] + [False])
-                passing &= wanted[self._codes[column.name]]
-            else:
-                passing &= _mask(self.table[item.column], column, item)
-        return passing
+    def _filtered(self, filters: tuple[Any, ...], sort: str, descending: bool) -> NDArray[np.int64]:
+        order = self._orders(sort, descending)
+        if not filters:
+            return order
+        masks = (
+            _mask(self.table[name], self.columns[name], operation, value) for name, operation, value in filters
+        )
+        passing = functools.reduce(pc.and_, masks)
+        return order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
 
     def _whole_order(self, sort: str, descending: bool) -> NDArray[np.int64]:
         """All row numbers in the order of a column; kept, because every filter of that order starts from it."""
-        key = (sort, descending)
-        with self._lock:
-            if key in self._orders:
-                return self._orders[key]
-        found = self._sorted(sort, descending)
-        with self._lock:
-            self._orders[key] = found
-            while len(self._orders) > KEPT_ORDERS:
-                self._orders.pop(next(iter(self._orders)))
-        return found
-
-    def _sorted(self, sort: str, descending: bool) -> NDArray[np.int64]:
         if not sort:
             return np.arange(self.table.num_rows, dtype=np.int64)
-        kind = self.columns[sort].kind
-        if kind in ("number", "flag"):
-            # NaN sorts last either way, which is where an unknown value belongs.
-            keys = _floats(self.table[sort].combine_chunks())
-            return np.argsort(-keys if descending else keys, kind="stable")
-        if kind == "choice":
-            codes, last = self._codes[sort], len(self.columns[sort].choices)
-            return np.argsort(
-                np.where(codes == last, codes, last - 1 - codes) if descending else codes, kind="stable"
-            )
+        values, column = self.table[sort].combine_chunks(), self.columns[sort]
+        if column.kind == "choice":
+            ranks = pa.array(np.arange(len(column.choices)), pa.int32())
+            positions = pc.index_in(values.dictionary.cast(pa.string()), value_set=pa.array(column.choices))
+            values = ranks.take(positions).take(values.indices)
+        elif column.kind == "text":
+            values = values.cast(pa.string())
         direction = "descending" if descending else "ascending"
-        by = [("value", direction, "at_end"), ("row", "ascending", "at_end")]
-        ranked = pc.sort_indices(
-            pa.table({"value": self.table[sort].cast(pa.string()), "row": np.arange(self.table.num_rows)}),
-            sort_keys=by,
-        )
+        ranked = pc.array_sort_indices(values, order=direction, null_placement="at_end")  # stable; NaN is last
         return np.asarray(ranked.to_numpy(), dtype=np.int64)
 
 
@@ -171,19 +200,26 @@ def read_filters(given: Any) -> tuple[Filter, ...]:
 
 
 def _described(name: str, values: pa.ChunkedArray) -> Column:
+    title = TITLES.get(name) or (
+        f"{name.removeprefix(CORRECT)} is right"
+        if name.startswith(CORRECT)
+        else name.replace("_", " ").strip().capitalize() or name
+    )
     kind, unknown = values.type, int(values.null_count)
     if pa.types.is_boolean(kind):
-        return Column(name, "flag", unknown=unknown)
+        return Column(name, title, "flag", unknown=unknown)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         known = _floats(values.combine_chunks())
         known = known[np.isfinite(known)]
         low, high = (float(known.min()), float(known.max())) if len(known) else (None, None)
-        return Column(name, "number", low, high, unknown=len(values) - len(known))
+        return Column(name, title, "number", low, high, unknown=len(values) - len(known))
     if pa.types.is_dictionary(kind):
-        choices = pc.unique(values.cast(pa.string())).drop_null().to_pylist()
+        used = pc.unique(values.combine_chunks().indices).drop_null()
+        choices = values.combine_chunks().dictionary.cast(pa.string()).take(used).drop_null().to_pylist()
         if len(choices) <= MOST_CHOICES:
-            return Column(name, "choice", choices=tuple(sorted(choices, key=_natural)), unknown=unknown)
-    return Column(name, "text", unknown=unknown)
+            choices = sorted(set(choices), key=_natural)
+            return Column(name, title, "choice", choices=tuple(choices), unknown=unknown)
+    return Column(name, title, "text", unknown=unknown)
 
 
 def _natural(text: str) -> tuple[int, float, str]:
@@ -195,21 +231,12 @@ def _natural(text: str) -> tuple[int, float, str]:
 
 
 def _floats(values: pa.Array) -> NDArray[np.float64]:
-    filled = (
-        values.cast(pa.float64())
-        if not pa.types.is_boolean(values.type)
-        else values.cast(pa.int8()).cast(pa.float64())
-    )
-    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.float64)
+    numeric = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
+    return np.asarray(numeric.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int32]:
-    """The place of each value among the column's choices; one past the last where it is unknown."""
-    encoded = values.combine_chunks()
-    places = {choice: place for place, choice in enumerate(column.choices)}
-    names = encoded.dictionary.cast(pa.string()).to_pylist()
-    table = np.array([places.get(name, len(places)) for name in names] + [len(places)], dtype=np.int32)
-    return np.asarray(table[encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)])
+def _word(value: Any) -> str | None:
+    return {True: "yes", False: "no", None: None}.get(value, value) if not isinstance(value, str) else value
 
 
 def _check(column: Column, item: Filter) -> None:
@@ -219,30 +246,39 @@ def _check(column: Column, item: Filter) -> None:
         allowed = ", ".join(OPERATIONS[column.kind])
         raise InputError(f"filters: {column.name!r} is a {column.kind} and takes {allowed}; got {operation!r}")
     if operation in ("at_least", "at_most"):
-        usable = isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
-        wanted = "compared with a number"
+        usable, wanted = _is_finite_number(value), "a number"
     elif operation == "is":
         usable, wanted = isinstance(value, bool), "true or false"
     elif operation == "any_of":
-        usable = isinstance(value, list) and all(isinstance(choice, str) for choice in value)
-        wanted = "compared with a list of its values"
+        usable, wanted = isinstance(value, list) and all(map(_is_text, value)), "a list of values of the column"
     else:
-        usable, wanted = operation != "contains" or isinstance(value, str), "searched for a text"
+        usable, wanted = operation != "contains" or _is_text(value), "a text to search for"
     if not usable:
-        raise InputError(f"filters: {column.name!r} is {wanted}; got {value!r}")
+        raise InputError(f"filters: {column.name!r} with {operation} takes {wanted}; got {ascii(value)[:80]}")
 
 
-def _mask(values: pa.ChunkedArray, column: Column, item: Filter) -> NDArray[np.bool_]:
-    if item.operation == "known":
-        found = pc.invert(pc.is_null(values, nan_is_null=column.kind == "number"))
-    elif item.operation == "unknown":
-        found = pc.is_null(values, nan_is_null=column.kind == "number")
-    elif item.operation == "contains":
-        found = pc.match_substring(values.cast(pa.string()), item.value, ignore_case=True)
-    elif item.operation == "is":
-        found = pc.equal(values, item.value)
-    elif item.operation == "at_least":
-        found = pc.greater_equal(values, float(item.value))
+def _is_finite_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 1e300  # also of whole numbers that no float holds
+
+
+def _is_text(value: Any) -> bool:
+    """Whether this is a text that UTF-8 can encode: JSON may contain lone surrogates."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _mask(values: pa.ChunkedArray, column: Column, operation: str, value: Any) -> pa.ChunkedArray:
+    if operation in ("known", "unknown"):
+        missing = pc.is_null(values, nan_is_null=column.kind == "number")
+        return pc.invert(missing) if operation == "known" else missing
+    if operation == "contains":
+        passing = pc.match_substring(values.cast(pa.string()), value, ignore_case=True)
+    elif operation == "any_of":
+        passing = pc.is_in(values, value_set=pa.array(list(value), pa.string()))
+    elif operation == "is":
+        passing = pc.equal(values, value)
     else:
-        found = pc.less_equal(values, float(item.value))
-    return np.asarray(found.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), dtype=bool)
+        compare = pc.greater_equal if operation == "at_least" else pc.less_equal
+        passing = compare(values.cast(pa.float64(), safe=False), float(value))
+    return passing.fill_null(False)

@@ -1,0 +1,70 @@
+"""Corrected labels and tags of examples, as ``hardpan browse`` writes them to corrections.csv."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
+
+EXCLUDE = "exclude"
+"""Examples with this tag are left out."""
+
+_QUOTED = ("=", "+", "-", "@", "\t", "'")  # a quote in front of these keeps a spreadsheet from reading a formula
+
+
+def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset:
+    """Replace labels by those in the column ``corrected_label`` and leave out examples tagged "exclude".
+
+    Args:
+        dataset: labelled examples.
+        path: a CSV with the columns ``id`` and ``corrected_label`` (empty: the label stays), and optionally
+            ``tags`` (separated by semicolons).
+
+    Example:
+        >>> import tempfile
+        >>> digits = Dataset.open("digits")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "corrections.csv"
+        ...     _ = path.write_text(f"id,corrected_label,tags\\n{digits.ids[0]},7,\\n{digits.ids[1]},,exclude\\n")
+        ...     corrected = apply_corrections(digits, path)
+        >>> len(digits), int(digits.labels[0]), len(corrected), int(corrected.labels[0])
+        (1797, 0, 1796, 7)
+    """
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name}: has no labels to correct; give a labelled dataset")
+    file = Path(path)
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"corrections: {file} cannot be read ({error}); give a CSV") from error
+    if rows and not {"id", "corrected_label"} <= set(rows[0]):
+        columns = ", ".join(str(name) for name in rows[0])
+        raise InputError(f"corrections: {file} needs the columns id and corrected_label; got {columns}")
+    numbers = {name: number for number, name in enumerate(dataset.class_names)}
+    positions = {str(name): row for row, name in enumerate(dataset.ids)}
+    labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)
+    for row in rows:
+        name, label = _text(row["id"]), _text(row["corrected_label"])
+        if name not in positions:
+            raise InputError(f"corrections: {file} names example {name!r}, which is not in {dataset.name}")
+        if label and label not in numbers:
+            some = ", ".join(dataset.class_names[:20])
+            raise InputError(f"corrections: {file} has the label {label!r}; classes of {dataset.name}: {some}")
+        if label:
+            labels[positions[name]] = numbers[label]
+        if EXCLUDE in _text(row.get("tags")).split(";"):
+            keep[positions[name]] = False
+    corrected = dataclasses.replace(dataset, labels=labels)
+    return corrected if keep.all() else corrected.select(np.flatnonzero(keep))
+
+
+def _text(value: str | None) -> str:
+    text = value or ""
+    return text[1:] if text[:1] == "'" and text[1:2] in _QUOTED else text
