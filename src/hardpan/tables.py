@@ -139,15 +139,22 @@ def read_rows(source: Any, *, required: Sequence[str] = ()) -> list[dict[str, st
 
 
 def index_columns(table: pyarrow.Table) -> list[str]:
-    """Columns that are the row index of a pandas frame and not data.
+    """Columns that are the row index of a pandas frame rather than data.
 
-    They are named by the pandas metadata of the file, or ``__index_level_0__``, ``Unnamed: 0``, or are the first
-    column with an empty name, as ``DataFrame.to_csv`` writes it. An index with a name of its own counts as data.
+    They are listed in the pandas metadata of the table, or are called ``__index_level_0__`` or ``Unnamed: 0``, or
+    are the first column with an empty name, as ``DataFrame.to_csv`` writes it.
+
+    Example:
+        >>> index_columns(read_table({"Unnamed: 0": [0, 1], "a": [5, 6]}))
+        ['Unnamed: 0']
     """
     names = table.column_names
-    found = {name for name in names if _INDEX.fullmatch(name)}
-    if names and names[0] == "":
-        found.add("")
+    found = {name for place, name in enumerate(names) if _INDEX.fullmatch(name) or (name == "" and place == 0)}
+    try:
+        listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+        found |= {name for name in listed if isinstance(name, str)}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        pass  # damaged metadata name nothing
     return [name for name in names if name in found]
 
 

@@ -3,16 +3,18 @@
 import gzip
 import hashlib
 import http.server
+import io
 import threading
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
+import scipy.io
 from tests.data import samples
 
 from hardpan.data import downloads
 from hardpan.data.dataset import Dataset
-from hardpan.data.sources import SOURCES
 from hardpan.errors import InputError
 
 
@@ -75,7 +77,7 @@ def publish(monkeypatch, root, name):
     return truth
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100", "emnist-letters", "svhn"])
 def test_a_name_is_fetched_once_and_kept(server, monkeypatch, tmp_path, name, capsys):
     root, address, asked = server
     truth = publish(monkeypatch, root, name)
@@ -261,3 +263,35 @@ def test_a_person_sees_how_far_it_is(monkeypatch, capsys):
     progress.update(1000)
     progress.close()
     assert capsys.readouterr().err == "".join(f"\rsome.gz {share:3d} %" for share in (25, 50, 75, 100)) + "\n"
+
+
+def pair(folder, files):
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder / "train_32x32.mat", folder / "test_32x32.mat"
+
+
+def test_in_svhn_ten_is_the_digit_zero(tmp_path):
+    truth = samples.svhn_truth()
+    dataset = downloads.read_svhn(*pair(tmp_path, samples.svhn_files()))
+    np.testing.assert_array_equal(dataset.x, truth.x)
+    np.testing.assert_array_equal(dataset.labels, truth.labels)
+    assert dataset.split.tolist() == truth.split
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ({"X": np.zeros((32, 32, 3, 4), np.uint8)}, "y must"),
+        ({"X": np.zeros((32, 32, 3, 4)), "y": np.ones((4, 1))}, "X must"),
+        ({"X": np.zeros((28, 28, 1, 4), np.uint8), "y": np.ones((4, 1), np.uint8)}, "X must"),
+        ({"X": np.zeros((32, 32, 3, 4), np.uint8), "y": np.zeros((4, 1), np.uint8)}, "y must"),
+        ({"X": np.zeros((32, 32, 3, 4), np.uint8), "y": np.full((4, 1), 11, np.uint8)}, "y must"),
+        ({"z": np.zeros(3)}, "X must"),
+    ],
+)
+def test_another_file_than_svhn_is_refused(tmp_path, content, named):
+    buffer = io.BytesIO()
+    scipy.io.savemat(buffer, content)
+    with pytest.raises(InputError, match=named):
+        downloads.read_svhn(*pair(tmp_path, samples.svhn_files() | {"test_32x32.mat": buffer.getvalue()}))

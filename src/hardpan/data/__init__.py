@@ -10,9 +10,10 @@
 """
 
 from hardpan.data.dataset import Dataset, DataWarning, Split, TableFeatures, content_ids, row_ids
-from hardpan.data.opening import as_dataset, formats, names
+from hardpan.data.opening import DataOptions, as_dataset, formats, names
 
 __all__ = [
+    "DataOptions",
     "DataWarning",
     "Dataset",
     "Split",

@@ -1,11 +1,16 @@
-"""Arrays to a dataset: what every reader checks about examples, labels, class names and ids.
+"""Arrays to a dataset, in memory and in npz files: what every reader checks about examples, labels, names and ids.
 
-``what`` names the array in the message, such as ``data.npz: y_train``.
+An npz file (or mapping) has ``x`` with an optional ``y``, or ``x_train, y_train, x_test, y_test``, and may have
+``x_validation, y_validation``, ``class_names`` and ``ids`` (rows of train, validation, test). Common other names
+are
+understood: ``X``, ``data``, ``images`` or ``features`` for x, ``labels`` or ``target`` for y, ``train_images`` for
+x_train, ``val`` for validation. ``what`` and ``where`` name an array in messages, such as ``data.npz: y_train``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +18,106 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
+from hardpan.safe_files import few, npz_header, read_npy, read_npz
 
 _BLOCK = 4096
 CHANNELS = (1, 3, 4)
-SPLIT_KEYS = ("x_train", "y_train", "x_test", "y_test")
+X_NAMES = ("x", "data", "images", "features", "inputs", "image")
+Y_NAMES = ("y", "labels", "label", "target", "targets")
+SPLIT_WORDS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+}
+
+
+def matches(path: Path) -> bool:
+    """A file whose name ends in .npz or .npy."""
+    return path.suffix.lower() in (".npz", ".npy")
+
+
+def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
+    """Read an npz file by its keys, or an npy file of examples without labels."""
+    where = f"{path}: "
+    if path.suffix.lower() == ".npy":
+        return from_arrays(read_npy(path), class_names=class_names, name=path.stem, where=where, source=path.name)
+    keys = list(npz_header(path))
+    wanted = {key for key in keys if _meaning(key) is not None}
+    arrays = read_npz(path, wanted)
+    return from_mapping(arrays, keys, class_names=class_names, name=path.stem, where=where, source=path.name)
+
+
+def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any) -> Dataset:
+    """A dataset of arrays by name; ``keys`` are all names there are, for the message if some are missing."""
+    where = options.get("where", "")
+    parts: dict[str, dict[str, Any]] = {}
+    found: dict[str, str] = {}
+    for key, value in arrays.items():
+        meaning = _meaning(key)
+        if meaning is None:
+            continue
+        split, what = meaning
+        if what in parts.setdefault(split, {}):
+            raise InputError(f"{where}{found[split + what]} and {key} are both {what}; keep one of them")
+        parts[split][what] = value
+        found[split + what] = key
+    other = parts.pop("other", {})
+    splits = [split for split in SPLITS if split in parts]
+    if "" in parts and splits:
+        raise InputError(
+            f"{where}has x beside {few(sorted(found.values()))}; keep either x and y, or train and test"
+        )
+    expected = "give x_train, y_train, x_test, y_test, or x with an optional y"
+    if not parts or (splits and not {"train", "test"} <= set(splits)):
+        raise InputError(f"{where}x_train or x_test is missing (there are {few(sorted(keys))}); {expected}")
+    for split, arrays_of in parts.items():
+        for what in ("x", "y") if split else ("x",):
+            if what not in arrays_of:
+                missing = f"{what}_{split}" if split else what
+                raise InputError(f"{where}{missing} is missing (there are {few(sorted(keys))}); {expected}")
+    return _from_parts(
+        [
+            (split, arrays_of["x"], arrays_of.get("y"))
+            for split, arrays_of in sorted(parts.items(), key=_split_order)
+        ],
+        ids=other.get("ids"),
+        class_names=options.pop("class_names", None) or _names(other.get("class_names")),
+        **options,
+    )
+
+
+def _split_order(item: tuple[str, Any]) -> int:
+    return SPLITS.index(item[0]) if item[0] else 0
+
+
+def _names(names: Any) -> Any:
+    return None if names is None else np.asarray(names)
+
+
+def _meaning(key: str) -> tuple[str, str] | None:
+    """Split and content that the name of an array says; "other" for class_names and ids.
+
+    Example:
+        >>> _meaning("x"), _meaning("train_images"), _meaning("y_val"), _meaning("ids"), _meaning("probs")
+        (('', 'x'), ('train', 'x'), ('validation', 'y'), ('other', 'ids'), None)
+    """
+    name = key.lower()
+    if name in ("class_names", "ids"):
+        return "other", name
+    first, _, last = name.partition("_")
+    split = ""
+    if first in SPLIT_WORDS:
+        split, name = SPLIT_WORDS[first], last
+    elif name.rpartition("_")[2] in SPLIT_WORDS:
+        split, name = SPLIT_WORDS[name.rpartition("_")[2]], name.rpartition("_")[0]
+    if name in X_NAMES:
+        return split, "x"
+    return (split, "y") if name in Y_NAMES else None
 
 
 def from_arrays(
@@ -25,8 +126,26 @@ def from_arrays(
     *,
     x_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
+    split: ArrayLike | None = None,
+    where: str = "",
+    **options: Any,
+) -> Dataset:
+    """See :meth:`Dataset.from_arrays`; ``where`` is put before the names of arguments in messages."""
+    if x_test is None and y_test is None:
+        return _from_parts([("", x, y)], split=split, where=where, **options)
+    if x_test is None or (y is None) != (y_test is None):
+        missing = "x_test" if x_test is None else "y" if y is None else "y_test"
+        raise InputError(f"{where}{missing} is missing; give x and y of both train and test")
+    if split is not None:
+        raise InputError(f"{where}split cannot be given together with x_test, which is the test set")
+    return _from_parts([("train", x, y), ("test", x_test, y_test)], where=where, **options)
+
+
+def _from_parts(
+    parts: Sequence[tuple[str, Any, Any]],
+    *,
     ids: ArrayLike | None = None,
-    class_names: Sequence[str] | None = None,
+    class_names: Any = None,
     split: ArrayLike | None = None,
     metadata: Mapping[str, ArrayLike] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -34,45 +153,34 @@ def from_arrays(
     where: str = "",
     source: str = "arrays",
 ) -> Dataset:
-    """See :meth:`Dataset.from_arrays`; ``where`` is put before the names of arguments in messages."""
-    official = x_test is not None or y_test is not None
-    x_name, y_name = (f"{where}x_train", f"{where}y_train") if official and where else (f"{where}x", f"{where}y")
-    examples = checked_x(x_name, as_array(x_name, x))
-    labels = None if y is None else checked_length(y_name, as_array(y_name, y), len(examples))
-    counts = [len(examples)]
-    given_split = None
-    if official:
-        if x_test is None or (y is None) != (y_test is None):
-            missing = f"{where}x_test" if x_test is None else y_name if y is None else f"{where}y_test"
-            raise InputError(f"{missing} is missing; give x and y of both train and test")
-        if split is not None:
-            raise InputError("split cannot be given together with x_test, which is the test set")
-        test = checked_x(f"{where}x_test", as_array(f"{where}x_test", x_test))
-        if test.shape[1:] != examples.shape[1:] or test.dtype != examples.dtype:
+    """A dataset of x and y by split, joined in this order."""
+    xs: list[NDArray[Any]] = []
+    ys: list[NDArray[Any]] = []
+    for part, x, y in parts:
+        x_name, y_name = (f"{where}x_{part}", f"{where}y_{part}") if part else (f"{where}x", f"{where}y")
+        xs.append(checked_x(x_name, as_array(x_name, x)))
+        if xs[-1].shape[1:] != xs[0].shape[1:] or xs[-1].dtype != xs[0].dtype:
             raise InputError(
-                f"{where}x_test must be like {x_name.removeprefix(where)}, {examples.dtype} of shape "
-                f"{examples.shape[1:]}; got {test.dtype} of shape {test.shape[1:]}"
+                f"{x_name} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
+                f"{xs[-1].dtype} of "
+                f"shape {xs[-1].shape[1:]}"
             )
-        counts.append(len(test))
-        given_split = np.repeat(np.array(["train", "test"]), counts)
-        if labels is not None and y_test is not None:
-            more = checked_length(f"{where}y_test", as_array(f"{where}y_test", y_test), len(test))
-            if (labels.dtype.kind == "U") != (more.dtype.kind == "U") or "u" in (
-                labels.dtype.kind,
-                more.dtype.kind,
-            ):
-                raise InputError(
-                    f"{y_name} and {where}y_test must both be text or both class numbers; got {labels.dtype} and "
-                    f"{more.dtype}"
-                )
-            labels = np.concatenate([labels, more])
-        examples = np.concatenate([examples, test])
-    elif split is not None:
-        given_split = checked_split(f"{where}split", np.asarray(split), len(examples))
-    examples, warnings = channels_last(f"{where}x", examples)
-    numbers, names, noticed = number_labels(y_name, labels, class_names, where)
+        if y is None:
+            continue
+        ys.append(checked_length(y_name, as_array(y_name, y), len(xs[-1])))
+        if (ys[-1].dtype.kind == "U") != (ys[0].dtype.kind == "U"):
+            raise InputError(f"{y_name} must be text or class numbers, as y_{parts[0][0]} is; got {ys[-1].dtype}")
+    counts = [len(x) for x in xs]
+    examples, warnings = channels_last(f"{where}x", xs[0] if len(xs) == 1 else np.concatenate(xs))
+    n = len(examples)
+    labels = np.concatenate(ys) if ys else None
+    numbers, names, noticed = number_labels(f"{where}y", labels, class_names, where)
+    if len(parts) > 1:
+        official: NDArray[np.str_] | None = np.repeat(np.array([part for part, _, _ in parts]), counts)
+    else:
+        official = None if split is None else checked_split(f"{where}split", as_array(f"{where}split", split), n)
     columns = {
-        str(key): checked_length(f"{where}metadata[{key!r}]", np.asarray(values), len(examples))
+        str(key): checked_length(f"{where}metadata[{key!r}]", np.asarray(values), n)
         for key, values in (metadata or {}).items()
     }
     columns.setdefault("row", np.concatenate([np.arange(count) for count in counts]))
@@ -80,12 +188,10 @@ def from_arrays(
     return Dataset(
         name=name,
         x=examples,
-        ids=content_ids(examples)
-        if ids is None
-        else checked_ids(f"{where}ids", as_array("ids", ids), len(examples)),
+        ids=content_ids(examples) if ids is None else checked_ids(f"{where}ids", as_array(f"{where}ids", ids), n),
         labels=numbers,
         class_names=names,
-        split=given_split,
+        split=official,
         metadata=columns,
         source=source,
         feature_names=features,
@@ -139,7 +245,9 @@ def checked_length(what: str, values: NDArray[Any], n: int) -> NDArray[Any]:
     """Values of shape (n,); unsigned numbers as int64, so that they can be joined with others."""
     if values.shape == (n, 1):
         values = values[:, 0]
-    if values.dtype.kind == "u" and values.size and int(values.max()) <= np.iinfo(np.int64).max:
+    if values.dtype.kind == "u" and values.size:
+        if int(values.max()) > np.iinfo(np.int64).max:
+            raise InputError(f"{what} must be less than 2**63; got {int(values.max())}")
         values = values.astype(np.int64)
     if values.shape != (n,):
         raise InputError(f"{what} must have shape ({n},), one value for each example; got {values.shape}")
@@ -214,7 +322,7 @@ def _number_text(
     unknown = [str(name) for name in used if str(name) not in position]
     if unknown:
         raise InputError(
-            f"{what}: label {unknown[0]!r} is not among class_names ({_few(names)}); add it, or omit class_names"
+            f"{what}: label {unknown[0]!r} is not among class_names ({few(names)}); add it, or omit class_names"
         )
     return np.array([position[str(name)] for name in used], dtype=np.int64)[numbers], names
 
@@ -298,18 +406,6 @@ def checked_ids(what: str, ids: NDArray[Any], n: int) -> NDArray[np.str_]:
     return text
 
 
-SPLIT_WORDS = {
-    "train": "train",
-    "training": "train",
-    "test": "test",
-    "testing": "test",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-}
-
-
 def checked_split(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     """A split column with the names "train", "validation", "test"; "val", "dev" and "training" are understood."""
     checked_length(what, values, n)
@@ -363,15 +459,13 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
     constant = [label[column] for column in np.flatnonzero((x == x[:1]).all(axis=0))]
     found = []
     if constant:
-        found.append(
-            DataWarning(f"constant, so without information: {_few(constant)}", "constant", tuple(constant))
-        )
+        found.append(DataWarning(f"constant, so without information: {few(constant)}", "constant", tuple(constant)))
     if len(x) >= 20:
         numbered = tuple(label[column] for column in range(x.shape[1]) if _is_identifier(x[:, column]))
         if numbered:
             found.append(
                 DataWarning(
-                    f"looks like a row number or an identifier, not a feature: {_few(numbered)}; if so, drop it",
+                    f"looks like a row number or an identifier, not a feature: {few(numbered)}; if so, drop it",
                     "identifier",
                     numbered,
                 )
@@ -389,8 +483,3 @@ def _is_identifier(column: NDArray[Any]) -> bool:
     return bool(
         float(column.max()) - float(column.min()) < 10 * len(column) or (steps > 0).all() or (steps < 0).all()
     )
-
-
-def _few(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more

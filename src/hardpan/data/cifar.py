@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.archives import is_archive, read_members
 from hardpan.data.dataset import Dataset, content_ids
-from hardpan.data.memory import check_memory
 from hardpan.errors import InputError
+from hardpan.safe_files import TAR_ENDINGS, check_memory, read_tar
 
 PIXELS = 3 * 32 * 32
 
@@ -27,8 +26,8 @@ PIXELS = 3 * 32 * 32
 class Layout:
     """The files of one version, and what a record in them starts with.
 
-    ``labels`` are the ranges of the label bytes, the last of which is the class; ``shares`` is how many test sets
-    the training files hold together (both sets were published so), which tells a cut file from a whole one.
+    ``labels`` are the ranges of the label bytes, the last of which is the class; ``test_sets`` is how many times
+    the test set the training files have together, which distinguishes a cut file from a whole one.
     """
 
     name: str
@@ -36,7 +35,7 @@ class Layout:
     test: str
     labels: tuple[int, ...]
     names: tuple[str, ...]
-    shares: int
+    test_sets: int
     archive: str
 
     @property
@@ -57,7 +56,7 @@ LAYOUTS = (
         test="test_batch.bin",
         labels=(10,),
         names=("batches.meta.txt",),
-        shares=5,
+        test_sets=5,
         archive="cifar-10-binary.tar.gz",
     ),
     Layout(
@@ -66,7 +65,7 @@ LAYOUTS = (
         test="test.bin",
         labels=(20, 100),
         names=("coarse_label_names.txt", "fine_label_names.txt"),
-        shares=5,
+        test_sets=5,
         archive="cifar-100-binary.tar.gz",
     ),
 )
@@ -76,10 +75,10 @@ _FOLDERS = ("cifar-10-batches-bin", "cifar-100-binary", "cifar-10-batches-py", "
 
 
 def matches(path: Path) -> bool:
-    """Say whether this is ours: an archive, a folder with CIFAR's file names, or one of the files."""
+    """An archive, a folder with CIFAR's file names, or one of the files."""
     if not path.is_dir():
         known = {name for layout in LAYOUTS for name in layout.files}
-        return is_archive(path) or path.name in known or path.name in _PICKLED
+        return path.name.lower().endswith(TAR_ENDINGS) or path.name in known or path.name in _PICKLED
     folder = _inner(path)
     listed = _listed(folder)
     return any(set(layout.files) & listed for layout in LAYOUTS) or _pickled(folder.name, listed) is not None
@@ -95,12 +94,12 @@ def read(path: Path) -> Dataset:
         folder = _inner(path)
         layout = _layout(path, folder.name, _listed(folder))
         content = _folder_content(folder, layout)
-    elif is_archive(path):
-        members = read_members(path, {name for layout in LAYOUTS for name in (*layout.files, *layout.names)})
+    elif path.name.lower().endswith(TAR_ENDINGS):
+        members = read_tar(path, {name for layout in LAYOUTS for name in (*layout.files, *layout.names)})
         layout = _layout(path, next(iter(members.folders), ""), set(members.names))
         content = members.content
     else:
-        # One file alone is a piece of a set, or a pickle.
+        # One file alone is a fraction of a dataset, or a pickle.
         _layout(path, "", {path.name})
         raise InputError(f"{path}: is one file of several; give its folder, {path.parent}")
     return _dataset(path, layout, content)
@@ -134,14 +133,14 @@ def _layout(path: Path, folder: str, listed: set[str]) -> Layout:
     family = _pickled(folder, listed)
     if family:
         raise InputError(
-            f"{path}: holds the Python version of {family.upper()}, which is pickled and never read; "
+            f"{path}: has the Python version of {family.upper()}, which is pickled and never loaded; "
             f"give the binary version, {family}-binary.tar.gz"
         )
     layout = max(LAYOUTS, key=lambda layout: len(set(layout.files) & listed))
     missing = [name for name in layout.files if name not in listed]
     if len(missing) == len(layout.files):
         raise InputError(
-            f"{path}: holds no file of CIFAR's binary version; give "
+            f"{path}: has no file of CIFAR's binary version; give "
             + " or ".join(layout.archive for layout in LAYOUTS)
         )
     if missing and len(listed) > 1:
@@ -164,16 +163,16 @@ def _check_sizes(path: Path, layout: Layout, sizes: dict[str, int]) -> None:
     for name in layout.files:
         if sizes[name] == 0 or sizes[name] % layout.record:
             raise InputError(
-                f"{path}: {name} must hold whole records of {layout.record:,} bytes; got {sizes[name]:,} bytes: "
+                f"{path}: {name} must be whole records of {layout.record:,} bytes; got {sizes[name]:,} bytes: "
                 "the file is damaged, fetch it again"
             )
-    expected = sizes[layout.test] * layout.shares // len(layout.train)
+    expected = sizes[layout.test] * layout.test_sets // len(layout.train)
     for name in layout.train:
         if sizes[name] != expected:
             raise InputError(
-                f"{path}: {name} holds {sizes[name] // layout.record:,} records and {layout.test} "
+                f"{path}: {name} has {sizes[name] // layout.record:,} records and {layout.test} "
                 f"{sizes[layout.test] // layout.record:,}, but {layout.name} has "
-                f"{layout.shares // len(layout.train)} to 1: a file is cut, fetch it again (own data fit into npz)"
+                f"{layout.test_sets // len(layout.train)} to 1: a file is cut: fetch it again"
             )
 
 
@@ -188,11 +187,11 @@ def _dataset(path: Path, layout: Layout, content: dict[str, NDArray[np.uint8]]) 
             row = int(np.argmax(column >= classes))
             raise InputError(
                 f"{path}: byte {place} of a record of {layout.name} must be a label 0..{classes - 1}; row {row} "
-                f"has {int(column[row])}: the file is damaged or holds another set"
+                f"has {int(column[row])}: the file is damaged or is another dataset"
             )
     x = np.empty((sum(counts), 32, 32, 3), dtype=np.uint8)
     start = 0
-    while rows:  # let go of each file once its pixels are in place
+    while rows:  # free each file once its pixels are copied
         part = rows.pop(0)
         pixels = part[:, len(layout.labels) :].reshape(-1, 3, 32, 32)
         x[start : start + len(part)] = pixels.transpose(0, 2, 3, 1)
@@ -217,7 +216,7 @@ def _dataset(path: Path, layout: Layout, content: dict[str, NDArray[np.uint8]]) 
 
 
 def _class_names(path: Path, name: str, content: NDArray[np.uint8] | None, classes: int) -> tuple[str, ...]:
-    """The words of a names file, one a line; the class numbers where there is no such file."""
+    """The words of a names file, one per line; the class numbers where there is no such file."""
     if content is None:
         return tuple(str(label) for label in range(classes))
     try:
@@ -226,6 +225,6 @@ def _class_names(path: Path, name: str, content: NDArray[np.uint8] | None, class
         raise InputError(f"{path}: {name} is not text ({error.reason}); fetch it again") from error
     if len(words) != classes or len(set(words)) != classes or not all(map(str.isprintable, words)):
         raise InputError(
-            f"{path}: {name} must hold {classes} different names, one a line; got {len(set(words))}: fetch it again"
+            f"{path}: {name} must be {classes} different names, one per line; got {len(set(words))}: fetch it again"
         )
     return words

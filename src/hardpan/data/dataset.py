@@ -115,21 +115,37 @@ class Dataset:
         cls,
         source: Any,
         *,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        id: str | None = None,
+        split_column: str | None = None,
+        groups: str | None = None,
         class_names: Sequence[str] | str | os.PathLike[str] | None = None,
+        resize: int | None = None,
         name: str | None = None,
         mirror: str | None = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> Dataset:
-        """Open a dataset: by name, from a file or folder, or from an object that holds one.
+        """Open a dataset: by name, from a file or folder, or from an object that has one.
 
         A name wins over a file of the same name in the working folder; write ``./digits`` for the file. After
-        either, ``@hard.json`` selects the examples of a subset.
+        either, ``@hard.json`` selects the examples of a subset. How columns become features:
+        :mod:`hardpan.data.tabular`.
 
         Args:
             source: one of :func:`hardpan.data.names`; the path of a file or folder in one of
-                :func:`hardpan.data.formats`; ``(x, y)`` or ``(x_train, y_train, x_test, y_test)``; an array, or a
-                mapping of arrays with the keys of an npz file; a scikit-learn Bunch; a Dataset.
+                :func:`hardpan.data.formats`; a pandas, polars or pyarrow frame; ``(x, y)`` or
+                ``(x_train, y_train, x_test, y_test)``; an array, or a mapping of arrays with the keys of an npz
+                file; a dataset of PyTorch or Hugging Face; a scikit-learn Bunch; a Dataset.
+            label: of a table, the column of classes; by default label, labels, target, class or y.
+            features: of a table, the columns to use; by default all that have no other purpose.
+            drop: of a table, columns to leave out.
+            id: of a table, the column of ids; by default id. Without ids, a hash of the content.
+            split_column: of a table, the column with train, validation and test; by default split.
+            groups: of a table, a column to keep as ``metadata["group"]``, and not as a feature.
             class_names: the C names in the order of the class numbers, or a text file with one name per line.
+            resize: of images, make all of them this many pixels wide and high.
             name: what to call the dataset; by default the name of the file.
             mirror: for names that are downloaded, an address with ``NAME/FILE`` under it; else ``HARDPAN_MIRROR``,
                 else the publisher's address.
@@ -142,9 +158,10 @@ class Dataset:
             >>> Dataset.open(([[0.0], [1.0], [2.0]], ["no", "yes", "no"]))
             Dataset('arrays': 3 vectors of 1 number (float64), 2 classes)
         """
-        from hardpan.data.opening import open_dataset
+        from hardpan.data.opening import DataOptions, open_dataset
 
-        return open_dataset(source, class_names=class_names, name=name, mirror=mirror, cache=cache)
+        options = DataOptions(label, features, drop, id, split_column, groups, class_names, resize, name)
+        return open_dataset(source, options, mirror, cache)
 
     @classmethod
     def from_arrays(
@@ -193,6 +210,41 @@ class Dataset:
             feature_names=feature_names,
             name=name,
         )
+
+    @classmethod
+    def from_frame(cls, frame: Any, label: str | None = None, **options: Any) -> Dataset:
+        """A dataset of a pandas, polars or pyarrow frame; options as for :meth:`open`.
+
+        Example:
+            >>> import pyarrow
+            >>> frame = pyarrow.table({"age": [31, 54, None], "smoker": ["no", "yes", "no"], "ill": [0, 1, 0]})
+            >>> Dataset.from_frame(frame, label="ill").feature_names
+            ('age', 'age is missing', 'smoker=no', 'smoker=yes')
+        """
+        from hardpan.tables import is_frame, read_table
+
+        return cls.open(frame if is_frame(frame) else read_table(frame), label=label, **options)
+
+    @classmethod
+    def from_torch(
+        cls, dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
+    ) -> Dataset:
+        """A dataset of a PyTorch dataset whose items are (x, label); images may have channels first.
+
+        Args:
+            dataset: with a length and items by number, or a loader of one.
+            test: the official test set, if ``dataset`` is the training set.
+            class_names: by default the attribute ``classes`` of the dataset.
+            name: what to call the dataset.
+        """
+        from hardpan.data.adapters import from_torch
+
+        return from_torch(dataset, test, class_names=class_names, name=name)
+
+    @classmethod
+    def from_huggingface(cls, dataset: Any, label: str | None = None, **options: Any) -> Dataset:
+        """A dataset of a Hugging Face Dataset, or of a DatasetDict with its splits; options as for :meth:`open`."""
+        return cls.open(dataset, label=label, **options)
 
     def __len__(self) -> int:
         return len(self.x)

@@ -22,6 +22,7 @@ import gzip
 import hashlib
 import logging
 import os
+import string
 import sys
 import zlib
 from collections.abc import Iterator
@@ -31,14 +32,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hardpan.data import cifar, emnist, idx, svhn
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.data import cifar, idx
+from hardpan.data.arrays import checked_labels, from_arrays
 from hardpan.data.dataset import Dataset
 from hardpan.data.sources import SOURCES, File, Source
 from hardpan.errors import InputError
+from hardpan.safe_files import check_memory, reason
 
 MIRROR_VARIABLE = "HARDPAN_MIRROR"
 CACHE_VARIABLE = "HARDPAN_CACHE"
-_PIECE = 1 << 20
+_BLOCK = 1 << 20
 
 
 def read(name: str, mirror: str | None = None, cache: str | os.PathLike[str] | None = None) -> Dataset:
@@ -55,9 +61,7 @@ def read(name: str, mirror: str | None = None, cache: str | os.PathLike[str] | N
     absent = [file for file in source.files if not _kept(folder / file.name, file)]
     for file in absent:
         _fetch(name, f"{address}/{file.name}", folder, file)
-    dataset = _read_kept(folder, source)
-    class_names = source.class_names or dataset.class_names
-    return replace(dataset, name=name, class_names=class_names, source=source.citation)
+    return replace(_read_kept(folder, source), name=name, source=source.citation)
 
 
 def _read_kept(folder: Path, source: Source) -> Dataset:
@@ -66,17 +70,17 @@ def _read_kept(folder: Path, source: Source) -> Dataset:
     if source.layout == "cifar":
         return cifar.read(folder / names[0])
     if source.layout == "emnist":
-        return emnist.read_part(folder / names[0], source.part, source.class_names)
+        return idx.read_emnist(folder / names[0], source.part, source.class_names)
     if source.layout == "svhn":
-        return svhn.read_pair(folder / names[0], folder / names[1])
-    return idx.read_files(folder, names)
+        return read_svhn(folder / names[0], folder / names[1])
+    return idx.read_files(folder, names, source.class_names or None)
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
     """Where downloads are kept: the argument, else ``HARDPAN_CACHE``, else the user's cache folder."""
-    given = os.fspath(cache) if cache is not None else os.environ.get(CACHE_VARIABLE, "")
-    if given:
-        return Path(given).expanduser()
+    folder = os.fspath(cache) if cache is not None else os.environ.get(CACHE_VARIABLE, "")
+    if folder:
+        return Path(folder).expanduser()
     import pooch  # here, because only downloads need it
 
     return Path(pooch.os_cache("hardpan"))
@@ -115,10 +119,10 @@ def _difference(path: Path, file: File) -> str:
         stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
         left = file.size
         try:
-            while left > 0 and (piece := stream.read(min(_PIECE, left))):
+            while left > 0 and (block := stream.read(min(_BLOCK, left))):
                 for digest in digests.values():
-                    digest.update(piece)
-                left -= len(piece)
+                    digest.update(block)
+                left -= len(block)
             if stream.read(1):
                 return f"has sha256 of a longer file instead of {file.sha256}"
         except (OSError, EOFError, zlib.error):
@@ -130,7 +134,7 @@ def _difference(path: Path, file: File) -> str:
 
 
 def _fetch(name: str, url: str, folder: Path, file: File) -> None:
-    """Download one file by pooch, which keeps it only if our downloader, and so the sum, was content."""
+    """Download one file with pooch, which keeps it only if our downloader found the right sum."""
     import pooch
     import requests
 
@@ -144,21 +148,21 @@ def _fetch(name: str, url: str, folder: Path, file: File) -> None:
         with _quiet(pooch.get_logger()):
             pooch.retrieve(url, known_hash=None, fname=file.name, path=folder, downloader=downloader)
     except (requests.exceptions.RequestException, OSError) as error:
-        reason = _reason(error)
         files = ", ".join(item.name for item in SOURCES[name].files)
         raise InputError(
-            f"{name}: {url} cannot be fetched ({reason}); put {files} into {folder}, or set {MIRROR_VARIABLE} to "
+            f"{name}: {url} cannot be fetched ({_network_reason(error)}); put {files} into {folder}, or set "
+            f"{MIRROR_VARIABLE} to "
             f"an address that has {folder.name}/{file.name}"
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def _network_reason(error: Exception) -> str:
     """A few words of an error that may hold a whole chain of others."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"HTTP status {response.status_code}"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return str(error.strerror)
     return {"ConnectionError": "no connection", "ConnectTimeout": "no answer", "ReadTimeout": "no answer"}.get(
         type(error).__name__, type(error).__name__
     )
@@ -176,7 +180,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 class _Progress:
-    """What pooch tells of a download: a line on stderr for a person, and an end to an answer that does not end."""
+    """Progress of a download: a line on stderr for a person, and an end to an answer that does not end."""
 
     def __init__(self, file: File) -> None:
         self.total = 0
@@ -185,19 +189,19 @@ class _Progress:
         self._most = int(1.1 * file.size) + (1 << 16)
 
     def update(self, count: int) -> None:
-        """Count bytes that came, and show each per cent once."""
+        """Count received bytes, and show each percent once."""
         self._got += count
         if self._got > self._most:
             raise InputError(
                 f"{self._file.name}: the server sends more than {self._most:,} bytes; try another mirror"
             )
-        share = min(100, 100 * self._got // self.total) if self.total else 0
-        if share > self._shown and sys.stderr.isatty():
-            self._shown = share
-            print(f"\r{self._file.name} {share:3d} %", end="", file=sys.stderr, flush=True)
+        percent = min(100, 100 * self._got // self.total) if self.total else 0
+        if percent > self._shown and sys.stderr.isatty():
+            self._shown = percent
+            print(f"\r{self._file.name} {percent:3d} %", end="", file=sys.stderr, flush=True)
 
     def reset(self) -> None:
-        """Begin to count again: pooch counts whole pieces, and sets the sum right at the end."""
+        """Begin to count again: pooch counts whole blocks, and corrects the sum at the end."""
         self._got = 0
 
     def close(self) -> None:
@@ -206,3 +210,64 @@ class _Progress:
             print(file=sys.stderr)
         else:
             print(f"fetched {self._file.name}, {self._got:,} bytes", file=sys.stderr)
+
+
+# SVHN: two MATLAB files with X (32, 32, 3, N) and y (N, 1), where 10 is the digit 0. They are read only after their
+# sums were compared: scipy's reader was not made for files of unknown origin.
+SIDE, COLOURS, CLASSES = 32, 3, 10
+
+
+def read_svhn(train: Path, test: Path) -> Dataset:
+    """Read both files into images (N, 32, 32, 3) of uint8 and digits 0 to 9.
+
+    Shapes and types are read first, and compared with what SVHN has and with the memory that is free.
+    """
+    check_memory(train, sum(map(_claimed, (train, test))))
+    (x, y), (x_test, y_test) = _read_mat(train), _read_mat(test)
+    return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=tuple(string.digits), name="svhn")
+
+
+def _claimed(path: Path) -> int:
+    """Bytes of the images that a file claims to hold; refuse one that does not look like SVHN's."""
+    from scipy import io
+
+    try:
+        listed = {name: (shape, kind) for name, shape, kind in io.whosmat(path)}
+    except Exception as error:  # scipy raises many kinds for a damaged file
+        raise _damaged(path, error) from error
+    (x_shape, x_kind), (y_shape, _) = listed.get("X", ((), "")), listed.get("y", ((), ""))
+    if len(x_shape) != 4 or tuple(x_shape[:3]) != (SIDE, SIDE, COLOURS) or x_kind != "uint8":
+        raise InputError(
+            f"{path}: X must be uint8 of shape ({SIDE}, {SIDE}, {COLOURS}, N); got {x_kind or 'nothing'} of shape "
+            f"{tuple(x_shape)}: fetch it again"
+        )
+    n = int(x_shape[3])
+    if tuple(y_shape) != (n, 1):
+        raise InputError(
+            f"{path}: y must have shape ({n}, 1), one label for each image; got {tuple(y_shape)}: fetch it again"
+        )
+    return SIDE * SIDE * COLOURS * n
+
+
+def _read_mat(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    from scipy import io
+
+    try:
+        content = io.loadmat(path, variable_names=["X", "y"], verify_compressed_data_integrity=True)
+        images, given = np.asarray(content["X"]), np.asarray(content["y"])
+    except Exception as error:  # scipy raises many kinds for a damaged file
+        raise _damaged(path, error) from error
+    if images.dtype != np.uint8 or images.shape[:3] != (SIDE, SIDE, COLOURS):
+        raise InputError(f"{path}: X claims to be bytes of colour images and is not; fetch it again")
+    x = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
+    labels = checked_labels(f"{path}: y", given.reshape(-1), len(x))
+    if int(labels.min()) < 1 or int(labels.max()) > CLASSES:
+        raise InputError(
+            f"{path}: y must be 1..{CLASSES}, with {CLASSES} for the digit 0; got {int(labels.min())} to "
+            f"{int(labels.max())}: fetch it again"
+        )
+    return x, labels % CLASSES
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: is not a readable MATLAB file ({reason(error)}); fetch it again")

@@ -1,8 +1,8 @@
 """Datasets by name, from files and folders, and from objects in memory.
 
 To add a file format, write a module with ``matches(path) -> bool`` (cheap: a name, a few bytes) and
-``read(path) -> Dataset``, and add its line to ``FORMATS`` (the first that matches reads) and a sample to
-tests/data/samples.py. To add a published dataset, add its files with their sums to ``downloads.SOURCES``.
+``read(path, **options) -> Dataset``, add its line to ``FORMATS`` (the first that matches reads) and a sample to
+tests/data/samples.py. To add a published dataset, add its files with their sums to ``sources.SOURCES``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,49 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan.data.arrays import SPLIT_KEYS, channels_last, column_warnings, from_arrays, number_labels
+from hardpan.data.arrays import from_arrays, from_mapping, number_labels
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.safe_files import read_text
+from hardpan.tables import is_frame, read_table
 
 BUNDLED = ("digits",)
-FORMATS = {
-    "npz": "hardpan.data.npz",
-    "idx": "hardpan.data.idx",
-    "cifar": "hardpan.data.cifar",
-    "parquet": "hardpan.data.parquet",
-    "image folder": "hardpan.data.folder",
-}
 SEPARATOR = "@"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A reader: its module, and the options of :meth:`Dataset.open` that it takes."""
+
+    module: str
+    options: tuple[str, ...] = ()
+
+
+COLUMN_OPTIONS = ("label", "features", "drop", "id", "split_column", "groups")
+FORMATS = {
+    "npz": Format("hardpan.data.arrays", ("class_names",)),
+    "IDX": Format("hardpan.data.idx", ("class_names",)),
+    "CIFAR": Format("hardpan.data.cifar"),
+    "table (CSV, TSV, JSON, JSONL, Parquet, Arrow)": Format(
+        "hardpan.data.tabular", ("columns", "class_names", "resize")
+    ),
+    "image folder": Format("hardpan.data.images", ("resize",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """How a dataset is read; the same fields as the arguments of :meth:`Dataset.open`."""
+
+    label: str | None = None
+    features: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    id: str | None = None
+    split_column: str | None = None
+    groups: str | None = None
+    class_names: Any = None
+    resize: int | None = None
+    name: str | None = None
 
 
 def names() -> tuple[str, ...]:
@@ -56,40 +87,39 @@ def as_dataset(source: Any, **options: Any) -> Dataset:
 
 
 def open_dataset(
-    source: Any,
-    *,
-    class_names: Sequence[str] | str | os.PathLike[str] | None = None,
-    name: str | None = None,
-    mirror: str | None = None,
-    cache: str | os.PathLike[str] | None = None,
+    source: Any, options: DataOptions, mirror: str | None = None, cache: str | os.PathLike[str] | None = None
 ) -> Dataset:
     """See :meth:`Dataset.open`."""
-    listed = _class_names(class_names)
+    options = dataclasses.replace(
+        options,
+        class_names=_class_names(options.class_names),
+        features=None if options.features is None else _column_names("features", options.features),
+        drop=_column_names("drop", options.drop),
+    )
     if isinstance(source, Dataset):
-        dataset = source
+        _refuse(options, "a Dataset", ("class_names",))
+        dataset = source if options.class_names is None else _renamed_classes(source, options.class_names)
     elif isinstance(source, (str, os.PathLike)):
-        dataset = _open_path(os.fspath(source), mirror, cache)
+        dataset = _open_path(os.fspath(source), options, mirror, cache)
     else:
-        return _open_object(source, listed, name)
-    if listed is not None:
-        dataset = _renamed_classes(dataset, listed)
-    return dataset if name is None else dataclasses.replace(dataset, name=name)
+        dataset = _open_object(source, options)
+    return dataset if options.name is None else dataclasses.replace(dataset, name=str(options.name))
 
 
-def _open_path(source: Any, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
+def _open_path(
+    source: Any, options: DataOptions, mirror: str | None, cache: str | os.PathLike[str] | None
+) -> Dataset:
     if isinstance(source, bytes):
         raise InputError("dataset must be a name or a path as text; got bytes")
     data, manifest = parse_source(source)
     if manifest and not _exists(Path(source)):
-        whole = _open_path(data, mirror, cache)
+        whole = _open_path(data, options, mirror, cache)
         part = whole.select(subset_rows(manifest, whole.ids))
         return dataclasses.replace(part, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
-    if source in BUNDLED:
-        return _digits()
     if source in names():
-        from hardpan.data import downloads
-
-        return _completed(downloads.read(source, mirror, cache))
+        _refuse(options, f"{source}, which is no table", ("class_names",))
+        dataset = _named(source, mirror, cache)
+        return dataset if options.class_names is None else _renamed_classes(dataset, options.class_names)
     path = Path(source)
     if not source or not _exists(path):
         shown = source if len(source) <= 200 else source[:197] + "..."
@@ -99,59 +129,97 @@ def _open_path(source: Any, mirror: str | None, cache: str | os.PathLike[str] | 
         )
     if not (path.is_dir() or path.is_file()):
         raise InputError(f"{path}: is neither a file nor a folder, but a pipe or a device; give a file or folder")
-    for module in map(importlib.import_module, FORMATS.values()):
+    for kind, reader in FORMATS.items():
+        module = importlib.import_module(reader.module)
         if module.matches(path):
-            return _completed(module.read(path))
+            return _read(path, kind, reader, module, options)
     raise InputError(f"{path}: unsupported format; supported: {', '.join(FORMATS)}")
 
 
-def _open_object(source: Any, class_names: Sequence[str] | None, name: str | None) -> Dataset:
-    label = name or "arrays"
+def _read(path: Path, kind: str, reader: Format, module: Any, options: DataOptions) -> Dataset:
+    taken = (*reader.options, "class_names", *(COLUMN_OPTIONS if "columns" in reader.options else ()))
+    _refuse(options, f"{path}, which is read as {kind}", taken)
+    passed: dict[str, Any] = {}
+    if "columns" in reader.options:
+        passed["columns"] = _columns(options)
+    passed |= {name: getattr(options, name) for name in ("class_names", "resize") if name in reader.options}
+    dataset = _completed(module.read(path, **passed))
+    if options.class_names is not None and "class_names" not in passed:
+        dataset = _renamed_classes(dataset, options.class_names)
+    return dataset
+
+
+def _columns(options: DataOptions) -> Any:
+    from hardpan.data.tabular import Columns
+
+    return Columns(**{name: getattr(options, name) for name in COLUMN_OPTIONS})
+
+
+def _refuse(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
+    """Refuse options that the source has no use for, rather than ignore them."""
+    for field in dataclasses.fields(DataOptions):
+        if field.name not in (*taken, "name") and getattr(options, field.name) not in (None, ()):
+            raise InputError(f"{field.name} does not apply to {what}; leave it out")
+
+
+def _open_object(source: Any, options: DataOptions) -> Dataset:
+    from hardpan.data.adapters import from_bunch, from_huggingface, from_torch, is_huggingface, is_torch
+    from hardpan.data.tabular import from_table
+
+    class_names, name = options.class_names, options.name or "arrays"
+    if is_huggingface(source):
+        return from_huggingface(
+            source, _columns(options), class_names=class_names, resize=options.resize, name=options.name
+        )
+    if is_frame(source) and not isinstance(source, np.ndarray):
+        return from_table(
+            read_table(source),
+            _columns(options),
+            class_names=class_names,
+            resize=options.resize,
+            name=options.name or "frame",
+            source=f"{type(source).__module__.partition('.')[0]} {type(source).__name__}",
+        )
+    _refuse(options, f"a {type(source).__name__}", ("class_names",))
+    if is_torch(source):
+        return from_torch(source, class_names=class_names, name=options.name)
     if isinstance(source, Mapping):
         if "data" in source and "target" in source:
-            return _from_bunch(source, class_names, name)
+            return from_bunch(source, class_names, options.name)
         known = {str(key): value for key, value in source.items()}
-        if "x" in known and not set(SPLIT_KEYS) & set(known):
-            return from_arrays(
-                known["x"], known.get("y"), ids=known.get("ids"), class_names=class_names, name=label
-            )
-        missing = [key for key in SPLIT_KEYS if key not in known]
-        if missing:
-            raise InputError(
-                f"dataset: key {missing[0]} is missing (the mapping has {_listed(known)}); give "
-                f"{', '.join(SPLIT_KEYS)}, or x and y"
-            )
-        arrays = [known[key] for key in SPLIT_KEYS]
-    elif isinstance(source, tuple) and len(source) in (2, 4):
-        arrays = list(source)
-    elif isinstance(source, np.ndarray) and source.ndim >= 2:
-        arrays = [source, None]
-    else:
-        raise InputError(
-            "dataset must be a name, a path, a Dataset, (x, y) or (x_train, y_train, x_test, y_test); got "
-            f"{type(source).__name__}"
-        )
-    x, y, x_test, y_test = [*arrays, None, None][:4]
-    return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=label)
-
-
-def _from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
-    """A scikit-learn Bunch; its images where it has them."""
-    x = bunch["images"] if "images" in bunch else bunch["data"]
-    target_names = bunch.get("target_names")
-    if class_names is None and target_names is not None:
-        listed = np.asarray(target_names).astype(np.str_)
-        class_names = listed.tolist() if listed.ndim == 1 and len(listed) > 1 else None
-    columns = bunch.get("feature_names")
-    named = columns is not None and np.ndim(x) == 2 and len(columns) == np.shape(x)[1]
-    return from_arrays(
-        x,
-        bunch["target"],
-        class_names=class_names,
-        feature_names=columns if named else None,
-        name=name or "bunch",
-        source="scikit-learn",
+        return from_mapping(known, list(known), class_names=class_names, name=name)
+    if isinstance(source, tuple) and len(source) in (2, 4):
+        if len(source) == 2 and all(map(is_torch, source)):
+            return from_torch(source[0], source[1], class_names=class_names, name=options.name)
+        x, y, x_test, y_test = [*source, None, None][:4]
+        return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=name)
+    if isinstance(source, np.ndarray) or hasattr(source, "__array__"):
+        return from_arrays(source, class_names=class_names, name=name)
+    raise InputError(
+        "dataset must be a name, a path, a Dataset, a data frame, (x, y), (x_train, y_train, x_test, y_test), or a "
+        f"dataset of PyTorch, Hugging Face or scikit-learn; got {type(source).__name__}"
     )
+
+
+def _named(name: str, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
+    if name in BUNDLED:
+        return _digits()
+    from hardpan.data import downloads
+
+    return _completed(downloads.read(name, mirror, cache))
+
+
+def _column_names(argument: str, names: Any) -> tuple[str, ...]:
+    """Column names from one name, or from a sequence of them."""
+    if isinstance(names, str):
+        return (names,)
+    try:
+        listed = tuple(names)
+    except TypeError as error:
+        raise InputError(f"{argument} must be names of columns; got {names!r}") from error
+    if not all(isinstance(name, str) for name in listed):
+        raise InputError(f"{argument} must be names of columns; got {listed!r}")
+    return listed
 
 
 def _digits() -> Dataset:
@@ -168,38 +236,31 @@ def _digits() -> Dataset:
 
 
 def _completed(dataset: Dataset) -> Dataset:
-    """Row numbers where the reader gave none, and warnings."""
-    x, turned = channels_last("x", dataset.x)
+    """Row numbers and warnings where the reader gave none."""
+    if "row" in dataset.metadata:
+        return dataset
     rows = np.arange(len(dataset))
     if dataset.split is not None:
         for part in np.unique(dataset.split):
             rows[dataset.split == part] = np.arange(int((dataset.split == part).sum()))
     return dataclasses.replace(
         dataset,
-        x=x,
-        metadata={"row": rows, **dataset.metadata},
-        warnings=dataset.warnings or (*turned, *column_warnings(x, dataset.feature_names)),
+        metadata={**dataset.metadata, "row": rows},
     )
 
 
 def _class_names(names: Any) -> list[str] | None:
-    """Class names from a sequence, or from a text file with one per line."""
+    """Class names from a sequence, from text with commas, or from a text file with one per line."""
     if names is None:
         return None
-    if not isinstance(names, (str, os.PathLike)):
-        try:
-            return [str(name) for name in names]
-        except TypeError as error:
-            raise InputError(f"class_names must be a sequence of text, or a file; got {names!r}") from error
-    path = Path(os.fspath(names))
+    if isinstance(names, str) and "," in names and not _exists(Path(names)):
+        return [name.strip() for name in names.split(",")]
+    if isinstance(names, (str, os.PathLike)):
+        return [line.strip() for line in read_text(names).split("\n") if line.strip()]
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"class_names {str(path)!r} cannot be read ({reason}); give the names, or a file with one per line"
-        ) from error
-    return [line.strip() for line in lines if line.strip()]
+        return [str(name) for name in names]
+    except TypeError as error:
+        raise InputError(f"class_names must be a sequence of text, or a file; got {names!r}") from error
 
 
 def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
@@ -256,8 +317,3 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # a name too long for the file system, or with a null character in it
         return False
-
-
-def _listed(keys: Mapping[str, Any], most: int = 10) -> str:
-    shown = ", ".join(sorted(keys)[:most]) or "nothing"
-    return shown + (f" and {len(keys) - most} more" if len(keys) > most else "")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files
-from hardpan.data.folder import FORMATS, MOST_PIXELS
+from hardpan.data.images import FORMATS, MOST_PIXELS
 from hardpan.errors import InputError
 from hardpan.replicate.project import Project
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardpan.data import folder as reader
+from hardpan.data import images as reader
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 
@@ -66,7 +66,7 @@ def test_opaque_alpha_is_dropped_and_transparent_refused(tmp_path):
     np.testing.assert_array_equal(Dataset.open(tmp_path).x[0], np.asarray(image)[..., :3])
     image.putalpha(254)
     saved(tmp_path, "a/1.png", image)
-    with pytest.raises(InputError, match=r"1\.png: has transparent pixels"):
+    with pytest.raises(InputError, match=r"1\.png"):
         Dataset.open(tmp_path)
 
 
@@ -77,12 +77,42 @@ def test_what_file_managers_leave_behind_is_passed_over(tmp_path):
     assert len(Dataset.open(tmp_path)) == 1
 
 
-def test_sizes_that_differ_are_named(tmp_path):
+def test_several_sizes_are_resized_and_the_size_is_stated(tmp_path):
+    saved(tmp_path, "a/1.png", picture(size=(40, 30)))
+    saved(tmp_path, "a/2.png", picture(size=(40, 30)))
+    saved(tmp_path, "b/3.png", Image.new("RGB", (50, 70), (9, 8, 7)))
+    dataset = Dataset.open(tmp_path)
+    assert dataset.x.shape == (3, 30, 30, 3)  # the median of the shorter sides 30, 30, 50
+    assert [warning.code for warning in dataset.warnings] == ["resized"]
+    assert "30 × 30" in dataset.warnings[0].message
+    np.testing.assert_array_equal(dataset.x[2], np.broadcast_to([9, 8, 7], (30, 30, 3)))
+    chosen = Dataset.open(tmp_path, resize=16)
+    assert chosen.x.shape == (3, 16, 16, 3)
+    assert chosen.warnings == ()
+
+
+def test_large_images_of_several_sizes_become_64_pixels(tmp_path):
+    saved(tmp_path, "a/1.png", picture(size=(300, 200)))
+    saved(tmp_path, "b/1.png", picture(size=(200, 400)))
+    assert Dataset.open(tmp_path).x.shape == (2, 64, 64, 3)
+
+
+@pytest.mark.parametrize("resize", [0, -3, 5000, 2.5, "32", True])
+def test_resize_is_a_number_of_pixels(tmp_path, resize):
     saved(tmp_path, "a/1.png", picture())
-    saved(tmp_path, "a/2.png", picture())
-    saved(tmp_path, "b/3.png", picture(size=(5, 5)))
-    with pytest.raises(InputError, match=r"one size; got 4×3 \(2, such as a/1.png\), 5×5 \(1, such as b/3.png\)"):
-        Dataset.open(tmp_path)
+    with pytest.raises(InputError, match="resize"):
+        Dataset.open(tmp_path, resize=resize)
+
+
+def test_the_orientation_of_a_camera_is_followed(tmp_path):
+    pixels = RNG.integers(0, 256, (3, 4), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be shown turned by 90 degrees clockwise
+    saved(tmp_path, "a/1.png", Image.fromarray(pixels), exif=exif)
+    saved(tmp_path, "a/2.png", Image.fromarray(np.rot90(pixels, -1).copy()))
+    x = Dataset.open(tmp_path).x
+    np.testing.assert_array_equal(x[0], x[1])
+    np.testing.assert_array_equal(x[0], np.rot90(pixels, -1))
 
 
 def bomb(width, height):
@@ -99,7 +129,7 @@ def test_a_decompression_bomb_is_refused(tmp_path, sides):
     path = tmp_path / "a" / "bomb.png"
     path.parent.mkdir()
     path.write_bytes(bomb(*sides))
-    with pytest.raises(InputError, match=r"bomb\.png: (claims|is broken)"):
+    with pytest.raises(InputError, match=r"bomb\.png"):
         Dataset.open(tmp_path)
 
 
@@ -108,7 +138,7 @@ def test_an_image_just_below_the_limit_is_decoded_or_refused_by_name(tmp_path, m
     saved(tmp_path, "a/1.png", picture(size=(4, 3)))
     assert len(Dataset.open(tmp_path)) == 1
     saved(tmp_path, "a/1.png", picture(size=(13, 1)))
-    with pytest.raises(InputError, match="claims 13×1 pixels, more than 12"):
+    with pytest.raises(InputError, match=r"1\.png"):
         Dataset.open(tmp_path)
 
 
@@ -116,7 +146,7 @@ def test_an_image_just_below_the_limit_is_decoded_or_refused_by_name(tmp_path, m
 def test_a_broken_file_is_named(tmp_path, content):
     saved(tmp_path, "a/1.png", picture())
     (tmp_path / "a" / "2.png").write_bytes(content)
-    with pytest.raises(InputError, match=r"2\.png: is"):
+    with pytest.raises(InputError, match=r"2\.png"):
         Dataset.open(tmp_path)
 
 
@@ -125,36 +155,46 @@ def test_a_changed_pixel_of_a_png_is_seen(tmp_path):
     content = bytearray(path.read_bytes())
     content[content.index(b"IDAT") + 10] ^= 1
     path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match=r"1\.png: is broken"):
+    with pytest.raises(InputError, match=r"1\.png"):
         Dataset.open(tmp_path)
 
 
 def test_sixteen_bits_and_several_frames_are_refused(tmp_path):
     path = saved(tmp_path, "a/1.png", Image.fromarray(np.zeros((3, 4), dtype=np.uint16)))
-    with pytest.raises(InputError, match="8 bits a channel"):
+    with pytest.raises(InputError, match=r"1\.png"):
         Dataset.open(tmp_path)
     path.unlink()
     frames = [Image.new("L", (4, 3), shade) for shade in (0, 100, 200)]
     saved(tmp_path, "a/1.gif", frames[0], save_all=True, append_images=frames[1:])
-    with pytest.raises(InputError, match="several frames"):
+    with pytest.raises(InputError, match=r"1\.gif"):
         Dataset.open(tmp_path)
 
 
+def test_validation_folders_are_splits(tmp_path):
+    for name in ("train/a/1.png", "test/a/1.png", "val/a/1.png"):
+        saved(tmp_path, name, picture())
+    assert Dataset.open(tmp_path).split.tolist() == ["train", "validation", "test"]
+
+
+def test_without_a_test_folder_the_validation_set_is_the_test_set(tmp_path):
+    for name in ("train/a/1.png", "val/a/1.png"):
+        saved(tmp_path, name, picture())
+    assert Dataset.open(tmp_path).split.tolist() == ["train", "test"]
+
+
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("names", "named"),
     [
-        ((), "holds no images"),
-        (("1.png",), r"1\.png: lies where a class folder is expected"),
-        (("train/a/1.png", "test/b/1.png"), "test has class 'b', which train has not"),
-        (("train/a/1.png", "test/a/1.png", "val/a/1.png"), "holds val beside train or test"),
-        (("train/a/1.png", "valid/a/1.png"), "holds valid beside train or test"),
-        (("train/a/1.png", "test/a/1.png", "extra/1.png"), "holds extra beside train and test"),
-        (("train/a/1.png", "test/.keep.png"), "test: holds no images"),
-        (("a/b/1.png",), "is no file; a class folder holds images only"),
+        ((), "CLASS"),
+        (("1.png",), r"1\.png"),
+        (("train/a/1.png", "test/b/1.png"), "'b'"),
+        (("train/a/1.png", "test/a/1.png", "extra/1.png"), "extra"),
+        (("train/a/1.png", "test/.keep.png"), "test"),
+        (("a/b/1.png",), "a/b"),
     ],
 )
-def test_a_layout_that_is_none_is_refused(tmp_path, names, message):
+def test_another_layout_is_refused(tmp_path, names, named):
     for name in names:
         saved(tmp_path, name, picture())
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=named):
         Dataset.open(tmp_path)

@@ -1,0 +1,151 @@
+"""Datasets of other libraries: PyTorch, Hugging Face, scikit-learn. None of them is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.data.arrays import SPLIT_WORDS, as_array, channels_last, from_arrays
+from hardpan.data.dataset import Dataset
+from hardpan.data.tabular import Columns, from_table
+from hardpan.errors import InputError
+from hardpan.safe_files import check_memory, few, reason
+
+_CHECK_EVERY = 1024
+
+
+def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
+    """A scikit-learn Bunch; its images if it has them."""
+    x = bunch["images"] if "images" in bunch else bunch["data"]
+    target_names = bunch.get("target_names")
+    if class_names is None and target_names is not None:
+        listed = np.asarray(target_names).astype(np.str_)
+        class_names = listed.tolist() if listed.ndim == 1 and len(listed) > 1 else None
+    columns = bunch.get("feature_names")
+    named = columns is not None and np.ndim(x) == 2 and len(columns) == np.shape(x)[1]
+    return from_arrays(
+        x,
+        bunch["target"],
+        class_names=class_names,
+        feature_names=columns if named else None,
+        name=name or "bunch",
+        source="scikit-learn",
+    )
+
+
+def is_torch(value: Any) -> bool:
+    """Whether an object is a PyTorch dataset or loader."""
+    return any(kind.__module__.startswith("torch.utils.data") for kind in type(value).__mro__)
+
+
+def is_huggingface(value: Any) -> bool:
+    """Whether an object is a Dataset or DatasetDict of Hugging Face."""
+    return any(kind.__module__.split(".")[0] == "datasets" for kind in type(value).__mro__)
+
+
+def from_torch(
+    dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
+) -> Dataset:
+    """See :meth:`Dataset.from_torch`."""
+    source = getattr(dataset, "dataset", dataset) if hasattr(dataset, "batch_size") else dataset
+    x, y = _torch_arrays("dataset", source)
+    x_test, y_test = (None, None) if test is None else _torch_arrays("test", getattr(test, "dataset", test))
+    classes = class_names if class_names is not None else getattr(source, "classes", None)
+    return from_arrays(
+        x,
+        y,
+        x_test=x_test,
+        y_test=y_test,
+        class_names=None if classes is None else [str(item) for item in classes],
+        name=name or type(source).__name__,
+        source="PyTorch",
+    )
+
+
+def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """All examples and labels of a map-style dataset, channels last."""
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise InputError(
+            f"{what} must have a length and items by number, as map-style datasets do; got {type(dataset).__name__}"
+        )
+    tensors = getattr(dataset, "tensors", None)
+    if isinstance(tensors, tuple) and 1 <= len(tensors) <= 2:
+        arrays = [as_array(what, item) for item in tensors]
+        return channels_last(what, arrays[0])[0], arrays[1] if len(arrays) > 1 else None
+    xs: list[NDArray[Any]] = []
+    ys: list[Any] = []
+    for row in range(len(dataset)):
+        try:
+            item = dataset[row]
+        except Exception as error:  # whatever a user's dataset raises
+            raise InputError(
+                f"{what}: item {row} cannot be read ({type(error).__name__}: {reason(error)})"
+            ) from error
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise InputError(f"{what}: every item must be (x, label); item {row} is {type(item).__name__}")
+        xs.append(as_array(f"{what}: x of item {row}", item[0]))
+        ys.append(item[1].item() if hasattr(item[1], "item") else item[1])
+        if xs[-1].shape != xs[0].shape:
+            raise InputError(
+                f"{what}: examples must have one shape; item 0 has {xs[0].shape} and item {row} {xs[-1].shape}: "
+                "add a "
+                "transform that resizes them"
+            )
+        if row % _CHECK_EVERY == 0:
+            check_memory(what, xs[0].nbytes * len(dataset))
+    if not xs:
+        raise InputError(f"{what} must not be empty")
+    return channels_last(what, np.stack(xs))[0], as_array(f"{what}: labels", ys)
+
+
+def from_huggingface(
+    dataset: Any,
+    columns: Columns,
+    *,
+    class_names: Sequence[str] | None = None,
+    resize: int | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """See :meth:`Dataset.from_huggingface`."""
+    import pyarrow
+
+    parts = dict(dataset) if isinstance(dataset, Mapping) else {"": dataset}
+    tables: list[Any] = []
+    counts: dict[str, int] = {}
+    features: Any = None
+    for split, part in parts.items():
+        if not hasattr(part, "with_format") or not hasattr(part, "features") or not hasattr(part, "__len__"):
+            raise InputError(
+                f"dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(part).__name__}"
+            )
+        if split and split not in SPLIT_WORDS:
+            raise InputError(f"dataset: split {split!r} must be train, validation or test; it has {few(parts)}")
+        table = part.with_format("arrow")[:]
+        if tables and table.column_names != tables[0].column_names:
+            raise InputError(
+                f"dataset: split {split!r} has other columns ({few(table.column_names)}) than the first"
+            )
+        tables.append(table)
+        counts[SPLIT_WORDS.get(split, "")] = table.num_rows
+        features = part.features
+    if not tables:
+        raise InputError("dataset must have at least one split")
+    if "test" not in counts and "validation" in counts:
+        counts = {"test" if key == "validation" else key: count for key, count in counts.items()}
+    if class_names is None:
+        for column in (columns.label,) if columns.label else ("label", "labels"):
+            listed = getattr(features.get(column), "names", None) if column in features else None
+            class_names = class_names or listed
+    return from_table(
+        pyarrow.concat_tables(tables, promote_options="permissive"),
+        columns,
+        split=np.repeat(np.array(list(counts)), list(counts.values())) if len(counts) > 1 else None,
+        rows=np.concatenate([np.arange(count) for count in counts.values()]),
+        class_names=class_names,
+        resize=resize,
+        name=name or getattr(next(iter(parts.values())).info, "dataset_name", None) or "huggingface",
+        source="Hugging Face",
+    )

@@ -1,0 +1,238 @@
+"""Images in folders, ``CLASS/picture.png`` or ``train/CLASS/...`` beside ``test/CLASS/...``, and in columns of
+bytes.
+
+The class is the folder's name; classes are numbered in the order of their names. Images are turned as their EXIF
+orientation says. Grey images give (N, H, W), colour (N, H, W, 3), a mixture colour. Images of several sizes are
+resized: the shorter side to S, then the centre S × S; S is given, or the median shorter side but at most 64.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.data.arrays import SPLIT_WORDS
+from hardpan.data.dataset import Dataset, DataWarning, content_ids
+from hardpan.errors import InputError
+from hardpan.safe_files import check_memory, reason
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+MOST_PIXELS = 50_000_000
+DEFAULT_SIDE = 64
+_IGNORED = {"thumbs.db", "desktop.ini"}
+_GREY = ("1", "L")
+_COLOUR = ("RGB", "P", "CMYK", "YCbCr")
+_WITH_ALPHA = ("RGBA", "LA", "PA")
+_ORIENTATION = 0x0112
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    path: Path
+    split: str
+    class_name: str
+
+
+def matches(path: Path) -> bool:
+    """Any folder that no other reader claims."""
+    return path.is_dir()
+
+
+def read(path: Path, *, resize: int | None = None) -> Dataset:
+    """Read a folder of images.
+
+    All headers are read first: images too large to be true and datasets larger than memory are refused before a
+    pixel is decoded. The file of each row is the metadata column ``path``.
+    """
+    pictures, class_names, official = _pictures(path)
+    x, notes = decode([picture.path for picture in pictures], str(path), resize)
+    number = {name: index for index, name in enumerate(class_names)}
+    name = path.resolve().name
+    return Dataset(
+        name,
+        x,
+        content_ids(x),
+        np.array([number[picture.class_name] for picture in pictures], dtype=np.int64),
+        class_names,
+        np.array([picture.split for picture in pictures]) if official else None,
+        metadata={"path": np.array([picture.path.relative_to(path).as_posix() for picture in pictures])},
+        source=name,
+        warnings=notes,
+    )
+
+
+def decode(
+    pictures: Sequence[Path | bytes], where: str, resize: int | None = None
+) -> tuple[NDArray[np.uint8], tuple[DataWarning, ...]]:
+    """Pictures as one array of uint8, (N, H, W) or (N, H, W, 3).
+
+    Args:
+        pictures: files, or the bytes of files.
+        where: what to call the collection in messages.
+        resize: make every image this many pixels wide and high; None keeps the size if there is only one.
+    """
+    if resize is not None and (isinstance(resize, bool) or not isinstance(resize, int) or not 1 <= resize <= 4096):
+        raise InputError(f"resize must be a whole number of pixels from 1 to 4096; got {resize!r}")
+    names = [
+        str(item) if isinstance(item, Path) else f"{where}: image in row {row}" for row, item in enumerate(pictures)
+    ]
+    headers = [
+        _with_image(item, name, functools.partial(_header, name=name))
+        for item, name in zip(pictures, names, strict=True)
+    ]
+    sizes = Counter(size for size, _ in headers)
+    colour = not all(grey for _, grey in headers)
+    notes: tuple[DataWarning, ...] = ()
+    side = resize
+    if side is None and len(sizes) > 1:
+        side = max(1, min(DEFAULT_SIDE, int(np.median([min(size) for size, _ in headers]))))
+        listed = ", ".join(f"{width} × {height} ({count:,})" for (width, height), count in sizes.most_common(3))
+        more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 3 else ""
+        message = (
+            f"images have several sizes: {listed}{more}; resized to {side} × {side}: set another size with resize"
+        )
+        notes = (DataWarning(message, "resized"),)
+    width, height = (side, side) if side is not None else next(iter(sizes))
+    shape = (len(pictures), height, width, 3) if colour else (len(pictures), height, width)
+    check_memory(where, int(np.prod(shape, dtype=object)))
+    x = np.empty(shape, dtype=np.uint8)
+    for row, (item, name) in enumerate(zip(pictures, names, strict=True)):
+        pixels = functools.partial(_pixels, name=name, colour=colour, size=(width, height), side=side)
+        x[row] = _with_image(item, name, pixels)
+    return x, notes
+
+
+def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
+    """The files in the order of split (train first), class and name, and whether there is an official split."""
+    top = _entries(path)
+    roots = {folder.name: SPLIT_WORDS.get(folder.name.lower()) for folder in top}
+    official = {"train", "test"} <= set(roots.values())
+    if not official and any(roots.values()) and {"train", "validation"} <= set(roots.values()):
+        # ImageNet's layout: without a test set the labelled validation set is what models are scored on.
+        roots = {name: "test" if split == "validation" else split for name, split in roots.items()}
+        official = True
+    if official:
+        other = next((name for name, split in roots.items() if split is None), None)
+        if other is not None:
+            raise InputError(f"{path}: has {other} beside train and test; move it elsewhere")
+        order = sorted(roots, key=lambda name: (("train", "validation", "test").index(str(roots[name])), name))
+        parts = [(str(roots[name]), path / name) for name in order]
+    else:
+        parts = [("", path)]
+    pictures = []
+    for split, root in parts:
+        found = [_Picture(file, split, folder.name) for folder in _entries(root) for file in _entries(folder)]
+        if not found:
+            raise InputError(f"{root}: has no images; arrange them as CLASS/picture.png")
+        pictures += found
+    known = {picture.class_name for picture in pictures if picture.split in ("", "train")}
+    stranger = next((picture for picture in pictures if picture.class_name not in known), None)
+    if stranger is not None:
+        raise InputError(
+            f"{path}: {stranger.split} has class {stranger.class_name!r}, which train does not have; both need the "
+            "same "
+            "classes"
+        )
+    wrong = next((picture for picture in pictures if not picture.path.is_file()), None)
+    if wrong is not None:
+        raise InputError(
+            f"{wrong.path}: is not a file; a class folder has images only: arrange them as CLASS/picture.png"
+        )
+    return pictures, tuple(sorted(known)), official
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder, by name, without hidden files and what file managers leave behind."""
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: is a file where a class folder is expected; arrange images as CLASS/picture.png"
+        )
+    try:
+        listed = sorted(folder.iterdir(), key=lambda item: item.name)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
+    return [item for item in listed if not item.name.startswith(".") and item.name.lower() not in _IGNORED]
+
+
+def _header(image: Image, name: str) -> tuple[tuple[int, int], bool]:
+    """Width and height after turning, and whether the image is grey."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise InputError(f"{name}: claims {width} × {height} pixels, more than {MOST_PIXELS:,}; make it smaller")
+    if image.mode not in (*_GREY, *_COLOUR, *_WITH_ALPHA):
+        raise InputError(f"{name}: has pixels of mode {image.mode}; save it with 8 bits per channel, grey or RGB")
+    if getattr(image, "is_animated", False):
+        raise InputError(f"{name}: has several frames; save one image per file")
+    grey = image.mode in (*_GREY, "LA")
+    turned = _orientation(image) in (5, 6, 7, 8)
+    image.verify()  # compares the checksums of a PNG, and leaves the image unusable
+    return ((height, width) if turned else (width, height)), grey
+
+
+def _orientation(image: Image) -> int:
+    # Asked of a PNG without the tag, Pillow would decode all of it.
+    return int(image.getexif().get(_ORIENTATION, 1)) if image.format != "PNG" or "exif" in image.info else 1
+
+
+def _pixels(image: Image, name: str, colour: bool, size: tuple[int, int], side: int | None) -> NDArray[np.uint8]:
+    from PIL import ImageOps
+    from PIL.Image import Resampling
+
+    if _orientation(image) != 1:
+        image = ImageOps.exif_transpose(image)
+    if image.mode in _WITH_ALPHA or "transparency" in image.info:
+        flat = image.convert("RGBA")
+        if flat.getchannel("A").getextrema() != (255, 255):
+            raise InputError(f"{name}: has transparent pixels; save it on a background, without alpha")
+        image = flat
+    image = image.convert("RGB" if colour else "L")
+    if side is not None:
+        image = ImageOps.fit(image, size, method=Resampling.BICUBIC)
+    if image.size != size:
+        raise InputError(f"{name}: changed while it was read; try again")
+    return np.asarray(image)
+
+
+def _with_image(item: Path | bytes, name: str, use: Callable[[Image], T]) -> T:
+    """Open an image and use it; whatever a decoder raises for a damaged file becomes one sentence with its name."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a decoder's doubts about a file, and Pillow's about its size
+            with Image.open(io.BytesIO(item) if isinstance(item, bytes) else item, formats=FORMATS) as image:
+                return use(image)
+    except InputError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise InputError(f"{name}: claims more pixels than {MOST_PIXELS:,}; make it smaller") from error
+    except UnidentifiedImageError as error:
+        raise InputError(
+            f"{name}: is not an image in {', '.join(FORMATS)}, or is broken; remove or replace it"
+        ) from error
+    except Exception as error:  # Pillow's decoders raise nearly anything for a damaged file
+        raise InputError(f"{name}: is broken ({reason(error)}); remove or replace it") from error
+
+
+def looks_like_image(content: Any) -> bool:
+    """Whether bytes begin as an image file does.
+
+    Example:
+        >>> looks_like_image(b"\\x89PNG\\r\\n"), looks_like_image(b"hello")
+        (True, False)
+    """
+    starts = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"II*\0", b"MM\0*", b"RIFF", b"P5", b"P6")
+    return isinstance(content, bytes) and content.startswith(starts)

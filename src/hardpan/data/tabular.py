@@ -1,0 +1,621 @@
+"""Tables to a dataset: CSV, JSON and Parquet files, data frames, Hugging Face datasets.
+
+Which column is what: ``label`` (else a column called label, labels, target, class or y), ``id`` (else a column
+called id), ``split_column`` (else split), ``groups``; every other column is a feature, unless ``features`` names
+them or there is one column ``features`` of lists. The row index that pandas writes is never a feature.
+
+One encoding: numbers stay; a missing number becomes the median of its column, and a column ``NAME is missing`` says
+where; text becomes one column of 0 and 1 per value (``NAME=VALUE``; the 30 most common values, then
+``NAME=(other)``), a missing text being a value of its own. :attr:`Dataset.table` keeps the columns before
+encoding. Text with nearly as many values as rows, dates and other types are not features; they stay in the
+metadata, and a warning names them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.data.arrays import (
+    SPLIT_WORDS,
+    checked_ids,
+    checked_split,
+    checked_x,
+    column_warnings,
+    number_labels,
+)
+from hardpan.data.dataset import Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
+from hardpan.data.images import decode, looks_like_image
+from hardpan.errors import InputError
+from hardpan.safe_files import check_memory, few, read_json, reason
+from hardpan.tables import index_columns, is_table_file, read_table, suffix_of
+
+if TYPE_CHECKING:
+    import pyarrow
+
+VECTOR = "features"
+LABELS = ("label", "labels", "target", "class", "y")
+MOST_LEVELS = 30
+MISSING, OTHER = "(missing)", "(other)"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table are what; None and empty leave it to the names of the columns."""
+
+    label: str | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    id: str | None = None
+    split_column: str | None = None
+    groups: str | None = None
+
+
+def matches(path: Path) -> bool:
+    """A table file, a folder with one table per split, or a folder that Hugging Face datasets saved."""
+    if not path.is_dir():
+        return is_table_file(path)
+    return bool(_saved_dataset(path)) or bool(_split_files(path))
+
+
+def read(
+    path: Path,
+    columns: Columns | None = None,
+    *,
+    class_names: Sequence[str] | None = None,
+    resize: int | None = None,
+) -> Dataset:
+    """Read a table file, or a folder of them."""
+    chosen = columns or Columns()
+    as_text = [name for name in (chosen.id or "id", chosen.groups) if name]
+    names: Sequence[str] | None = class_names
+    if path.is_dir():
+        tables = _saved_dataset(path) or _split_files(path)
+        read_tables = {split: [read_table(file, text=as_text) for file in files] for split, files in tables.items()}
+        names = names or _saved_names(path, chosen)
+    else:
+        read_tables = {"": [read_table(path, text=as_text)]}
+    table, split, rows = _joined(str(path), read_tables)
+    return from_table(
+        table,
+        chosen,
+        split=split,
+        rows=rows,
+        class_names=names,
+        resize=resize,
+        where=f"{path}: ",
+        name=path.resolve().name if path.is_dir() else path.name.removesuffix(".gz").rpartition(".")[0],
+        source=path.resolve().name,
+    )
+
+
+def _split_files(folder: Path) -> dict[str, list[Path]]:
+    """Files such as train.csv and test-00000-of-00002.parquet by split, if there are train and test or
+    validation."""
+    found: dict[str, list[Path]] = {}
+    try:
+        listed = sorted(item for item in folder.iterdir() if item.is_file() and is_table_file(item))
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({reason(error)}); give a readable folder") from error
+    for file in listed:
+        word = file.name.lower().replace("_", "-").partition("-")[0].partition(".")[0]
+        if word in SPLIT_WORDS and suffix_of(file) not in (".json", ".txt"):
+            found.setdefault(SPLIT_WORDS[word], []).append(file)
+    if not found and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
+        return _split_files(folder / "data")
+    if "test" not in found and "validation" in found:
+        found["test"] = found.pop("validation")
+    return {split: found[split] for split in ("train", "validation", "test") if split in found}
+
+
+def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
+    """The Arrow files that ``save_to_disk`` of Hugging Face datasets wrote, by split."""
+    if (folder / "dataset_dict.json").is_file():
+        listed = read_json(folder / "dataset_dict.json")
+        splits = listed.get("splits") if isinstance(listed, dict) else None
+        if not isinstance(splits, list) or not all(
+            isinstance(name, str) and Path(name).name == name for name in splits
+        ):
+            raise InputError(f"{folder / 'dataset_dict.json'}: must list the splits; save the dataset again")
+        found: dict[str, list[Path]] = {
+            SPLIT_WORDS.get(str(name), str(name)): _saved_dataset(folder / str(name)).get("", []) for name in splits
+        }
+        if "test" not in found and "validation" in found:
+            found["test"] = found.pop("validation")
+        return found
+    if not (folder / "state.json").is_file() or not (folder / "dataset_info.json").is_file():
+        return {}
+    state = read_json(folder / "state.json")
+    files = state.get("_data_files") if isinstance(state, dict) else None
+    names = [item.get("filename") for item in files if isinstance(item, dict)] if isinstance(files, list) else []
+    if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise InputError(f"{folder / 'state.json'}: must list the data files; save the dataset again")
+    return {"": [folder / str(name) for name in names]}
+
+
+def _saved_names(folder: Path, columns: Columns) -> list[str] | None:
+    """Class names from the description that Hugging Face datasets saved."""
+    for path in (folder / "dataset_info.json", *sorted(folder.glob("*/dataset_info.json"))):
+        if path.is_file():
+            found = read_json(path)
+            return _listed_names(found.get("features") if isinstance(found, dict) else None, columns)
+    return None
+
+
+def _listed_names(features: Any, columns: Columns) -> list[str] | None:
+    if not isinstance(features, dict):
+        return None
+    for name in (columns.label,) if columns.label else LABELS:
+        described = features.get(name)
+        if isinstance(described, dict) and isinstance(described.get("names"), list):
+            return [str(item) for item in described["names"]]
+    return None
+
+
+def _joined(
+    where: str, tables: dict[str, list[pyarrow.Table]]
+) -> tuple[pyarrow.Table, NDArray[np.str_] | None, NDArray[np.int64]]:
+    """All tables in one, with the split and the row within the split of each row."""
+    import pyarrow
+
+    listed = [(split, table) for split, group in tables.items() for table in group]
+    names = listed[0][1].column_names
+    for split, table in listed[1:]:
+        if set(table.column_names) != set(names):
+            odd = sorted(set(table.column_names) ^ set(names))
+            raise InputError(
+                f"{where}: the tables must have the same columns; {few(odd)} is only in some of them (in "
+                f"{split or 'one'} or in "
+                f"{listed[0][0] or 'another'}); open one file alone, or make them alike"
+            )
+    try:
+        whole = pyarrow.concat_tables([table.select(names) for _, table in listed], promote_options="permissive")
+    except pyarrow.ArrowException as error:
+        raise InputError(
+            f"{where}: the tables cannot be joined ({reason(error)}); give columns of the same type"
+        ) from error
+    counts = {split: sum(table.num_rows for table in group) for split, group in tables.items()}
+    rows = np.concatenate([np.arange(count) for count in counts.values()])
+    if set(counts) == {""} or len(counts) == 1:
+        return whole, None, rows
+    return whole, np.repeat(np.array(list(counts)), list(counts.values())), rows
+
+
+@dataclass(slots=True)
+class _Block:
+    """Feature columns on their way to x."""
+
+    values: list[NDArray[Any]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+def from_table(
+    table: pyarrow.Table,
+    columns: Columns,
+    *,
+    split: NDArray[np.str_] | None = None,
+    rows: NDArray[np.int64] | None = None,
+    class_names: Sequence[str] | None = None,
+    resize: int | None = None,
+    where: str = "",
+    name: str = "table",
+    source: str = "table",
+) -> Dataset:
+    """A dataset of a table; ``split`` and ``rows`` are given where they are not columns."""
+    n = table.num_rows
+    if n == 0:
+        raise InputError(f"{where}the table has no rows")
+    meaning, notes = _meanings(table, columns, where)
+    metadata: dict[str, NDArray[Any]] = {}
+    labels: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = tuple(class_names or ())
+    noticed: tuple[DataWarning, ...] = ()
+    if meaning.label is not None:
+        listed = class_names or _schema_names(table, columns, meaning.label)
+        labels, names, noticed = number_labels(
+            f"{where}{meaning.label}", _plain(table, meaning.label, where, required=True), listed, where
+        )
+    else:
+        notes.append(_no_label(table, meaning))
+    if meaning.split_column is not None:
+        if split is not None and columns.split_column is not None:
+            raise InputError(f"{where}split_column cannot be given where each split has a file of its own")
+        if split is None:
+            split = checked_split(
+                f"{where}{meaning.split_column}", _plain(table, meaning.split_column, where, required=True), n
+            )
+    if meaning.groups is not None:
+        metadata["group"] = _plain(table, meaning.groups, where).astype(np.str_)
+    x, feature_names, native, unused, more = _features(table, meaning, where, resize)
+    for column in unused:
+        values = _metadata(table, column)
+        if values is not None:
+            metadata[column] = values
+    if meaning.id is not None:
+        ids = checked_ids(f"{where}{meaning.id}", _plain(table, meaning.id, where, required=True), n)
+    else:
+        ids = content_ids(x) if native is None else _row_hashes(native)
+    for column in meaning.features:
+        files = _image_paths(table.column(column))
+        if files is not None:
+            metadata["path"] = files
+    metadata["row"] = np.arange(n) if rows is None else rows
+    return Dataset(
+        name=name,
+        x=x,
+        ids=ids,
+        labels=labels,
+        class_names=names,
+        split=split,
+        metadata=metadata,
+        source=source,
+        feature_names=feature_names,
+        warnings=(
+            *notes,
+            *noticed,
+            *more,
+            *column_warnings(x if native is None else native.values, native.names if native else feature_names),
+        ),
+        table=native,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    label: str | None
+    id: str | None
+    split_column: str | None
+    groups: str | None
+    features: tuple[str, ...]
+    explicit: bool
+    others: tuple[str, ...]
+
+
+def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Meaning, list[DataWarning]]:
+    present = table.column_names
+    for argument in ("label", "id", "split_column", "groups"):
+        _check_column(where, argument, getattr(columns, argument), present)
+    for argument in ("features", "drop"):
+        for name in getattr(columns, argument) or ():
+            _check_column(where, argument, name, present)
+    roles = [columns.label, columns.id, columns.split_column, columns.groups]
+    twice = next((name for name in roles if name is not None and roles.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{where}column {twice!r} is named for two purposes; label, id, split_column and groups differ"
+        )
+    named = {name for name in (*roles, *(columns.features or ())) if name is not None}
+    lower: dict[str, str] = {}
+    for name in present:
+        lower.setdefault(name.strip().lower(), name)
+    free = {key: name for key, name in lower.items() if name not in named and name not in columns.drop}
+    label = columns.label or next((free[key] for key in LABELS if key in free), None)
+    ident = columns.id or (free.get("id") if free.get("id") != label else None)
+    split = columns.split_column or free.get("split")
+    notes = []
+    index = [name for name in index_columns(table) if name not in named and name not in (label, ident, split)]
+    if index:
+        shown = few([name or "(no name)" for name in index])
+        notes.append(DataWarning(f"dropped the row index that pandas wrote: {shown}", "index_column", tuple(index)))
+    excluded = {label, ident, split, columns.groups, *index, *columns.drop}
+    others = tuple(name for name in present if name not in excluded)
+    if columns.features is not None:
+        clash = next((name for name in columns.features if name in excluded), None)
+        if clash is not None:
+            raise InputError(f"{where}features: column {clash!r} is also the label, id, split, group or dropped")
+        features: tuple[str, ...] = columns.features
+    elif VECTOR in others:
+        features = (VECTOR,)
+    else:
+        features = others
+    rest = tuple(name for name in others if name not in features)
+    return _Meaning(label, ident, split, columns.groups, features, columns.features is not None, rest), notes
+
+
+def _check_column(where: str, argument: str, name: Any, present: Sequence[str]) -> None:
+    if name is None:
+        return
+    if not isinstance(name, str):
+        raise InputError(f"{where}{argument} must be the name of a column; got {name!r}")
+    if name not in present:
+        raise InputError(f"{where}{argument}: no column {name!r}; the table has {few(present)}")
+
+
+def _no_label(table: pyarrow.Table, meaning: _Meaning) -> DataWarning:
+    return DataWarning(
+        f"no column is the label; the table has {few(table.column_names)}: name one with label", "no_label"
+    )
+
+
+def _schema_names(table: pyarrow.Table, columns: Columns, label: str) -> list[str] | None:
+    """Class names from the Hugging Face metadata of an Arrow schema."""
+    try:
+        content = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
+        return _listed_names(content["info"]["features"], Columns(label=label))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _plain(table: pyarrow.Table, name: str, where: str, *, required: bool = False) -> NDArray[Any]:
+    """A column of numbers or text as NumPy has it."""
+    import pyarrow
+
+    column = table.column(name)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if required and column.null_count:
+        row = int(np.argmax(np.asarray(column.is_null())))
+        raise InputError(f"{where}{name} has no value in row {row}; drop such rows")
+    kind = column.type
+    if _is_number(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if (
+        _is_text(kind)
+        or pyarrow.types.is_date(kind)
+        or pyarrow.types.is_timestamp(kind)
+        or pyarrow.types.is_null(kind)
+    ):
+        return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=np.str_)
+    raise InputError(f"{where}{name} must be numbers or text; got {kind}: name another column, or drop it")
+
+
+def _metadata(table: pyarrow.Table, name: str) -> NDArray[Any] | None:
+    try:
+        return _plain(table, name, "")
+    except InputError:
+        return None
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(
+        types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _features(
+    table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None
+) -> tuple[NDArray[Any], tuple[str, ...], TableFeatures | None, list[str], list[DataWarning]]:
+    """x, its column names, the columns before encoding, the columns that are not features, and warnings."""
+    import pyarrow
+
+    pictures = [name for name in meaning.features if _is_pictures(table.column(name))]
+    if pictures:
+        return _images(table, meaning, pictures, where, resize)
+    if resize is not None:
+        raise InputError(f"{where}resize is for images; the table has no column of images")
+    numbers: list[str] = []
+    texts: list[str] = []
+    unused: list[str] = []
+    lists: list[str] = []
+    for name in meaning.features:
+        kind = table.schema.field(name).type
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
+        if _is_list(kind):
+            lists.append(name)
+        elif _is_number(kind):
+            numbers.append(name)
+        elif _is_text(kind) and (meaning.explicit or _is_category(table.column(name))):
+            texts.append(name)
+        elif meaning.explicit or name == VECTOR:
+            expected = "lists of numbers" if name == VECTOR else "numbers, text or lists of numbers"
+            raise InputError(f"{where}{name} must be {expected}; got {kind}: encode it, or drop it")
+        else:
+            unused.append(name)
+    notes = []
+    if unused:
+        message = (
+            f"not used as features (text with too many different values, dates, or other types): {few(unused)}"
+        )
+        notes.append(DataWarning(message + "; kept as metadata", "unused_column", tuple(unused)))
+    if VECTOR in numbers and meaning.features == (VECTOR,) and not meaning.explicit:
+        raise InputError(f"{where}{VECTOR} must be lists of numbers; got {table.schema.field(VECTOR).type}")
+    if not (numbers or texts or lists):
+        raise InputError(
+            f"{where}the table has no features; give columns of numbers or text, or a column {VECTOR} of lists "
+            "(columns: "
+            f"{few(table.column_names)})"
+        )
+    rest = [*meaning.others, *unused]
+    check_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
+    vectors = _Block()
+    for name in lists:
+        matrix = _vectors(table.column(name), f"{where}{name}")
+        vectors.values.append(matrix)
+        vectors.names += [
+            name if len(lists) + len(numbers) + len(texts) == 1 else f"{name}[{k}]" for k in range(matrix.shape[1])
+        ]
+    columns = {name: _numbers(table, name, where) for name in numbers}
+    if not texts and not any(_has_gap(values) for values in columns.values()):
+        # Only numbers: the common type, as the file has them.
+        parts = [*vectors.values, *([np.column_stack(list(columns.values()))] if columns else [])]
+        x = checked_x(f"{where}features", parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
+        names = () if lists and not numbers and len(lists) == 1 else (*vectors.names, *numbers)
+        return x, names, None, rest, notes
+    ordered = [name for name in meaning.features if name in columns or name in texts]
+    native = _native(table, ordered, columns, texts, where)
+    x, names = _encoded(native)
+    if vectors.values:
+        x = np.concatenate([*vectors.values, x], axis=1)
+    return checked_x(f"{where}features", x), (*vectors.names, *names), native, rest, notes
+
+
+def _has_gap(values: NDArray[Any]) -> bool:
+    return bool(values.dtype.kind == "f" and np.isnan(values).any())
+
+
+def _numbers(table: pyarrow.Table, name: str, where: str) -> NDArray[Any]:
+    import pyarrow
+
+    column = table.column(name)
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pyarrow.types.is_decimal(column.type) or (pyarrow.types.is_boolean(column.type) and column.null_count):
+        column = column.cast(pyarrow.float64())
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    if values.dtype.kind == "O":
+        values = values.astype(np.float64)
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise InputError(f"{where}{name} must be finite; row {row} has infinity: drop or fill such rows")
+    return values
+
+
+def _is_category(column: Any) -> bool:
+    """Whether a column of text has few enough different values: at most 1,000, and at most half as many as rows."""
+    levels = len({value for value in column.unique().to_pylist() if value})
+    return bool(levels <= 2 or (levels <= 1000 and levels <= len(column) // 2))
+
+
+def _native(
+    table: pyarrow.Table, names: list[str], numbers: dict[str, NDArray[Any]], texts: list[str], where: str
+) -> TableFeatures:
+    values = np.empty((table.num_rows, len(names)), dtype=np.float64)
+    levels: list[tuple[str, ...]] = []
+    for place, name in enumerate(names):
+        if name in numbers:
+            values[:, place] = numbers[name]
+            levels.append(())
+            continue
+        text = _plain(table, name, where)
+        used, codes = np.unique(text, return_inverse=True)
+        values[:, place] = codes
+        if used[0] == "":
+            values[codes == 0, place] = np.nan
+            values[:, place] -= 1
+            used = used[1:]
+        levels.append(tuple(used.tolist()))
+    return TableFeatures(values, tuple(names), np.array([name in texts for name in names]), tuple(levels))
+
+
+def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    block = _Block()
+    for place, name in enumerate(native.names):
+        column = native.values[:, place]
+        gap = np.isnan(column)
+        if not native.categorical[place]:
+            known = column[~gap]
+            block.values.append(np.where(gap, np.median(known) if known.size else 0.0, column))
+            block.names.append(name)
+            if gap.any():
+                block.values.append(gap.astype(np.float64))
+                block.names.append(f"{name} is missing")
+            continue
+        levels = native.levels[place]
+        counts = np.bincount(column[~gap].astype(np.int64), minlength=len(levels))
+        kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+        for level in kept.tolist():
+            block.values.append((column == level).astype(np.float64))
+            block.names.append(f"{name}={levels[level]}")
+        if len(levels) > len(kept):
+            block.values.append((~gap & ~np.isin(column, kept)).astype(np.float64))
+            block.names.append(f"{name}={OTHER}")
+        if gap.any():
+            block.values.append(gap.astype(np.float64))
+            block.names.append(f"{name}={MISSING}")
+    return np.column_stack(block.values), tuple(block.names)
+
+
+def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
+    """Content ids of rows before encoding, so that an id does not depend on the other rows."""
+    cells: list[Iterable[str]] = []
+    for place in range(len(native.names)):
+        column, levels = native.values[:, place].tolist(), native.levels[place]
+        if native.categorical[place]:
+            cells.append(["" if value != value else f"={levels[int(value)]}" for value in column])
+        else:
+            cells.append(["" if value != value else repr(value) for value in column])
+    rows = ("\x1f".join(row) for row in zip(*cells, strict=True))
+    return numbered_ids([hashlib.sha256(row.encode()).hexdigest()[:16] for row in rows])
+
+
+def _vectors(column: Any, where: str) -> NDArray[Any]:
+    """Lists of one length as a matrix."""
+    kind = column.type
+    if not _is_number(kind.value_type):
+        raise InputError(f"{where} must be lists of numbers; got lists of {kind.value_type}")
+    if column.null_count:
+        row = int(np.argmax(np.asarray(column.is_null())))
+        raise InputError(f"{where} has no value in row {row}; drop or fill such rows")
+    chunks = [chunk.flatten() for chunk in column.chunks]
+    lengths = np.concatenate([_lengths(chunk) for chunk in column.chunks])
+    if (lengths != lengths[0]).any():
+        row = int(np.argmax(lengths != lengths[0]))
+        raise InputError(
+            f"{where} must have one length; row 0 has {int(lengths[0])} numbers and row {row} {int(lengths[row])}"
+        )
+    if any(chunk.null_count for chunk in chunks):
+        raise InputError(f"{where} has lists with missing numbers; drop or fill such rows")
+    flat = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
+    matrix = flat.reshape(len(column), -1) if flat.size else np.empty((len(column), 0))
+    return checked_x(where, matrix)
+
+
+def _lengths(chunk: Any) -> NDArray[np.int64]:
+    import pyarrow
+
+    if pyarrow.types.is_fixed_size_list(chunk.type):
+        return np.full(len(chunk), chunk.type.list_size, dtype=np.int64)
+    lengths: NDArray[np.int64] = np.diff(chunk.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return lengths
+
+
+def _is_pictures(column: Any) -> bool:
+    """Whether a column is images: bytes of image files, or the bytes and path that Hugging Face datasets write."""
+    import pyarrow
+
+    kind = column.type
+    if pyarrow.types.is_struct(kind):
+        return bool(kind.get_field_index("bytes") >= 0)
+    if pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind):
+        first = next((value for value in column.slice(0, 100).to_pylist() if value is not None), None)
+        return looks_like_image(first)
+    return False
+
+
+def _image_paths(column: Any) -> NDArray[np.str_] | None:
+    import pyarrow
+
+    if not pyarrow.types.is_struct(column.type) or column.type.get_field_index("path") < 0:
+        return None
+    paths = pyarrow.compute.struct_field(column, "path").to_pylist()
+    return np.array([str(path or "") for path in paths]) if any(paths) else None
+
+
+def _images(
+    table: pyarrow.Table, meaning: _Meaning, pictures: list[str], where: str, resize: int | None
+) -> tuple[NDArray[Any], tuple[str, ...], None, list[str], list[DataWarning]]:
+    import pyarrow
+
+    if len(pictures) > 1:
+        raise InputError(f"{where}columns {few(pictures)} are all images; name one with features")
+    column = table.column(pictures[0])
+    if pyarrow.types.is_struct(column.type):
+        column = pyarrow.compute.struct_field(column, "bytes")
+    if column.null_count:
+        row = int(np.argmax(np.asarray(column.is_null())))
+        raise InputError(f"{where}{pictures[0]} has no image bytes in row {row}; save the images inside the file")
+    x, notes = decode(column.to_pylist(), where.rstrip(": ") or "table", resize)
+    rest = [name for name in (*meaning.features, *meaning.others) if name != pictures[0]]
+    return x, (), None, rest, list(notes)
