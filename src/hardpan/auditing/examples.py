@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
-from hardpan.data.galleries import LARGEST_SIDE, as_bytes
 from hardpan.errors import InputError
 from hardpan.report.files import write_together
+from hardpan.report.galleries import LARGEST_SIDE, as_bytes
 
 TABLE = "examples.parquet"
 THUMBNAILS = "thumbnails.npy"

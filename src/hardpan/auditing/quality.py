@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from hardpan import numbers, stats
 from hardpan.auditing.evidence import Evidence, Finding
 from hardpan.data.dataset import content_ids, content_of
-from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.estimates import Estimate
+from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Section, Table
 
 MOST_PRODUCTS = 6e12  # multiplications that the search may take; about a minute on two cores

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.scoring import Scores
 from hardpan.data.dataset import Dataset
-from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.errors import InputError
+from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart
 
 MOST_CLASSES = 12

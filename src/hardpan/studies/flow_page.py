@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from hardpan import numbers
 from hardpan.bayes import Curve
-from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.estimates import Estimate
 from hardpan.report.figures import dial
+from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Section
 
 WIDE = 30  # a logarithmic axis is the first choice where the floors span more than this
