@@ -86,6 +86,18 @@ def as_dataset(source: Any, **options: Any) -> Dataset:
     return Dataset.open(source, **options)
 
 
+def split_options(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide keyword arguments into those of :meth:`Dataset.open` and the others.
+
+    Example:
+        >>> split_options({"label": "ill", "seed": 3})
+        ({'label': 'ill'}, {'seed': 3})
+    """
+    known = {field.name for field in dataclasses.fields(DataOptions)}
+    own = {key: value for key, value in settings.items() if key in known}
+    return own, {key: value for key, value in settings.items() if key not in known}
+
+
 def open_dataset(
     source: Any, options: DataOptions, mirror: str | None = None, cache: str | os.PathLike[str] | None = None
 ) -> Dataset:
