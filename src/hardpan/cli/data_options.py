@@ -111,6 +111,10 @@ class DataFlags:
         """The source itself where no option is set (workers read it again by its name), else the opened dataset."""
         return self.open(source) if self.given() else source
 
+    def other(self, source: str | None) -> str | Dataset | None:
+        """A second dataset that is read like the first, under its own name."""
+        return None if source is None else dataclasses.replace(self, name=None).apply(source)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupedDataFlags(DataFlags):

@@ -16,7 +16,8 @@ from rich.text import Text
 from hardpan import files
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
-from hardpan.cli.groups import parallel_options
+from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
+from hardpan.cli.groups import parallel_options, spread
 from hardpan.errors import InputError
 from hardpan.report.sections import Provenance, Section
 from hardpan.report.terminal import FittedTable
@@ -58,9 +59,11 @@ Extensions = Annotated[int, typer.Option("--extensions", min=0, help="How often 
 
 @app.command()
 @parallel_options
+@spread
 def retune(
     data: flags.Data,
     new: New = None,
+    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     model: Model = "vgg16",
     grid: Grid = None,
     start: Start = None,
@@ -87,7 +90,7 @@ def retune(
     )
     with progress_on_stderr() as progress:
         place = _place(out, progress)
-        study = retune_study.search_settings(data, new, config, place=place)
+        study = retune_study.search_settings(reading.apply(data), reading.other(new), config, place=place)
     method = (
         "Every combination of the grid is trained once on the training set. Where the most accurate one has a "
         "value at an end of its range, the range is continued and the new combinations are trained, until the best "
@@ -101,9 +104,11 @@ def retune(
 
 @app.command()
 @parallel_options
+@spread
 def partial(
     data: flags.Data,
     new: New = None,
+    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     model: flags.Model = "vgg16",
     splits: Splits = 2,
     control: Control = True,
@@ -123,7 +128,7 @@ def partial(
     config = partial_study.PartialConfig(training, splits, control, seed, confidence)
     with progress_on_stderr() as progress:
         place = _place(out, progress)
-        study = partial_study.train_on_part(data, new, config, place=place)
+        study = partial_study.train_on_part(reading.apply(data), reading.other(new), config, place=place)
     method = (
         "A random, class-balanced half of the new test set is added to the training set; the model trained on that "
         "and the model trained without it are tested on the other half, on the same examples (Agresti–Min "
@@ -134,9 +139,11 @@ def partial(
 
 @app.command()
 @parallel_options
+@spread
 def crossval(
     data: flags.Data,
     new: New = None,
+    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     model: flags.Model = "vgg16",
     folds: Folds = 5,
     recipe: flags.Recipe = flags.RECIPE,
@@ -155,7 +162,7 @@ def crossval(
     config = crossval_study.CrossvalConfig(training, folds, seed, confidence)
     with progress_on_stderr() as progress:
         place = _place(out, progress)
-        study = crossval_study.cross_validate(data, new, config, place=place)
+        study = crossval_study.cross_validate(reading.apply(data), reading.other(new), config, place=place)
     method = (
         "The training set is cut at random into class-balanced folds. For each fold a model is trained on the "
         "other folds and the original test set, and tested on the fold; one more model is trained on the training "

@@ -10,9 +10,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
+from hardpan.cli.data_options import DATA_FLAGS, DataFlags
 from hardpan.cli.groups import parallel_options, spread
 from hardpan.errors import InputError
 from hardpan.execution import Progress
@@ -58,7 +60,9 @@ Objective = Annotated[
 GroupsFile = Annotated[
     Path | None,
     typer.Option(
-        "--groups", metavar="FILE", help="A subset's JSON (its examples against the rest), or npz with groups."
+        "--groups",
+        metavar="FILE|COLUMN",
+        help="A subset's JSON (its examples against the rest), an npz with groups, or a column of the table.",
     ),
 ]
 Options = Annotated[
@@ -113,6 +117,7 @@ RECIPE = Recipe()
 def train(
     data: Data,
     out: Out,
+    reading: DataFlags = DATA_FLAGS,
     weights: Weights = None,
     model: Model = DEFAULT.model,
     seeds: Seeds = DEFAULT.seeds,
@@ -161,13 +166,18 @@ def train(
     from hardpan import training
     from hardpan.engine import distributed
 
+    dataset: Any = reading.apply(data)
+    group_numbers: Any = groups
+    if groups is not None and not groups.exists():
+        dataset = reading.open(data, groups=str(groups))
+        group_numbers = np.unique(dataset.metadata["group"], return_inverse=True)[1]
     with _progress(distributed.launched_as_main()) as progress:
         made = training.train(
-            data,
+            dataset,
             config,
             out=out,
             weights=weights,
-            groups=groups,
+            groups=group_numbers,
             scalars_only=scalars_only,
             progress=progress,
         )

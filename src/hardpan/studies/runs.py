@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import execution, files, stats
-from hardpan.data.dataset import Dataset
+from hardpan.data.opening import as_dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -119,7 +119,9 @@ def run_all(
 
 def _absolute(source: Source) -> Source:
     """A path that means the same in another working folder, as a worker elsewhere may have one."""
-    return source if isinstance(source, Dataset) or not Path(source).exists() else Path(source).absolute()
+    if not isinstance(source, (str, Path)):
+        return as_dataset(source)
+    return Path(source).absolute() if Path(source).exists() else source
 
 
 def _run_one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import as_dataset
 from hardpan.errors import InputError
 from hardpan.files import array_hash
 
@@ -78,9 +80,9 @@ def read_sets(data: Source, new: Source | None = None, seed: int = 0) -> Sets:
         >>> len(sets.train), len(sets.original), len(sets.new), sets.stand_in
         (1438, 180, 179, True)
     """
-    if isinstance(data, Dataset) or isinstance(new, Dataset):
-        return _sets(data, new, seed)
-    return _cached_sets(str(data), None if new is None else str(new), seed)
+    if all(isinstance(item, (str, os.PathLike)) for item in (data, new) if item is not None):
+        return _cached_sets(str(data), None if new is None else str(new), seed)
+    return _sets(data, new, seed)
 
 
 @lru_cache(maxsize=2)  # a worker that gets many runs of one study reads its data once
@@ -89,7 +91,7 @@ def _cached_sets(data: str, new: str | None, seed: int) -> Sets:
 
 
 def _sets(data: Source, new: Source | None, seed: int) -> Sets:
-    old = data if isinstance(data, Dataset) else Dataset.open(data)
+    old = as_dataset(data)
     labels = _labels(old)
     parts = old.splits(seed=seed)
     if not len(parts.test):
@@ -100,7 +102,7 @@ def _sets(data: Source, new: Source | None, seed: int) -> Sets:
         first, second = balanced_parts(test.labels, 2, seed)
         original, fresh, new_name = test.take(first), test.take(second), "half of the test set"
     else:
-        other = new if isinstance(new, Dataset) else Dataset.open(new)
+        other = as_dataset(new)
         original, fresh, new_name = test, _new(old, other), other.name
     arrays = (train.x, train.labels, original.x, original.labels, fresh.x, fresh.labels)
     marks = "".join(array_hash(array) for array in arrays).encode()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hardpan import engine, execution, stats
 from hardpan.data.dataset import Dataset, Split
+from hardpan.data.opening import as_dataset
 from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -100,7 +101,7 @@ class Trained(Report):
 
 
 def train(
-    dataset: str | os.PathLike[str] | Dataset,
+    dataset: Any,
     config: TrainConfig | None = None,
     *,
     out: str | os.PathLike[str],
@@ -121,7 +122,7 @@ def train(
     ``dataset``, ``out`` and ``weights``.
 
     Args:
-        dataset: a name or path for ``Dataset.open``, or a dataset with labels.
+        dataset: a dataset with labels, or anything that :meth:`hardpan.Dataset.open` opens.
         config: settings.
         out: the store of predictions (folder or fsspec address); with several architectures, a folder with one
             store for each.
@@ -142,11 +143,7 @@ def train(
     """
     config = changed(config, changes)
     store = _store_path(out)
-    if not isinstance(dataset, (str, os.PathLike, Dataset)):
-        raise InputError(
-            f"dataset must be a name or path, such as 'digits', or a Dataset; got {type(dataset).__name__}"
-        )
-    data = dataset if isinstance(dataset, Dataset) else os.fspath(dataset)
+    data = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else as_dataset(dataset)
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
     loaded, split = load_split(data)
