@@ -28,8 +28,8 @@ def prepare_ours(steps: int) -> dict[str, Any]:
 
     from hardpan import flows
     from hardpan.data.dataset import Dataset
+    from hardpan.flows.fitting import FlowTask, Rows
     from hardpan.flows.network import build, scaling_for
-    from hardpan.flows.task import FlowTask, Rows
 
     torch.set_num_threads(1)
     digits = Dataset.open("digits")
@@ -105,7 +105,7 @@ def cpu_table() -> dict[str, Any]:
 
 def prepare_zoo(name: str, rows: int, planes: bool) -> dict[str, Any]:
     from hardpan import flows
-    from hardpan.flows import planes as layout
+    from hardpan.flows import cpu_steps as layout
 
     if not planes:
         layout.usable = lambda x: False  # the plain steps, as training without gradients would run them

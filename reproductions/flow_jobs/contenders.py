@@ -11,10 +11,10 @@ from reproductions.flow_jobs.shared import device
 
 from hardpan import engine, flows
 from hardpan.data.dataset import Dataset
-from hardpan.flows.fast import PlainOps, fast_runner
+from hardpan.flows.fitting import FlowTask, Rows
+from hardpan.flows.glow import run_plain
+from hardpan.flows.gpu_steps import PlainOps, fast_runner
 from hardpan.flows.network import build, scaling_for
-from hardpan.flows.steps import run_plain
-from hardpan.flows.task import FlowTask, Rows
 
 
 class TorchProducts:

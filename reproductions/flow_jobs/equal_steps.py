@@ -15,7 +15,7 @@ from reproductions.flow_jobs.shared import device, note
 
 from hardpan.data.dataset import Dataset, row_ids
 from hardpan.engine import devices
-from hardpan.flows.task import FlowTask, Rows
+from hardpan.flows.fitting import FlowTask, Rows
 
 RATE = 5e-4
 HELD_OUT = 2048

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from reproductions.flow_jobs.shared import device, note, relative
 
-from hardpan.flows.fast import PlainOps, fast_runner
-from hardpan.flows.steps import Steps, run_plain
+from hardpan.flows.glow import Steps, run_plain
+from hardpan.flows.gpu_steps import PlainOps, fast_runner
 
 
 def check(given: argparse.Namespace) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hardpan.flows.fast import Dropout, PlainOps, fast_runner
-from hardpan.flows.planes import run_quick, undo_quick
-from hardpan.flows.steps import TAPS, Bounds, Steps, fold, patches, run_plain
+from hardpan.flows.cpu_steps import run_quick, undo_quick
+from hardpan.flows.glow import TAPS, Bounds, Steps, fold, patches, run_plain
+from hardpan.flows.gpu_steps import Dropout, PlainOps, fast_runner
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OPS = [PlainOps] if DEVICE.type == "cpu" else [PlainOps, None]
@@ -90,7 +90,7 @@ def test_networks_in_bf16_stay_near_float32(ops):
 @pytest.mark.parametrize("numbers", [2**22, 200])
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_steps_in_planes_are_the_plain_steps_there_and_back(channels, height, width, numbers, bounds, monkeypatch):
-    monkeypatch.setattr("hardpan.flows.planes.HIDDEN_NUMBERS", numbers)
+    monkeypatch.setattr("hardpan.flows.cpu_steps.HIDDEN_NUMBERS", numbers)
     made, x = level(channels, bounds=bounds).cpu(), torch.randn(7, height, width, channels)
     with torch.no_grad():
         stack = made.stack()
@@ -98,8 +98,8 @@ def test_steps_in_planes_are_the_plain_steps_there_and_back(channels, height, wi
         found, found_log_det = run_quick(x, stack)
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(found_log_det, log_det, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(undo_quick(found, made), x, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(undo_quick(x, made), made.inverse(x), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(undo_quick(made, found), x, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(undo_quick(made, x), made.inverse(x), rtol=1e-4, atol=1e-4)
 
 
 def test_with_gradients_the_plain_steps_run():

@@ -121,7 +121,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
 
 
 def test_after_a_nan_the_last_good_checkpoint_is_there_and_is_named(digits, tmp_path, monkeypatch):
-    from hardpan.flows.task import FlowTask
+    from hardpan.flows.fitting import FlowTask
 
     plain = FlowTask.begin_epoch
 

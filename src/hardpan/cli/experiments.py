@@ -17,7 +17,7 @@ from hardpan import files
 from hardpan.cli import train as flags
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
 from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
-from hardpan.cli.groups import parallel_options, spread
+from hardpan.cli.groups import parallel_options
 from hardpan.errors import InputError
 from hardpan.report.sections import Provenance, Section
 from hardpan.report.terminal import FittedTable
@@ -59,7 +59,6 @@ Extensions = Annotated[int, typer.Option("--extensions", min=0, help="How often 
 
 @app.command()
 @parallel_options
-@spread
 def retune(
     data: flags.Data,
     new: New = None,
@@ -104,7 +103,6 @@ def retune(
 
 @app.command()
 @parallel_options
-@spread
 def partial(
     data: flags.Data,
     new: New = None,
@@ -139,7 +137,6 @@ def partial(
 
 @app.command()
 @parallel_options
-@spread
 def crossval(
     data: flags.Data,
     new: New = None,

@@ -27,6 +27,8 @@ class Where:
 def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options --backend, --workers and --address, and run it under that setting.
 
+    Dataclass parameters become options too, as :func:`spread` makes them.
+
     Example:
         >>> @parallel_options
         ... def show(name: str) -> None:
@@ -36,13 +38,13 @@ def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
         >>> show(name="scores", backend="dask", workers=2, address="")
         scores Parallel(backend='dask', workers=2, address='')
     """
-    hints = get_type_hints(command, include_extras=True)
-    own = [item.replace(annotation=hints[name]) for name, item in inspect.signature(command).parameters.items()]
+    plain = spread(command)
+    own = list(inspect.signature(plain).parameters.values())
 
     @functools.wraps(command)
     def run(*, backend: str, workers: int | None, address: str, **options: Any) -> None:
         with execution.parallel(backend, workers=workers, address=address):
-            command(**options)
+            plain(**options)
 
     return _signed(run, own + _options(Where))
 

@@ -15,7 +15,7 @@ import typer
 
 from hardpan.cli.common import JsonFlag, emit_report, progress_on_stderr
 from hardpan.cli.data_options import DATA_FLAGS, DataFlags
-from hardpan.cli.groups import parallel_options, spread
+from hardpan.cli.groups import parallel_options
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.training.config import TrainConfig
@@ -113,7 +113,6 @@ RECIPE = Recipe()
 
 @app.command()
 @parallel_options
-@spread
 def train(
     data: Data,
     out: Out,

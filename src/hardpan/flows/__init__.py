@@ -13,9 +13,8 @@ except ImportError as error:
 
 from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
 from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
-from hardpan.flows.files import load, save, weights_hash
 from hardpan.flows.fitting import fit, sweep
-from hardpan.flows.flow import Flow, FlowRecord, Samples
+from hardpan.flows.flow import Flow, FlowRecord, Samples, load, save, weights_hash
 from hardpan.flows.judging import Judged, judge
 
 __all__ = [

@@ -21,9 +21,8 @@ from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
-from hardpan.flows import formats, rounding
-from hardpan.flows.files import fingerprint, weights_hash
-from hardpan.flows.flow import Flow
+from hardpan.flows import formats
+from hardpan.flows.flow import Flow, fingerprint, weights_hash
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
@@ -285,7 +284,7 @@ def _rounding_cost(
 ) -> Estimate:
     tell("measuring what rounding costs", 0.87)
     first = next(_blocks(parts))
-    return rounding.cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
+    return formats.rounding_cost(flow, first["x"], first["posterior"], temperature=temperature, seed=config.seed)
 
 
 def _draw_block(flow: Flow, parts: Path, number: int, temperature: float, config: SynthesizeConfig) -> None:

@@ -1,13 +1,239 @@
-"""Glow (Kingma and Dhariwal 2018) for images of any even size, grey or colour."""
+"""Glow (Kingma and Dhariwal 2018) for images of any even size, grey or colour.
+
+A level has K steps of actnorm, invertible 1×1 convolution and affine coupling. Images are (B, H, W, C), channels
+last, so that every convolution is a matrix product: a 3×3 convolution is a product with nine shifted copies of its
+input (:func:`patches`), or, if the output is narrow, the sum of nine shifted products (:func:`fold`). All K steps
+keep their parameters in one tensor per kind: the optimiser, the weight average and the casts see a dozen tensors
+per level instead of a dozen per step.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from hardpan.flows.base import Latents
-from hardpan.flows.planes import undo_quick
-from hardpan.flows.steps import BOUNDS, GAIN, Bounds, Runner, Steps, fold, run_plain
+
+GAIN = 3.0  # Kingma and Dhariwal's factor of the output scale of a coupling network
+TAPS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What keeps values unlike any in training from growing step after step, on the way to the latents and back.
+
+    A coupling's scale is least + (most − least)·sigmoid(raw + start), 1 at the start where ``most`` is above 1: no
+    step stretches by more than ``most`` forwards or 1/``least`` backwards. Its network, and a split prior, see
+    z/√(1 + (z/reach)²) in the place of z: however far a value runs, what it says to others stays finite.
+
+    Attributes:
+        least, most: of a coupling's scale.
+        reach: what a network sees lies in (−reach, reach); 0: it sees everything as it is.
+    """
+
+    least: float = 1 / 3
+    most: float = 3.0
+    reach: float = 2.5
+
+    @property
+    def span(self) -> float:
+        """most − least."""
+        return self.most - self.least
+
+    @property
+    def start(self) -> float:
+        """What is added to a raw scale.
+
+        Example:
+            >>> bounds = Bounds(0.05, 3.0)
+            >>> round(bounds.least + bounds.span / (1 + math.exp(-bounds.start)), 12)
+            1.0
+        """
+        # With scales below 1 only, the start is that of Kingma and Dhariwal.
+        return math.log((1 - self.least) / (self.most - 1)) if self.most > 1 else 2.0
+
+    def scale(self, raw: Tensor) -> Tensor:
+        """The scale of a coupling from what its network says."""
+        return self.least + self.span * torch.sigmoid(raw + self.start)
+
+    def seen(self, z: Tensor) -> Tensor:
+        """What a network sees of z."""
+        return z * torch.rsqrt(1 + (z / self.reach).square()) if self.reach else z
+
+    def seen_slope(self, z: Tensor) -> Tensor:
+        """The derivative of :meth:`seen`, (1 + (z/reach)²)^(−3/2)."""
+        return torch.rsqrt(1 + (z / self.reach).square()) ** 3 if self.reach else torch.ones_like(z)
+
+
+BOUNDS = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Ready-to-use arrays of K steps of a level with ch channels and coupling networks of width C.
+
+    Attributes:
+        mix: (K, ch, ch), actnorm and 1×1 convolution as one matrix.
+        offset: (K, ch).
+        w1, b1: (K, 9·cin, C) and (K, C), with cin = ch / 2.
+        w2, b2: (K, C, C) and (K, C).
+        w3, b3: (K, C, 9·cout) and (K, cout), with cout = ch: scales first, then shifts.
+        bounds: of scales, and of what networks see.
+    """
+
+    mix: Tensor
+    offset: Tensor
+    w1: Tensor
+    b1: Tensor
+    w2: Tensor
+    b2: Tensor
+    w3: Tensor
+    b3: Tensor
+    bounds: Bounds = field(default=BOUNDS, kw_only=True)
+
+    def part(self, start: int, stop: int) -> Stack:
+        """Steps ``start`` to ``stop``."""
+        return Stack(*(item[start:stop] for item in self.tensors()), bounds=self.bounds)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All arrays, in order."""
+        return (self.mix, self.offset, self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
+
+
+Runner = Callable[[Tensor, Stack], tuple[Tensor, Tensor]]
+
+
+def patches(x: Tensor) -> Tensor:
+    """(B, H, W, c) -> (B, H, W, 9·c): the 3×3 neighbourhood of every place, zeros outside; tap by tap."""
+    height, width = x.shape[1:3]
+    padded = functional.pad(x, (0, 0, 1, 1, 1, 1))
+    return torch.cat([padded[:, 1 + i : 1 + i + height, 1 + j : 1 + j + width] for i, j in TAPS], 3)
+
+
+def fold(taps: Tensor) -> Tensor:
+    """(B, H, W, 9·c) -> (B, H, W, c): at every place the sum over taps of what the neighbour there says."""
+    height, width, channels = taps.shape[1], taps.shape[2], taps.shape[3] // 9
+    padded = functional.pad(taps, (0, 0, 1, 1, 1, 1))
+    total = torch.zeros(*taps.shape[:3], channels, dtype=taps.dtype, device=taps.device)
+    for tap, (i, j) in enumerate(TAPS):
+        said = padded[:, 1 + i : 1 + i + height, 1 + j : 1 + j + width]
+        total = total + said[..., tap * channels : (tap + 1) * channels]
+    return total
+
+
+def coupling_network(z: Tensor, stack: Stack, k: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Scales and shifts (B, H, W, c) that the first half of the channels gives for the second."""
+    hidden = torch.relu(patches(stack.bounds.seen(z)).to(dtype) @ stack.w1[k].to(dtype) + stack.b1[k].to(dtype))
+    hidden = torch.relu(hidden @ stack.w2[k].to(dtype) + stack.b2[k].to(dtype))
+    raw = fold((hidden @ stack.w3[k].to(dtype)).to(z.dtype)) + stack.b3[k]
+    scale, shift = raw.chunk(2, 3)
+    return stack.bounds.scale(scale), shift
+
+
+def run_plain(x: Tensor, stack: Stack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    """Carry (B, H, W, ch) through the steps of a stack: output, and log |det| of the couplings (B,).
+
+    ``dtype`` is the precision of the coupling networks; by default that of x.
+    """
+    log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
+    for k in range(len(stack.mix)):
+        x = x @ stack.mix[k].T + stack.offset[k]
+        kept, moved = x.chunk(2, 3)
+        scale, shift = coupling_network(kept, stack, k, dtype or x.dtype)
+        x = torch.cat([kept, moved * scale + shift], 3)
+        log_det = log_det + torch.log(scale).sum((1, 2, 3))
+    return x, log_det
+
+
+class Steps(nn.Module):
+    """K steps of a level.
+
+    y = W·diag(s)·(x + b), s and b the actnorm, W = P·L·U the 1×1 convolution with L unit lower and U upper
+    triangular; then the first half of the channels gives the second half its scale and shift. log |det| of the
+    first part is (number of places) · (Σ log s + Σ log |diag U|).
+
+    Args:
+        channels: ch, an even number.
+        steps: K.
+        width: C.
+        generator: for the start of the weights.
+        bounds: of scales, and of what networks see.
+    """
+
+    permutation: Tensor
+    sign: Tensor
+
+    def __init__(
+        self, channels: int, steps: int, width: int, generator: torch.Generator, bounds: Bounds = BOUNDS
+    ) -> None:
+        super().__init__()
+        self.channels, self.steps, self.width, self.bounds = channels, steps, width, bounds
+        inner, outer = channels // 2, channels
+        noise = torch.randn(steps, channels, channels, generator=generator, dtype=torch.float64)
+        permutation, lower, upper = torch.linalg.lu(torch.linalg.qr(noise).Q)
+        diagonal = torch.diagonal(upper, dim1=1, dim2=2)
+        self.register_buffer("permutation", permutation.float())
+        self.register_buffer("sign", torch.sign(diagonal).float())
+        self.lower = nn.Parameter(torch.tril(lower, -1).float())
+        self.upper = nn.Parameter(torch.triu(upper, 1).float())
+        self.log_diagonal = nn.Parameter(torch.log(diagonal.abs()).float())
+        self.bias = nn.Parameter(torch.zeros(steps, channels))
+        self.log_scale = nn.Parameter(torch.zeros(steps, channels))
+        self.w1 = nn.Parameter(_normal((steps, 9 * inner, width), (2 / (9 * inner)) ** 0.5, generator))
+        self.b1 = nn.Parameter(torch.zeros(steps, width))
+        self.w2 = nn.Parameter(_normal((steps, width, width), (2 / width) ** 0.5, generator))
+        self.b2 = nn.Parameter(torch.zeros(steps, width))
+        self.w3 = nn.Parameter(torch.zeros(steps, width, 9 * outer))
+        self.b3 = nn.Parameter(torch.zeros(steps, outer))
+        self.log_gain = nn.Parameter(torch.zeros(steps, outer))
+
+    def stack(self) -> Stack:
+        """The parameters as the arrays that the steps use."""
+        eye = torch.eye(self.channels, dtype=self.lower.dtype, device=self.lower.device)
+        lower = torch.tril(self.lower, -1) + eye
+        upper = torch.triu(self.upper, 1) + torch.diag_embed(self.sign * torch.exp(self.log_diagonal))
+        mix = self.permutation @ lower @ upper * torch.exp(self.log_scale)[:, None, :]
+        offset = (mix @ self.bias[:, :, None])[:, :, 0]
+        gain = torch.exp(GAIN * self.log_gain)
+        w3 = self.w3 * gain.repeat(1, 9)[:, None, :]
+        return Stack(mix, offset, self.w1, self.b1, self.w2, self.b2, w3, self.b3 * gain, bounds=self.bounds)
+
+    def log_det(self, places: int) -> Tensor:
+        """log |det| of all actnorms and 1×1 convolutions."""
+        return places * (self.log_scale.sum() + self.log_diagonal.sum())
+
+    @torch.no_grad()
+    def inverse(self, x: Tensor) -> Tensor:
+        """Undo the steps."""
+        stack = self.stack()
+        back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
+        for k in reversed(range(self.steps)):
+            kept, moved = x.chunk(2, 3)
+            scale, shift = coupling_network(kept, stack, k, x.dtype)
+            x = torch.cat([kept, (moved - shift) / scale], 3)
+            x = (x - stack.offset[k]) @ back[k].T
+        return x
+
+    @torch.no_grad()
+    def start(self, x: Tensor) -> Tensor:
+        """Set every actnorm so that its output on this batch has mean 0 and variance 1; give the level's output."""
+        for k in range(self.steps):
+            mean = x.mean((0, 1, 2))
+            deviation = (x - mean).square().mean((0, 1, 2)).sqrt()
+            self.bias[k] = -mean
+            self.log_scale[k] = -torch.log(deviation + 1e-6)
+            x = run_plain(x, self.stack().part(k, k + 1))[0]
+        return x
+
+
+def _normal(shape: tuple[int, ...], deviation: float, generator: torch.Generator) -> Tensor:
+    return torch.randn(shape, generator=generator) * deviation
+
 
 MIN_PRIOR_LOG_SCALE = 8.0  # log scales of a split prior lie in (-8, 8)
 
@@ -71,6 +297,7 @@ class Glow(nn.Module):
         self.shape, self.sizes = shape, []
         self.levels, self.priors = nn.ModuleList(), nn.ModuleList()
         self.runner: Runner = run_plain
+        self.inverter: Callable[[Steps, Tensor], Tensor] = Steps.inverse
         for level in range(levels):
             height, across, channels = height // 2, across // 2, 4 * channels
             self.levels.append(Steps(channels, steps, width, generator, bounds))
@@ -119,7 +346,7 @@ class Glow(nn.Module):
                 x = self.priors[number].inverse(x, parts[number])  # type: ignore[operator]
             level = self.levels[number]
             assert isinstance(level, Steps)
-            x = unsqueeze(undo_quick(x, level))
+            x = unsqueeze(self.inverter(level, x))
         return x
 
     @torch.no_grad()

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton kernels for the steps of a Glow level; :mod:`hardpan.flows.fast` has the same in plain torch.
+"""Triton kernels for the steps of a Glow level; :mod:`hardpan.flows.gpu_steps` has the same in plain torch.
 
 Used only where there is a GPU. All tensors are contiguous; M = B·H·W places, one row each.
 """

@@ -324,7 +324,7 @@ class _Kept:
     def __init__(
         self, out: str | os.PathLike[str] | None, config: CurveConfig, temperature: float, flow: Flow
     ) -> None:
-        from hardpan.flows.files import fingerprint  # torch: only where there is a flow
+        from hardpan.flows.flow import fingerprint  # torch: only where there is a flow
 
         self._folder = None if out is None else Path(out) / "cells"
         same = dataclasses.asdict(config) | {"temperature": temperature, "flow_sha256": fingerprint(flow)}

@@ -1,6 +1,6 @@
 """The steps of a Glow level as one operation with a backward pass of its own: what training on a GPU runs.
 
-The same function as :func:`hardpan.flows.steps.run_plain`. Every convolution is a matrix product on (M, channels)
+The same function as :func:`hardpan.flows.glow.run_plain`. Every convolution is a matrix product on (M, channels)
 rows, M = B·H·W, in the coupling networks' own precision; mixing, couplings and log-determinants stay in float32. A
 step forward is six kernels and a step back about sixteen, whatever the batch, so that a captured graph of the whole
 training step spends its time in products and not in launches. Each small operation exists twice: in plain torch
@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from hardpan.flows import steps
-from hardpan.flows.steps import Bounds, Runner, Stack
+from hardpan.flows import glow
+from hardpan.flows.glow import Bounds, Runner, Stack
 
 ALIGNED = 8  # tensor cores want rows of a multiple of 16 bytes
 
@@ -32,7 +32,7 @@ class PlainOps:
     ) -> Tensor:
         """The first ``channels`` of x, as seen, with their 3×3 neighbours, tap by tap; zeros up to ``columns``."""
         image = Bounds(reach=reach).seen(x[:, :channels]).reshape(-1, places // width, width, channels)
-        found = steps.patches(image).reshape(len(x), 9, channels)
+        found = glow.patches(image).reshape(len(x), 9, channels)
         found = found if sign > 0 else found.flip(1)  # the neighbour of tap t is at minus the offset of tap 8 − t
         return functional.pad(found.reshape(len(x), -1), (0, columns - 9 * channels)).to(dtype)
 
@@ -46,7 +46,7 @@ class PlainOps:
             # What the neighbour at minus an offset says for tap t is what the one at plus says for tap 8 − t.
             said = said.flip(1)
         image = said.reshape(-1, places // width, width, 9 * channels)
-        out[:, :channels] += steps.fold(image).reshape(-1, channels) * Bounds(reach=reach).seen_slope(
+        out[:, :channels] += glow.fold(image).reshape(-1, channels) * Bounds(reach=reach).seen_slope(
             y[:, :channels]
         )
 
@@ -101,7 +101,7 @@ def _triton_ops() -> Any:
 
 
 class _Level(torch.autograd.Function):
-    """K steps: see :func:`hardpan.flows.steps.run_plain`."""
+    """K steps: see :func:`hardpan.flows.glow.run_plain`."""
 
     @staticmethod
     def forward(
