@@ -305,7 +305,9 @@ def _from_frame(source: Any) -> pyarrow.Table:
         return pyarrow.Table.from_batches([source])
     try:
         if hasattr(source, "__arrow_c_stream__"):
-            return pyarrow.table(source)
+            table = pyarrow.table(source)
+            # In memory nobody takes a frame's nameless index for data.
+            return table.select([name for name in table.column_names if not _INDEX.fullmatch(name)])
         if hasattr(source, "__dataframe__"):
             from pyarrow.interchange import from_dataframe
 

@@ -1,0 +1,546 @@
+"""What people have, and the mistakes they make: works with these numbers, or is refused naming this argument.
+
+Each line of WORKS and REFUSED is one input. A builder gets an empty folder and gives the source for
+``Dataset.open`` and its options.
+"""
+
+import gzip
+import io
+import zipfile
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
+import pytest
+import torch
+from PIL import Image
+
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+Y = np.arange(30) % 3
+GREY = RNG.integers(0, 256, (30, 8, 9), dtype=np.uint8)
+COLOUR = RNG.integers(0, 256, (30, 8, 9, 3), dtype=np.uint8)
+NAMES = np.array(["cat", "dog", "owl"])
+COLUMNS = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "label": NAMES[Y]}
+
+
+def frame(**more):
+    return pandas.DataFrame({**COLUMNS, **more})
+
+
+def csv(folder, text, name="data.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def csv_of(data, folder, **options):
+    data.to_csv(folder / "data.csv", **options)
+    return folder / "data.csv"
+
+
+def parquet_of(data, folder, **options):
+    data.to_parquet(folder / "data.parquet", **options)
+    return folder / "data.parquet"
+
+
+def npz(folder, **arrays):
+    np.savez(folder / "data.npz", **arrays)
+    return folder / "data.npz"
+
+
+def png(pixels, kind="PNG"):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def picture_folder(folder, sizes=((8, 9),), ending="png"):
+    for row in range(6):
+        height, width = sizes[row % len(sizes)]
+        place = folder / "pictures" / str(NAMES[row % 3])
+        place.mkdir(parents=True, exist_ok=True)
+        image = RNG.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        Image.fromarray(image).save(place / f"{row}.{ending}")
+    return folder / "pictures"
+
+
+def saved_dataset(folder, splits=False):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"a": datasets.Value("float64"), "label": datasets.ClassLabel(names=NAMES.tolist())}
+    )
+    data = datasets.Dataset.from_dict({"a": X[:, 0], "label": Y}, features=features)
+    if splits:
+        data = datasets.DatasetDict({"train": data.select(range(20)), "test": data.select(range(20, 30))})
+    data.save_to_disk(folder / "saved")
+    return folder / "saved"
+
+
+def hugging_face(splits=("train", "test")):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"a": datasets.Value("float64"), "label": datasets.ClassLabel(names=NAMES.tolist())}
+    )
+    data = datasets.Dataset.from_dict({"a": X[:, 0], "label": Y}, features=features)
+    if splits is None:
+        return data
+    parts = (data.select(range(20)), data.select(range(20, 30)))
+    return datasets.DatasetDict(dict(zip(splits, parts, strict=True)))
+
+
+def hugging_face_images():
+    datasets = pytest.importorskip("datasets")
+    pictures = [{"bytes": png(image), "path": None} for image in COLOUR]
+    features = datasets.Features({"img": datasets.Image(), "label": datasets.ClassLabel(names=NAMES.tolist())})
+    return datasets.Dataset.from_dict({"img": pictures, "label": Y}, features=features)
+
+
+class Items(torch.utils.data.Dataset):
+    classes = ("cat", "dog", "owl")
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, row):
+        return self.x[row], self.y[row]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(())
+
+
+def bunch(name):
+    from sklearn import datasets
+
+    return getattr(datasets, f"load_{name}")()
+
+
+@dataclass(frozen=True)
+class Works:
+    name: str
+    build: Any
+    shape: tuple[int, ...] = (30, 3)
+    classes: tuple[str, ...] = ("cat", "dog", "owl")
+    codes: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    splits: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+NUMBERED = ("0", "1", "2")
+ABC = ("a", "b", "c")
+OFFICIAL = {"train": 20, "test": 10}
+WORKS = [
+    Works("arrays", lambda f: (X, Y), classes=NUMBERED),
+    Works("arrays with text", lambda f: (X, NAMES[Y])),
+    Works("lists", lambda f: (X.tolist(), NAMES[Y].tolist())),
+    Works("four arrays", lambda f: (X[:20], Y[:20], X[20:], Y[20:]), classes=NUMBERED, splits=OFFICIAL),
+    Works("labels as a column", lambda f: (X, Y[:, None]), classes=NUMBERED),
+    Works("labels as whole floats", lambda f: (X, Y.astype(float)), classes=NUMBERED),
+    Works("labels as booleans", lambda f: (X, Y == 1), classes=("False", "True")),
+    Works("labels from 1", lambda f: (X, Y + 1), classes=("1", "2", "3"), codes=("renumbered_labels",)),
+    Works("labels -1 and 1", lambda f: (X, 2 * (Y == 1) - 1), classes=("-1", "1"), codes=("renumbered_labels",)),
+    Works(
+        "labels from 1 with names",
+        lambda f: (X, Y + 1),
+        codes=("renumbered_labels",),
+        options={"class_names": NAMES.tolist()},
+    ),
+    Works(
+        "a class without examples",
+        lambda f: (X, Y * 2),
+        classes=tuple("vwxyz"),
+        options={"class_names": "v,w,x,y,z"},
+    ),
+    Works("an array alone", lambda f: X, classes=()),
+    Works("tensors", lambda f: (torch.tensor(X), torch.tensor(Y)), classes=NUMBERED),
+    Works("grey images", lambda f: (GREY, Y), (30, 8, 9), NUMBERED),
+    Works(
+        "channels first", lambda f: (COLOUR.transpose(0, 3, 1, 2), Y), (30, 8, 9, 3), NUMBERED, ("channels_first",)
+    ),
+    Works("one channel first", lambda f: (GREY[:, None], Y), (30, 8, 9), NUMBERED, ("channels_first",)),
+    Works("npz x, y", lambda f: npz(f, x=X, y=Y), classes=NUMBERED),
+    Works("npz X, Y", lambda f: npz(f, X=X, Y=Y), classes=NUMBERED),
+    Works("npz data, target", lambda f: npz(f, data=X, target=NAMES[Y])),
+    Works("npz images, labels", lambda f: npz(f, images=GREY, labels=Y), (30, 8, 9), NUMBERED),
+    Works(
+        "npz of four",
+        lambda f: npz(f, x_train=X[:20], y_train=Y[:20], x_test=X[20:], y_test=Y[20:]),
+        classes=NUMBERED,
+        splits=OFFICIAL,
+    ),
+    Works(
+        "npz as MedMNIST has it",
+        lambda f: npz(
+            f,
+            train_images=GREY[:15],
+            train_labels=Y[:15, None],
+            val_images=GREY[15:20],
+            val_labels=Y[15:20, None],
+            test_images=GREY[20:],
+            test_labels=Y[20:, None],
+        ),
+        (30, 8, 9),
+        NUMBERED,
+        splits={"train": 15, "validation": 5, "test": 10},
+    ),
+    Works("npy", lambda f: np.save(f / "x.npy", X) or f / "x.npy", classes=()),
+    Works("pandas frame", lambda f: frame(), features=ABC),
+    Works("shuffled pandas frame", lambda f: frame().sample(frac=1, random_state=0), features=ABC),
+    Works("polars frame", lambda f: polars.DataFrame(COLUMNS), features=ABC),
+    Works("pyarrow table", lambda f: pyarrow.table(COLUMNS), features=ABC),
+    Works(
+        "pandas frame, another label",
+        lambda f: frame().rename(columns={"label": "species"}),
+        features=ABC,
+        options={"label": "species"},
+    ),
+    Works("pandas categories", lambda f: frame().astype({"label": "category"}), features=ABC),
+    Works(
+        "frame with text",
+        lambda f: frame(town=["rome", "oslo"] * 15),
+        (30, 5),
+        features=(*ABC, "town=oslo", "town=rome"),
+    ),
+    Works(
+        "frame with gaps", lambda f: frame(age=[None, 5.0] * 15), (30, 5), features=(*ABC, "age", "age is missing")
+    ),
+    Works(
+        "frame with dates",
+        lambda f: frame(day=pandas.date_range("2026-01-01", periods=30)),
+        features=ABC,
+        codes=("unused_column",),
+    ),
+    Works(
+        "frame with free text",
+        lambda f: frame(note=[f"note {k}" for k in range(30)]),
+        features=ABC,
+        codes=("unused_column",),
+    ),
+    Works(
+        "frame with a row number",
+        lambda f: frame(number=range(100, 130)),
+        (30, 4),
+        features=(*ABC, "number"),
+        codes=("identifier",),
+    ),
+    Works(
+        "frame with a shuffled row number",
+        lambda f: frame(number=RNG.permutation(30)),
+        (30, 4),
+        codes=("identifier",),
+    ),
+    Works("frame with a constant", lambda f: frame(unit=1.5), (30, 4), codes=("constant",)),
+    Works("csv with the index of pandas", lambda f: csv_of(frame(), f), features=ABC, codes=("index_column",)),
+    Works("csv without the index", lambda f: csv_of(frame(), f, index=False), features=ABC),
+    Works(
+        "csv read and written twice",
+        lambda f: csv_of(frame(**{"Unnamed: 0": range(30)}), f, index=False),
+        features=ABC,
+        codes=("index_column",),
+    ),
+    Works(
+        "parquet of a shuffled frame",
+        lambda f: parquet_of(frame().sample(frac=1, random_state=0), f),
+        features=ABC,
+        codes=("index_column",),
+    ),
+    Works(
+        "parquet with an index that has a name",
+        lambda f: parquet_of(frame(key=[f"k{i}" for i in range(30)]).set_index("key"), f),
+        features=ABC,
+        codes=("index_column",),
+    ),
+    Works(
+        "csv with semicolons and decimal commas",
+        lambda f: csv_of(frame(), f, index=False, sep=";", decimal=","),
+        features=ABC,
+    ),
+    Works("tsv", lambda f: csv_of(frame(), f, index=False, sep="\t").rename(f / "data.tsv"), features=ABC),
+    Works("csv in UTF-16", lambda f: csv_of(frame(), f, index=False, encoding="utf-16"), features=ABC),
+    Works(
+        "csv with a byte order mark", lambda f: csv_of(frame(), f, index=False, encoding="utf-8-sig"), features=ABC
+    ),
+    Works("csv.gz", lambda f: frame().to_csv(f / "data.csv.gz", index=False) or f / "data.csv.gz", features=ABC),
+    Works(
+        "jsonl",
+        lambda f: frame().to_json(f / "d.jsonl", orient="records", lines=True) or f / "d.jsonl",
+        features=ABC,
+    ),
+    Works("json of rows", lambda f: frame().to_json(f / "d.json", orient="records") or f / "d.json", features=ABC),
+    Works("json as pandas writes it", lambda f: frame().to_json(f / "d.json") or f / "d.json", features=ABC),
+    Works("feather", lambda f: frame().to_feather(f / "d.feather") or f / "d.feather", features=ABC),
+    Works(
+        "target instead of label",
+        lambda f: csv_of(frame().rename(columns={"label": "Target"}), f, index=False),
+        features=ABC,
+    ),
+    Works(
+        "U+2028 and a line break inside a cell",
+        lambda f: csv_of(frame(note=["one\u2028two\nthree", "b"] * 15), f, index=False),
+        (30, 5),
+    ),
+    Works("a long cell", lambda f: csv_of(frame(note=["y" * 200_000] + ["n"] * 29), f, index=False), (30, 5)),
+    Works(
+        "train.csv beside test.csv",
+        lambda f: (
+            (frame()[:20].to_csv(f / "train.csv", index=False), frame()[20:].to_csv(f / "test.csv", index=False))
+            and f
+        ),
+        splits=OFFICIAL,
+        features=ABC,
+    ),
+    Works(
+        "shards of Hugging Face",
+        lambda f: (
+            [
+                frame()[i : i + 10].to_parquet(f / n, index=False)
+                for i, n in (
+                    (0, "train-00000-of-00002.parquet"),
+                    (10, "train-00001-of-00002.parquet"),
+                    (20, "test-00000-of-00001.parquet"),
+                )
+            ]
+            and f
+        ),
+        splits=OFFICIAL,
+        features=ABC,
+    ),
+    Works(
+        "a split column",
+        lambda f: frame(fold=["train"] * 20 + ["Test"] * 10),
+        splits=OFFICIAL,
+        features=ABC,
+        options={"split_column": "fold"},
+    ),
+    Works("save_to_disk", lambda f: saved_dataset(f), (30, 1)),
+    Works("save_to_disk of splits", lambda f: saved_dataset(f, splits=True), (30, 1), splits=OFFICIAL),
+    Works("Hugging Face dataset", lambda f: hugging_face(None), (30, 1)),
+    Works("Hugging Face splits", lambda f: hugging_face(), (30, 1), splits=OFFICIAL),
+    Works(
+        "Hugging Face train and validation",
+        lambda f: hugging_face(("train", "validation")),
+        (30, 1),
+        splits=OFFICIAL,
+    ),
+    Works("Hugging Face images", lambda f: hugging_face_images(), (30, 8, 9, 3)),
+    Works("PyTorch dataset", lambda f: Items(torch.tensor(X), Y)),
+    Works("PyTorch images", lambda f: Items(torch.tensor(COLOUR).permute(0, 3, 1, 2), Y), (30, 8, 9, 3)),
+    Works(
+        "PyTorch tensors",
+        lambda f: torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(Y)),
+        classes=NUMBERED,
+    ),
+    Works("PyTorch loader", lambda f: torch.utils.data.DataLoader(Items(X, Y), batch_size=4)),
+    Works("PyTorch train and test", lambda f: (Items(X[:20], Y[:20]), Items(X[20:], Y[20:])), splits=OFFICIAL),
+    Works("scikit-learn Bunch", lambda f: bunch("iris"), (150, 4), ("setosa", "versicolor", "virginica")),
+    Works("scikit-learn images", lambda f: bunch("digits"), (1797, 8, 8), tuple("0123456789")),
+    Works("image folder", lambda f: picture_folder(f), (6, 8, 9, 3)),
+    Works(
+        "images of several sizes", lambda f: picture_folder(f, ((8, 9), (12, 10))), (6, 9, 9, 3), codes=("resized",)
+    ),
+    Works("images resized", lambda f: picture_folder(f, ((8, 9), (12, 10))), (6, 5, 5, 3), options={"resize": 5}),
+    Works("jpeg folder", lambda f: picture_folder(f, ending="jpg"), (6, 8, 9, 3)),
+    Works("class names from a file", lambda f: npz(f, x=X, y=Y), options={"class_names": "NAMES"}),
+    Works("a name of one's own", lambda f: npz(f, x=X, y=Y), classes=NUMBERED, options={"name": "mine"}),
+]
+
+
+@pytest.mark.parametrize("case", WORKS, ids=lambda case: case.name)
+def test_works(case, tmp_path):
+    source = case.build(tmp_path)
+    options = dict(case.options)
+    if options.get("class_names") == "NAMES":
+        (tmp_path / "names.txt").write_text("\n".join(NAMES))
+        options["class_names"] = tmp_path / "names.txt"
+    dataset = Dataset.open(source, **options)
+    assert dataset.x.shape == case.shape
+    assert np.isfinite(dataset.features()).all()
+    assert dataset.class_names == case.classes
+    assert {warning.code for warning in dataset.warnings} == set(case.codes)
+    if case.features is not None:
+        assert dataset.feature_names == case.features
+    counts = (
+        {} if dataset.split is None else {name: int((dataset.split == name).sum()) for name in set(dataset.split)}
+    )
+    assert counts == case.splits
+    assert len(set(dataset.ids.tolist())) == len(dataset)
+    assert all(len(column) == len(dataset) for column in dataset.metadata.values())
+    assert "row" in dataset.metadata
+    if case.classes:
+        names = np.array(dataset.class_names)[dataset.labels]
+        if (
+            len(dataset) == 30
+            and case.classes == tuple(NAMES)
+            and case.name
+            not in (
+                "shuffled pandas frame",
+                "parquet of a shuffled frame",
+            )
+        ):
+            assert names.tolist() == NAMES[Y].tolist()
+    if "name" in options:
+        assert dataset.name == "mine"
+
+
+def zip_with(folder, name="data.npz", **changes):
+    """An npz file whose member was written in another way."""
+    buffer = io.BytesIO()
+    np.save(buffer, X)
+    path = folder / name
+    with zipfile.ZipFile(path, "w", changes.get("compression", zipfile.ZIP_DEFLATED)) as archive:
+        archive.writestr("x.npy", changes.get("content", buffer.getvalue()))
+    if changes.get("encrypted"):
+        content = bytearray(path.read_bytes())
+        for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+            content[content.index(mark) + offset] |= 1
+        path.write_bytes(bytes(content))
+    return path
+
+
+def forged_header(shape):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Refused:
+    name: str
+    build: Any
+    named: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+REFUSED = [
+    Refused("nothing", lambda f: None, "dataset"),
+    Refused("a number", lambda f: 7, "dataset"),
+    Refused("three arrays", lambda f: (X, Y, X), "dataset"),
+    Refused("bytes", lambda f: b"data.npz", "dataset"),
+    Refused("a misspelt name", lambda f: "minst", "minst"),
+    Refused("a path of 5,000 characters", lambda f: "x" * 5000, "dataset"),
+    Refused("a null character", lambda f: "a\0b.npz", "dataset"),
+    Refused("an address", lambda f: "https://example.org/data.csv", "dataset"),
+    Refused("an empty folder", lambda f: f, "CLASS"),
+    Refused("too few labels", lambda f: (X, Y[:29]), "y must"),
+    Refused("one-hot labels", lambda f: (X, np.eye(3)[Y]), "y must"),
+    Refused("numbers to predict", lambda f: (X, X[:, 0]), "y must"),
+    Refused("labels with NaN", lambda f: (X, np.where(Y == 1, np.nan, Y)), "y has no label in row 1"),
+    Refused("labels with None", lambda f: (X, [None, *NAMES[Y][1:]]), "y must"),
+    Refused("labels with -1 for unknown", lambda f: (X, Y - 1), "y must"),
+    Refused("labels with a gap", lambda f: (X, Y * 2), "y must"),
+    Refused("NaN in x", lambda f: (np.where(X > 2, np.nan, X) * np.nan, Y), "x must"),
+    Refused("ragged lists", lambda f: ([[1, 2], [3]], [0, 1]), "x must"),
+    Refused("one feature as a vector", lambda f: (X[:, 0], Y), "x must"),
+    Refused("other test shape", lambda f: (X, Y, X[:, :2], Y), "x_test"),
+    Refused("test without labels", lambda f: (X, Y, X, None), "y_test"),
+    Refused("too few class names", lambda f: (X, Y), "class_names", {"class_names": ["a", "b"]}),
+    Refused("class names twice", lambda f: (X, Y), "class_names", {"class_names": ["a", "a", "b"]}),
+    Refused("class names as a number", lambda f: (X, Y), "class_names", {"class_names": 3}),
+    Refused("a label option for arrays", lambda f: (X, Y), "label", {"label": "a"}),
+    Refused("a label option for npz", lambda f: npz(f, x=X, y=Y), "label", {"label": "y"}),
+    Refused("resize for npz", lambda f: npz(f, x=GREY, y=Y), "resize", {"resize": 4}),
+    Refused("an npz of predictions", lambda f: npz(f, probs=np.full((30, 3), 1 / 3), labels=Y), "probs"),
+    Refused("an npz of x twice", lambda f: npz(f, x=X, data=X, y=Y), "data"),
+    Refused("an npz of one split", lambda f: npz(f, x_train=X, y_train=Y), "x_test"),
+    Refused(
+        "pickled objects", lambda f: np.savez(f / "data.npz", x=np.array([[{}]]), y=[0]) or f / "data.npz", "x"
+    ),
+    Refused("an encrypted npz", lambda f: zip_with(f, encrypted=True), "data.npz"),
+    Refused("an npz with lzma", lambda f: zip_with(f, compression=zipfile.ZIP_LZMA), "data.npz"),
+    Refused("an npz with an absurd shape", lambda f: zip_with(f, content=forged_header((2**40, 3))), "x claims"),
+    Refused("an npz bomb", lambda f: zip_with(f, content=forged_header((10**12,)) + bytes(10**6)), "data.npz"),
+    Refused("text called npz", lambda f: csv(f, "x,y\n1,2\n", "data.npz"), "data.npz"),
+    Refused("a table without a header", lambda f: csv(f, "1.5,2.5,0\n2.5,1.5,1\n"), "header"),
+    Refused("a table with one line", lambda f: csv(f, "a,b,label\n"), "rows"),
+    Refused("an empty file", lambda f: csv(f, ""), "rows"),
+    Refused("rows of other lengths", lambda f: csv(f, "a,label\n1,0\n2\n"), "data.csv"),
+    Refused("a column twice", lambda f: csv(f, "a,a,label\n1,2,0\n"), "'a'"),
+    Refused("Latin-1", lambda f: csv(f, "a,label\n1,é\n", encoding="latin-1"), "UTF-8"),
+    Refused("an unknown label column", lambda f: frame(), "label.*species", {"label": "species"}),
+    Refused("an unknown column to drop", lambda f: frame(), "drop.*z", {"drop": ["z"]}),
+    Refused("label and id the same", lambda f: frame(), "label", {"label": "label", "id": "label"}),
+    Refused("ids twice", lambda f: frame(id=["x"] * 30), "id.*'x'"),
+    Refused("a missing label", lambda f: frame(label=[None, *NAMES[Y][1:]]), "label.*row 0"),
+    Refused("a label of numbers with decimals", lambda f: frame(), "a must", {"label": "a"}),
+    Refused(
+        "a label with a value for each row",
+        lambda f: pyarrow.table({"a": X[:, 0].repeat(10), "label": [f"n{i}" for i in range(300)]}),
+        "label",
+    ),
+    Refused("an infinite number", lambda f: frame(z=np.inf), "z must"),
+    Refused("a strange split", lambda f: frame(split=["a"] * 30), "split"),
+    Refused("only train in the split", lambda f: frame(split=["train"] * 30), "split"),
+    Refused(
+        "lists of other lengths",
+        lambda f: pyarrow.table({"features": [[1.0], [1.0, 2.0]], "label": [0, 1]}),
+        "features",
+    ),
+    Refused("JSON nested too deeply", lambda f: csv(f, "[" * 100_000, "d.json"), "d.json"),
+    Refused("JSON of a number", lambda f: csv(f, "5", "d.json"), "d.json"),
+    Refused("JSON of lists", lambda f: csv(f, "[[1, 2], [3, 4]]", "d.json"), "row 0"),
+    Refused("JSONL with a broken line", lambda f: csv(f, '{"a": 1}\n{"a": \n', "d.jsonl"), "line 2"),
+    Refused(
+        "test.csv without labels",
+        lambda f: (
+            (
+                frame()[:20].to_csv(f / "train.csv", index=False),
+                frame()[20:][list(ABC)].to_csv(f / "test.csv", index=False),
+            )
+            and f
+        ),
+        "label",
+    ),
+    Refused(
+        "cut Parquet", lambda f: parquet_of(frame(), f).write_bytes(b"PAR1") and f / "data.parquet", "data.parquet"
+    ),
+    Refused(
+        "cut gzip",
+        lambda f: (f / "d.csv.gz").write_bytes(gzip.compress(b"a,label\n1,0\n")[:-9]) and f / "d.csv.gz",
+        "d.csv.gz",
+    ),
+    Refused(
+        "an image among the classes",
+        lambda f: picture_folder(f).joinpath("x.png").write_bytes(png(GREY[0])) and f / "pictures",
+        "x.png",
+    ),
+    Refused(
+        "a broken image",
+        lambda f: picture_folder(f).joinpath("cat", "x.png").write_bytes(b"no") and f / "pictures",
+        "x.png",
+    ),
+    Refused("PyTorch items without labels", lambda f: torch.utils.data.Subset(X, range(3)), "item 0"),
+    Refused(
+        "PyTorch images of several sizes",
+        lambda f: Items([torch.zeros(3, 8, 8), torch.zeros(3, 9, 8)], [0, 1]),
+        "item 1",
+    ),
+    Refused("PyTorch stream", lambda f: Stream(), "dataset"),
+    Refused("Hugging Face with an unknown split", lambda f: hugging_face(("train", "extra")), "extra"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_refused(case, tmp_path):
+    source = case.build(tmp_path)
+    with pytest.raises(InputError, match=f"(?s){case.named}") as caught:
+        Dataset.open(source, **case.options)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_there_are_at_least_sixty():
+    assert len(WORKS) + len(REFUSED) >= 60
+    assert len({case.name for case in (*WORKS, *REFUSED)}) == len(WORKS) + len(REFUSED)
