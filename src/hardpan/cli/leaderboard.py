@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from hardpan import leaderboard
+from hardpan import leaderboard, tables
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
+from hardpan.cli.groups import spread
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
+from hardpan.predictions import Predictions
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -22,37 +28,64 @@ app = typer.Typer(
 
 Logs = Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Logs, tables, matrices, or folders of them.")]
 OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, a table, a matrix, or a folder of them.")]
-Filter = Annotated[str | None, typer.Option("--filter", help="Filter of lm-eval logs (default: the first).")]
-Metric = Annotated[str | None, typer.Option("--metric", help="Metric (default: the first of the task).")]
-Scorer = Annotated[str | None, typer.Option("--scorer", help="Scorer of Inspect logs (default: the first).")]
-Unparsed = Annotated[str, typer.Option("--unparsed", help="Answers that were not parsed: wrong or missing.")]
-GroupColumn = Annotated[str | None, typer.Option("--groups", metavar="COLUMN", help="Column with the item groups.")]
 Cluster = Annotated[
     str, typer.Option("--cluster", metavar="COLUMN", help="Cluster by this group column (true: the first one).")
 ]
+ItemModel = Annotated[str, typer.Option("--model", help="Model of the items: rasch, 2pl or 3pl.")]
+Choices = Annotated[int, typer.Option("--choices", help="Answers to choose from, for 3pl.")]
 
 
-def _open(paths: Path | list[Path], **options: Any) -> Outcomes:
-    given = {name: value for name, value in options.items() if value is not None}
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How logs are read."""
+
+    filter: Annotated[str | None, typer.Option("--filter", help="Filter of lm-eval logs (default: the first).")] = (
+        None
+    )
+    metric: Annotated[str | None, typer.Option("--metric", help="Metric (default: the first of the task).")] = None
+    scorer: Annotated[str | None, typer.Option("--scorer", help="Scorer of Inspect logs (default: the first).")] = (
+        None
+    )
+    unparsed: Annotated[str, typer.Option("--unparsed", help="Answers not parsed count as wrong or missing.")] = (
+        "wrong"
+    )
+    groups: Annotated[
+        str | None, typer.Option("--groups", metavar="COLUMN", help="A further column of item groups to read.")
+    ] = None
+
+
+DEFAULT = Reading()
+
+
+def _open(paths: Path | list[Path], reading: Reading) -> Outcomes:
     many = paths if isinstance(paths, list) else [paths]
     with progress_on_stderr() as progress:
-        return Outcomes.open(many[0] if len(many) == 1 else many, progress=progress, **given)
+        return Outcomes.open(
+            many[0] if len(many) == 1 else many,
+            filter=reading.filter,
+            metric=reading.metric,
+            scorer=reading.scorer,
+            unparsed=reading.unparsed,
+            groups=reading.groups,
+            progress=progress,
+        )
 
 
 def _cluster(text: str) -> bool | str:
     return {"": False, "false": False, "true": True}.get(text, text)
 
 
-@app.command()
+def _command(function: Callable[..., None]) -> Callable[..., None]:
+    """Register a command whose options of reading are spread out."""
+    return app.command()(spread(function))
+
+
+@_command
 def rank(
     logs: Logs,
     cluster: Cluster = "",
     confidence: Confidence = 0.95,
-    filter: Filter = None,
-    metric: Metric = None,
-    scorer: Scorer = None,
-    unparsed: Unparsed = "wrong",
-    groups: GroupColumn = None,
+    reading: Reading = DEFAULT,
     seed: Seed = 0,
     json: JsonFlag = False,
     out: OutFolder = None,
@@ -62,11 +95,11 @@ def rank(
     Example: [bold]hardpan leaderboard rank logs/ --cluster task[/bold]
     """
     check_out(out)
-    data = _open(logs, filter=filter, metric=metric, scorer=scorer, unparsed=unparsed, groups=groups)
-    emit_report(leaderboard.rank(data, _cluster(cluster), confidence=confidence, seed=seed), json=json, out=out)
+    result = leaderboard.rank(_open(logs, reading), _cluster(cluster), confidence=confidence, seed=seed)
+    emit_report(result, json=json, out=out)
 
 
-@app.command()
+@_command
 def compare(
     logs: OneLog,
     first: Annotated[str, typer.Argument(help="A model, such as the one in use.")],
@@ -79,16 +112,12 @@ def compare(
     ] = None,
     cluster: Cluster = "",
     confidence: Confidence = 0.95,
-    filter: Filter = None,
-    metric: Metric = None,
-    scorer: Scorer = None,
-    unparsed: Unparsed = "wrong",
-    groups: GroupColumn = None,
+    reading: Reading = DEFAULT,
     seed: Seed = 0,
     json: JsonFlag = False,
     out: OutFolder = None,
 ) -> None:
-    """The paired difference of two models; a gate for CI.
+    """The paired difference of two models; with --fail-if a gate for CI.
 
     Example: [bold]hardpan leaderboard compare logs/ main candidate --fail-if worse[/bold]
     """
@@ -96,8 +125,9 @@ def compare(
         raise InputError(f"--fail-if must be 'worse'; got {fail_if!r}")
     check_out(out)
     check_out(card)
-    data = _open(logs, filter=filter, metric=metric, scorer=scorer, unparsed=unparsed, groups=groups)
-    result = leaderboard.compare(data, first, second, cluster=_cluster(cluster), confidence=confidence, seed=seed)
+    result = leaderboard.compare(
+        _open(logs, reading), first, second, cluster=_cluster(cluster), confidence=confidence, seed=seed
+    )
     if card is not None:
         from hardpan.leaderboard.card import write_card
 
@@ -105,3 +135,189 @@ def compare(
     emit_report(result, json=json, out=out)
     if fail_if and result.difference.low > 0:
         raise typer.Exit(1)
+
+
+@_command
+def items(
+    logs: Logs,
+    model: ItemModel = "2pl",
+    choices: Choices = 4,
+    reading: Reading = DEFAULT,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+    out: OutFolder = None,
+) -> None:
+    """Difficulty and discrimination of the items, dead and broken items, information along skill.
+
+    Example: [bold]hardpan leaderboard items logs/ --model 3pl --choices 4 --out items[/bold]
+    """
+    check_out(out)
+    result = leaderboard.items(_open(logs, reading), model, choices=choices, seed=seed)
+    emit_report(result, json=json, out=out)
+
+
+@_command
+def keys(
+    logs: Logs,
+    reviewed: Annotated[
+        Path | None,
+        typer.Option("--reviewed", metavar="CSV", help="A review sheet with correct_key filled in: score again."),
+    ] = None,
+    reading: Reading = DEFAULT,
+    json: JsonFlag = False,
+    out: OutFolder = None,
+) -> None:
+    """Answer keys that look wrong, with a review sheet; after the review, corrected scores and ranks.
+
+    Example: [bold]hardpan leaderboard keys logs/ --out keys[/bold]
+    """
+    check_out(out)
+    data = _open(logs, reading)
+    if reviewed is None:
+        emit_report(leaderboard.suspect_keys(data), json=json, out=out)
+        return
+    columns = tables.read_columns(reviewed, text=True, required=("item", "correct_key"))
+    new_keys = {
+        str(item): str(value)
+        for item, value in zip(columns["item"], columns["correct_key"], strict=True)
+        if value is not None and str(value) != ""
+    }
+    if not new_keys:
+        raise InputError(
+            f"--reviewed {reviewed}: column correct_key is empty; fill it in for the items with a wrong key"
+        )
+    emit_report(leaderboard.correct_keys(data, new_keys), json=json, out=out)
+
+
+@_command
+def shorten(
+    logs: Logs,
+    number: Annotated[int, typer.Option("--items", help="How many items to keep.")] = 100,
+    method: Annotated[str, typer.Option("--method", help="random, stratified or information.")] = "random",
+    confidence: Confidence = 0.95,
+    reading: Reading = DEFAULT,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+    out: OutFolder = None,
+) -> None:
+    """Fewer items, with the interval that a new model's full score would have; lists for lm-eval's --samples.
+
+    Example: [bold]hardpan leaderboard shorten logs/ --items 100 --out short[/bold]
+    """
+    check_out(out)
+    result = leaderboard.shorten(_open(logs, reading), number, method=method, confidence=confidence, seed=seed)
+    emit_report(result, json=json, out=out)
+
+
+@_command
+def inflation(
+    logs: OneLog,
+    reference: Annotated[
+        Path, typer.Argument(metavar="REFERENCE", help="Scores of the same models on another set.")
+    ],
+    confidence: Confidence = 0.95,
+    reading: Reading = DEFAULT,
+    json: JsonFlag = False,
+    out: OutFolder = None,
+) -> None:
+    """Scores against what a reference set predicts, such as a private or newer test set.
+
+    Example: [bold]hardpan leaderboard inflation public/ private/[/bold]
+    """
+    check_out(out)
+    result = leaderboard.inflation(_open(logs, reading), _open(reference, reading), confidence=confidence)
+    emit_report(result, json=json, out=out)
+
+
+@app.command()
+def agreement(
+    old: Annotated[
+        str, typer.Argument(metavar="OLD", help="Predictions on the labelled set: FILE, or FILE::ARRAY.")
+    ],
+    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Its labels: FILE, or FILE::ARRAY.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Predictions on the unlabelled set, same models.")],
+    transfer_error: Annotated[
+        float, typer.Option("--transfer-error", help="Standard error added for the assumption, a fraction.")
+    ] = 0.015,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+    out: OutFolder = None,
+) -> None:
+    """Accuracy on an unlabelled set, estimated from how often models agree with each other.
+
+    Files are npy, or npz with the name of the array: models × examples (predicted classes). Folders are recorded
+    predictions.
+
+    Example: [bold]hardpan leaderboard agreement all.npz::old all.npz::labels all.npz::new[/bold]
+    """
+    check_out(out)
+    result = leaderboard.agreement(
+        _predictions(old),
+        _array(labels),
+        _predictions(new),
+        transfer_error=transfer_error,
+        confidence=confidence,
+        seed=seed,
+    )
+    emit_report(result, json=json, out=out)
+
+
+@_command
+def report(
+    logs: Logs,
+    cluster: Cluster = "",
+    model: ItemModel = "2pl",
+    choices: Choices = 4,
+    short_items: Annotated[
+        int | None, typer.Option("--short-items", help="Items of the shorter test (default: 15 %).")
+    ] = None,
+    confidence: Confidence = 0.95,
+    reading: Reading = DEFAULT,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+    out: OutFolder = None,
+) -> None:
+    """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
+
+    Example: [bold]hardpan leaderboard report logs/ --out board[/bold]
+    """
+    check_out(out)
+    result = leaderboard.summarize(
+        _open(logs, reading),
+        cluster=_cluster(cluster),
+        model=model,
+        choices=choices,
+        short_items=short_items,
+        confidence=confidence,
+        seed=seed,
+    )
+    emit_report(result, json=json, out=out)
+
+
+def _predictions(name: str) -> Any:
+    return Predictions.open(name) if Path(name).is_dir() else _array(name)
+
+
+def _array(name: str) -> NDArray[Any]:
+    """An array of an npy file, or of an npz file by its name behind ::."""
+    file, _, wanted = name.partition("::")
+    try:
+        with Path(file).open("rb") as stream:
+            stored = np.load(stream, allow_pickle=False)
+            if isinstance(stored, np.ndarray):
+                return stored
+            with stored:
+                names = list(stored)
+                if not wanted and len(names) == 1:
+                    wanted = names[0]
+                if wanted not in names:
+                    raise InputError(
+                        f"{file}: name one of its arrays, as in {file}::{names[0]}; it has {', '.join(names)}"
+                    )
+                found: NDArray[Any] = stored[wanted]
+                return found
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{file}: cannot be read as npy or npz ({error})") from error

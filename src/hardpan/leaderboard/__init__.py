@@ -1,9 +1,25 @@
 """One test set: who is ahead, which items work, which answer keys look wrong, how short the test could be."""
 
+from hardpan.leaderboard.agreement_line import agreement
+from hardpan.leaderboard.item_analysis import items
+from hardpan.leaderboard.keys import correct_keys, suspect_keys
 from hardpan.leaderboard.pairs import compare
 from hardpan.leaderboard.ranking import rank
+from hardpan.leaderboard.score_inflation import inflation
+from hardpan.leaderboard.short_tests import shorten
+from hardpan.leaderboard.summary import summarize
 
-__all__ = ["compare", "rank"]
+__all__ = [
+    "agreement",
+    "compare",
+    "correct_keys",
+    "inflation",
+    "items",
+    "rank",
+    "shorten",
+    "summarize",
+    "suspect_keys",
+]
 
 
 def __dir__() -> list[str]:

@@ -143,7 +143,7 @@ def compare(
     groups = groups_of(pair, cluster)
     clustered, large = float("nan"), False
     if groups is not None:
-        sums = np.bincount(groups.codes, d - value, groups.count)
+        sums = np.bincount(groups.codes, d - value, groups.count).astype(np.float64)
         clustered = float(clustered_stderr(sums, n))
         large = bool(groups.sizes.max() > LARGE_GROUP * n)
     if cluster and groups is not None:
@@ -152,8 +152,8 @@ def compare(
         made = normal(value, error, n, level, least=-1.0, most=1.0, method=method, df=degrees)
         interval = Estimate(value, clustered, made.low, made.high, level, method, n)
         p = float(2 * special.stdtr(degrees, -abs(value) / error)) if error > 0 else 1.0
-        factor = special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER)
-        least, needed = float(factor * error), _needed(n, factor * error, value)
+        factor = float(special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER))
+        least, needed = factor * error, _needed(n, factor * error, value)
     else:
         interval, p = _unclustered(d, value, stderr, binary, level, seed)
         p = exact if binary else p

@@ -368,9 +368,10 @@ def _smallest(tests: PairTests, top: NDArray[np.int64], groups: Groups | None, l
     if not errors.size:
         return float("nan")
     if groups is None:
-        factor = normal_quantile(level) + special.ndtri(POWER)
+        factor = normal_quantile(level) + float(special.ndtri(POWER))
     else:
-        factor = special.stdtrit(groups.count - 1, 0.5 + level / 2) + special.stdtrit(groups.count - 1, POWER)
+        quantiles = special.stdtrit(groups.count - 1, [0.5 + level / 2, POWER])
+        factor = float(quantiles.sum())
     return float(factor * np.median(errors))
 
 

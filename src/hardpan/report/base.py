@@ -38,6 +38,7 @@ class View:
         hero: the picture of the first screen: one chart, or two small ones.
         links: files beside the page and addresses, by the words of the link.
         terminal: the sections that a terminal shows under headline, problems and tiles; None for all of them.
+        downloads: further files that ``save`` writes beside the page, by name.
     """
 
     title: str
@@ -53,6 +54,7 @@ class View:
     hero: tuple[Chart, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     terminal: tuple[Section, ...] | None = None
+    downloads: Mapping[str, Content] = field(default_factory=dict)
 
 
 class Report:
@@ -124,7 +126,8 @@ class Report:
             The path of the page.
         """
         target = Path(folder)
-        contents: dict[str, Content] = {**(extra or {}), "index.html": self.to_html(command=command, date=_today())}
+        contents: dict[str, Content] = {**self.view().downloads, **(extra or {})}
+        contents["index.html"] = self.to_html(command=command, date=_today())
         config = getattr(self, "config", None)
         if config is not None:
             contents["config.json"] = files.dumps(files.to_json(config)) + "\n"

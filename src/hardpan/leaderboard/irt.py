@@ -1,0 +1,485 @@
+r"""Item response models by marginal maximum likelihood: arrays in, arrays out.
+
+P(model j right on item i) = c + (1 − c) σ(a_i θ_j + d_i), θ_j ~ N(0, 1), σ the logistic function. The items'
+slopes a (of either sign) and intercepts d maximise Σ_j log ∫ Π_i P^x (1 − P)^{1−x} φ(θ) dθ, plus normal
+priors. Scores x between 0 and 1 make it a quasi-likelihood with the same mean.
+
+Two ways to compute it. :func:`fit_by_quadrature` integrates over nodes that all models share, dense where the test
+is informative, and takes Newton steps. With W_jq the posterior of model j over nodes θ_q, s = σ(aθ + d), g = s/P:
+the score of item i from model j is E_j[g (x − P)] (times θ for a), and by Louis' identity the information is
+that of known skills minus Σ_j Cov_j(score). Each covariance is taken on the first two orthonormal polynomials of θ
+under the posterior of model j, so that it is a product of matrices of 2M rows; it serves the steps and the standard
+errors, while the gradient, and so the optimum, are exact. The information is then B − CᵀC with B of 2 × 2
+blocks and C of 2M × 2N: it is solved as a matrix of size 2N, or of size 2M by Woodbury's identity, whichever
+is smaller.
+
+:func:`fit_by_modes` is for very many items. Then each skill is known almost exactly, the integral is its mode,
+and items and skills are fitted in turn; standardising the skills after each turn removes the two slow directions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.special import expit
+
+Floats = NDArray[np.float64]
+REACH = 6.0  # of the nodes, in standard deviations of skill
+STEP = 0.75  # distance of nodes in standard deviations of a posterior
+MOST_STEPS = 100
+LARGE = 4e9  # models × items × nodes from which skills are taken at their modes
+_TOLERANCE = 1e-9  # of Newton's decrement
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """Normal priors of slopes and intercepts; an infinite spread is no prior."""
+
+    slope_mean: float = 1.0
+    slope_spread: float = 3.0
+    intercept_spread: float = 5.0
+
+    def log(self, a: Floats, d: Floats) -> float:
+        """Logarithm of the priors' density, up to a constant."""
+        slope = (a - self.slope_mean) / self.slope_spread
+        return -0.5 * float((slope**2).sum() + ((d / self.intercept_spread) ** 2).sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A fitted model: slopes and intercepts (N,), skills (M,), each with standard errors, and how the fit ended."""
+
+    slope: Floats
+    slope_stderr: Floats
+    intercept: Floats
+    intercept_stderr: Floats
+    skill: Floats
+    skill_stderr: Floats
+    log_likelihood: float
+    steps: int
+    decrement: float
+    converged: bool
+    by_modes: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Data:
+    right: Floats  # (M, N), 0 where missing
+    known: Floats | None  # (M, N) of 0 and 1, None where no cell is missing
+    floor: float
+    shared_slope: bool
+    priors: Priors
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, n = self.right.shape
+        return m, n
+
+
+def fit(
+    scores: Floats, *, floor: float = 0.0, shared_slope: bool = False, priors: Priors, robust: bool = False
+) -> Fit:
+    """Fit the model to scores (M, N) in [0, 1], NaN missing; every model and item has a score.
+
+    Args:
+        scores: the matrix.
+        floor: c, the probability of being right by guessing.
+        shared_slope: one slope for all items (Rasch).
+        priors: of slopes and intercepts.
+        robust: standard errors from the scores' own spread (sandwich), for fractions.
+    """
+    known = np.isfinite(scores)
+    complete = bool(known.all())
+    data = _Data(
+        scores if complete else np.where(known, scores, 0.0),
+        None if complete else known.astype(np.float64),
+        floor,
+        shared_slope,
+        priors,
+    )
+    a, d = _start(data)
+    m, n = data.shape
+    if float(m) * n * len(_nodes(a, d, floor)[0]) > LARGE:
+        return fit_by_modes(data, a, d, robust)
+    return fit_by_quadrature(data, a, d, robust)
+
+
+def information(skills: Floats, a: Floats, d: Floats, floor: float = 0.0) -> Floats:
+    """Fisher information about skill of all items, (G,): Σ_i a_i² P'²/(P(1 − P)), P' = (1 − c) s(1 − s)."""
+    total = np.zeros(len(skills))
+    for start in range(0, len(a), 2000):
+        part = slice(start, start + 2000)
+        s = expit(skills[:, None] * a[part] + d[part])
+        total += ((1 - floor) * s * (1 - s) * s / (floor + (1 - floor) * s + 1e-300) * a[part] ** 2).sum(axis=1)
+    return total
+
+
+def _nodes(a: Floats, d: Floats, floor: float) -> tuple[Floats, Floats]:
+    """Nodes and the log of prior times cell width, spaced by √(information + 1): a posterior is about 1/STEP "
+    "cells wide."""
+    coarse = np.linspace(-REACH, REACH, 481)
+    density = np.sqrt(information(coarse, a, d, floor) + 1.0)
+    # Half the density of the neighbourhood at least: posteriors reach beyond their item's peak.
+    near = np.convolve(np.pad(density, 12, mode="edge"), np.ones(25) / 25, "valid")
+    density = np.maximum(density, near)
+    steps = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)]) * (coarse[1] - coarse[0])
+    count = max(41, math.ceil(steps[-1] / STEP) + 1)
+    own = np.linspace(0.0, steps[-1], count)
+    theta = np.interp(own, steps, coarse)
+    edges = np.concatenate([[theta[0]], (theta[1:] + theta[:-1]) / 2, [theta[-1]]])
+    return theta, np.log(np.diff(edges)) - theta**2 / 2 - math.log(2 * math.pi) / 2
+
+
+def _start(data: _Data) -> tuple[Floats, Floats]:
+    """Slopes from correlations with the mean score, intercepts from the items' means."""
+    right, known = data.right, data.known
+    if known is None:
+        mean = right.mean(axis=0)
+        total = right.mean(axis=1)
+        centred = right - mean
+        size = float(len(right))
+    else:
+        mean = right.sum(axis=0) / known.sum(axis=0)
+        centred = known * (right - mean)
+        total = centred.sum(axis=1) / known.sum(axis=1)
+        size = known.sum(axis=0)
+    skill = (total - total.mean()) / (total.std() or 1.0)
+    spread = np.sqrt((centred**2).sum(axis=0) / size)
+    correlation = np.where(spread > 0, skill @ centred / size / np.maximum(spread, 1e-12), 0.0)
+    correlation = np.clip(correlation, -0.9, 0.9)
+    a = np.clip(2.0 * correlation / np.sqrt(1 - correlation**2), -4.0, 4.0)
+    if data.shared_slope:
+        a = np.full_like(a, max(float(a.mean()), 0.3))
+    share = (mean * len(right) + 0.5) / (len(right) + 1.0)
+    share = np.clip((share - data.floor) / (1 - data.floor), 0.02 if data.floor else 1e-9, None)
+    share = np.minimum(share, 1 - 0.5 / (len(right) + 1.0))
+    return a, np.asarray(np.log(share / (1 - share)) * np.sqrt(1 + a**2 / 3))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Everything at one point: objective, posteriors (M, Q), curves s and g at the nodes (N, Q)."""
+
+    a: Floats
+    d: Floats
+    value: float
+    log_likelihood: float
+    weights: Floats
+    s: Floats
+    p: Floats
+    g: Floats
+
+
+def _evaluate(data: _Data, theta: Floats, log_prior: Floats, a: Floats, d: Floats) -> _State:
+    z = a[:, None] * theta + d[:, None]
+    s = expit(z)
+    c = data.floor
+    if c:
+        p = c + (1 - c) * s
+        g = s / p
+        log_right, log_wrong = np.log(p), np.log1p(-c) - np.logaddexp(0.0, z)
+    else:
+        p, g = s, np.ones((1, 1))
+        log_wrong = -np.logaddexp(0.0, z)
+        log_right = z + log_wrong
+    if data.known is None:
+        joint = data.right @ (log_right - log_wrong) + (log_wrong.sum(axis=0) + log_prior)
+    else:
+        joint = data.right @ log_right + (data.known - data.right) @ log_wrong + log_prior
+    top = joint.max(axis=1, keepdims=True)
+    weights = np.exp(joint - top)
+    total = weights.sum(axis=1, keepdims=True)
+    weights /= total
+    log_likelihood = float((top + np.log(total)).sum())
+    return _State(a, d, log_likelihood + data.priors.log(a, d), log_likelihood, weights, s, p, g)
+
+
+def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
+    """Newton's method on the marginal likelihood; see the module's text."""
+    theta, log_prior = _nodes(a, d, data.floor)
+    state = _evaluate(data, theta, log_prior, a, d)
+    decrement, steps, settled = math.inf, 0, False
+    while steps < MOST_STEPS:
+        steps += 1
+        gradient = _gradient(data, theta, state)
+        system = _System(data, theta, state)
+        state, decrement = _step(data, theta, log_prior, state, gradient, system)
+        if decrement < _TOLERANCE * max(1.0, data.right.shape[1]):
+            if settled:
+                break
+            settled = True  # once more on nodes made for this solution
+        if settled or steps in (2, 4, 7, 12, 20):
+            theta, log_prior = _nodes(state.a, state.d, data.floor)
+            state = _evaluate(data, theta, log_prior, state.a, state.d)
+    system = _System(data, theta, state)
+    scores = _moments(data, theta, state, state.weights).astype(np.float64) if robust else None
+    variance = system.variances(scores)
+    n = len(state.a)
+    mean = state.weights @ theta
+    spread = np.sqrt(np.maximum(state.weights @ theta**2 - mean**2, 1e-300))
+    if robust:
+        spread = _robust_skill(data, state.a, state.d, mean, spread)
+    total = data.right.sum(axis=1) / (n if data.known is None else data.known.sum(axis=1))
+    sign = -1.0 if float(mean @ (total - total.mean())) < 0 else 1.0
+    # Without priors the skills have mean 0 and mean square 1 at the optimum; priors of many items shift that.
+    posterior = state.weights.mean(axis=0)
+    centre = float(posterior @ theta)
+    scale = math.sqrt(float(posterior @ (theta - centre) ** 2))
+    return Fit(
+        sign * scale * state.a,
+        scale * np.sqrt(variance[:n]),
+        state.d + centre * state.a,
+        np.sqrt(variance[n:]),
+        sign * (mean - centre) / scale,
+        spread / scale,
+        state.log_likelihood,
+        steps,
+        decrement,
+        decrement < 1e-4,
+    )
+
+
+def _gradient(data: _Data, theta: Floats, state: _State) -> Floats:
+    """Of the objective by (a, d), (2N,)."""
+    expected = data.right.T @ state.weights
+    tried = state.weights.sum(axis=0) if data.known is None else data.known.T @ state.weights
+    pull = state.g * (expected - tried * state.p)
+    prior = data.priors
+    by_slope = pull @ theta - (state.a - prior.slope_mean) / prior.slope_spread**2
+    by_intercept = pull.sum(axis=1) - state.d / prior.intercept_spread**2
+    return np.concatenate([by_slope, by_intercept])
+
+
+def _moments(data: _Data, theta: Floats, state: _State, weights: Floats) -> NDArray[np.float32]:
+    """E_j[w · score_ji] by (a, d) for weights (M, Q): (M, 2N), or (M, 1 + N) with one slope.
+
+    In single precision: steps and standard errors need no more, and the gradient does not come from here.
+    """
+    n = len(state.a)
+    right = data.right.astype(np.float32)
+    known = None if data.known is None else data.known.astype(np.float32)
+    w = weights.astype(np.float32)
+    by_node = theta.astype(np.float32)
+    curves = (state.s.astype(np.float32), state.g.astype(np.float32))
+
+    def moment(weighted: NDArray[np.float32]) -> NDArray[np.float32]:
+        product = weighted @ curves[0].T
+        if known is not None:
+            product *= known
+        first = weighted @ curves[1].T if data.floor else weighted.sum(axis=1)[:, None]
+        return np.asarray(right * first - product)
+
+    found = np.empty((len(w), (1 if data.shared_slope else n) + n), dtype=np.float32)
+    found[:, -n:] = moment(w)
+    if data.shared_slope:
+        found[:, 0] = moment(w * by_node).sum(axis=1)
+    else:
+        found[:, :n] = moment(w * by_node)
+    return found
+
+
+class _System:
+    """The information B − CᵀC of (a, d), solved densely or by Woodbury's identity, whichever is smaller."""
+
+    def __init__(self, data: _Data, theta: Floats, state: _State) -> None:
+        tried = state.weights.sum(axis=0) if data.known is None else data.known.T @ state.weights
+        weight = tried * (1 - data.floor) * state.s * (1 - state.s) * state.g
+        if data.floor:  # the observed curvature; where it is negative, a little of the expected one
+            bend = data.floor * state.s * (1 - state.s) / state.p**2
+            weight = np.maximum(weight - bend * (data.right.T @ state.weights - tried * state.p), 0.05 * weight)
+        prior = data.priors
+        self.aa = weight @ theta**2 + prior.slope_spread**-2
+        self.ad = weight @ theta
+        self.dd = weight.sum(axis=1) + prior.intercept_spread**-2
+        self.shared = data.shared_slope
+        self.n = len(state.a)
+        mean = (state.weights @ theta)[:, None]
+        spread = np.sqrt(np.maximum(state.weights @ theta**2 - mean[:, 0] ** 2, 1e-12))[:, None]
+        t = (theta - mean) / spread
+        first = state.weights * t
+        skew = (first * t * t).sum(axis=1, keepdims=True)
+        kurtosis = (first * t * t * t).sum(axis=1, keepdims=True)
+        second = state.weights * (t * t - 1 - skew * t) / np.sqrt(np.maximum(kurtosis - 1 - skew**2, 1e-6))
+        self.rows = np.concatenate([_moments(data, theta, state, part) for part in (first, second)])
+        self.dense = self.rows.shape[1] <= self.rows.shape[0]
+        self._factor: Any = None
+        self._fraction = -1.0
+
+    def _block(self, vector: Floats) -> Floats:
+        """B⁻¹ v for (2N, k)."""
+        n = self.n
+        if self.shared:  # an arrow: one slope against N intercepts
+            aa, ad = self.aa.sum(), self.ad[:, None]
+            inner = vector[1:] / self.dd[:, None]
+            slope = (vector[:1] - (ad * inner).sum(axis=0)) / (aa - float((self.ad**2 / self.dd).sum()))
+            return np.concatenate([slope, inner - ad / self.dd[:, None] * slope])
+        determinant = (self.aa * self.dd - self.ad**2)[:, None]
+        top, bottom = vector[:n], vector[n:]
+        aa, ad, dd = self.aa[:, None], self.ad[:, None], self.dd[:, None]
+        return np.concatenate([(dd * top - ad * bottom) / determinant, (aa * bottom - ad * top) / determinant])
+
+    def factor(self, fraction: float) -> bool:
+        """Prepare B − fraction · CᵀC; False where that is not positive definite."""
+        if fraction == 0.0:
+            self._fraction = 0.0
+            return True
+        n = self.n
+        try:
+            if self.dense:
+                matrix = -fraction * (self.rows.T @ self.rows).astype(np.float64)
+                if self.shared:
+                    matrix[0, 0] += self.aa.sum()
+                    matrix[0, 1:] += self.ad
+                    matrix[1:, 0] += self.ad
+                    matrix[np.arange(1, n + 1), np.arange(1, n + 1)] += self.dd
+                else:
+                    i = np.arange(n)
+                    matrix[i, i] += self.aa
+                    matrix[i + n, i + n] += self.dd
+                    matrix[i, i + n] += self.ad
+                    matrix[i + n, i] += self.ad
+                self._factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True)
+            else:
+                self._solved = self._block(self.rows.T.astype(np.float64))
+                inner = np.eye(len(self.rows)) - fraction * (self.rows @ self._solved)
+                self._factor = linalg.cho_factor(inner, lower=True, overwrite_a=True)
+        except linalg.LinAlgError:
+            return False
+        self._fraction = fraction
+        return True
+
+    def solve(self, vector: Floats) -> Floats:
+        """(B − fraction · CᵀC)⁻¹ v for (P,) or (P, k)."""
+        v = vector if vector.ndim == 2 else vector[:, None]
+        if self._fraction == 0.0:
+            found = self._block(v)
+        elif self.dense:
+            found = linalg.cho_solve(self._factor, v)
+        else:
+            found = self._block(v)
+            found = found + self._fraction * (self._solved @ linalg.cho_solve(self._factor, self.rows @ found))
+        return np.asarray(found if vector.ndim == 2 else found[:, 0])
+
+    def variances(self, scores: Floats | None) -> Floats:
+        """Diagonal of the inverse, (2N,); with the models' scores, of the sandwich."""
+        fraction = next(f for f in (1.0, 0.98, 0.9, 0.7, 0.0) if self.factor(f))
+        n = self.n
+        if scores is not None:
+            m = len(scores)
+            diagonal = (self.solve(scores.T) ** 2).sum(axis=1) * m / max(m - 1, 1)
+        elif self.dense and fraction:
+            diagonal = np.diag(linalg.cho_solve(self._factor, np.eye(self.rows.shape[1])))
+        else:
+            if self.shared:
+                schur = 1 / (self.aa.sum() - float((self.ad**2 / self.dd).sum()))
+                diagonal = np.concatenate([[schur], 1 / self.dd + (self.ad / self.dd) ** 2 * schur])
+            else:
+                determinant = self.aa * self.dd - self.ad**2
+                diagonal = np.concatenate([self.dd / determinant, self.aa / determinant])
+            if fraction:
+                half = linalg.solve_triangular(self._factor[0], self._solved.T, lower=True)
+                diagonal = diagonal + fraction * (half**2).sum(axis=0)
+        if self.shared:
+            diagonal = np.concatenate([np.full(n, diagonal[0]), diagonal[1:]])
+        return np.asarray(np.maximum(diagonal, 0.0))
+
+
+def _step(
+    data: _Data, theta: Floats, log_prior: Floats, state: _State, gradient: Floats, system: _System
+) -> tuple[_State, float]:
+    """One Newton step that raises the objective; the decrement is gᵀH⁻¹g/2 at the point where it starts."""
+    n = system.n
+    if system.shared:
+        gradient = np.concatenate([[gradient[:n].sum()], gradient[n:]])
+    decrement = math.inf
+    for fraction in (1.0, 0.9, 0.0):
+        if not system.factor(fraction):
+            continue
+        direction = system.solve(gradient)
+        decrement = float(gradient @ direction) / 2
+        if system.shared:
+            direction = np.concatenate([np.full(n, direction[0]), direction[1:]])
+        # Each item has its own limit: one extreme item must not hold up the others.
+        longest = np.maximum(np.abs(direction[:n]), np.abs(direction[n:]))
+        direction *= np.tile(np.minimum(1.0, 2.0 / np.maximum(longest, 1e-300)), 2)
+        for scale in (1.0, 0.3, 0.1, 0.03):
+            a = state.a + scale * direction[:n]
+            if system.shared:
+                a = np.full(n, max(float(a.mean()), 0.02))
+            found = _evaluate(data, theta, log_prior, a, state.d + scale * direction[n:])
+            if found.value >= state.value - 1e-9 * abs(state.value):
+                return found, decrement
+    return state, decrement
+
+
+def _robust_skill(data: _Data, a: Floats, d: Floats, skill: Floats, spread: Floats) -> Floats:
+    """Standard error of a skill whose scores vary otherwise than right and wrong do: v √(J + 1), v the "
+    "posterior variance."""
+    z = skill[:, None] * a + d
+    s = expit(z)
+    p = data.floor + (1 - data.floor) * s
+    residual = (data.right - p) * (s / p if data.floor else 1.0)
+    if data.known is not None:
+        residual *= data.known
+    found: Floats = spread**2 * np.sqrt((residual**2) @ a**2 + 1.0)
+    return found
+
+
+def fit_by_modes(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
+    """Items given skills and skills given items in turn, skills standardised after each; for very many items."""
+    from hardpan.leaderboard.irt_kernels import item_pass, skill_pass
+
+    m, n = data.shape
+    by_model = data.right.astype(np.float32)
+    if data.known is not None:
+        by_model[data.known == 0] = np.nan
+    by_item = np.ascontiguousarray(by_model.T)
+    prior = data.priors
+    total = np.nanmean(by_model - np.nanmean(by_model, axis=0), axis=1).astype(np.float64)
+    skill = (total - total.mean()) / (total.std() or 1.0)
+    a, d = a.copy(), d.copy()
+    errors = np.ones(m)
+    variance = np.zeros((2, n))
+    steps, change = 0, math.inf
+    settings = (data.floor, prior.slope_mean, prior.slope_spread**-2, prior.intercept_spread**-2)
+    while steps < MOST_STEPS:
+        steps += 1
+        item_pass(by_item, skill, a, d, variance, 2 if steps > 1 else 6, data.shared_slope, *settings)
+        if data.shared_slope:
+            a[:] = max(float(a.mean()), 0.02)
+        before = skill.copy()
+        log_likelihood = skill_pass(by_model, skill, errors, a, d, data.floor, 2)
+        centre = float(skill.mean())
+        scale = float(np.sqrt(np.mean((skill - centre) ** 2 + errors**2)))
+        skill = (skill - centre) / scale
+        errors /= scale
+        d += a * centre
+        a *= scale
+        change = float(np.abs((skill - before) / errors).max())
+        if change < 0.01:
+            break
+    item_pass(by_item, skill, a, d, variance, 2, data.shared_slope, *settings)
+    # The skills' own mean and spread are those of a sample of M: location and scale vary by 1/M and 1/(2M).
+    slope_error = np.sqrt(variance[0] + a**2 / (2 * m))
+    intercept_error = np.sqrt(variance[1] + a**2 / m)
+    if robust:
+        errors = _robust_skill(data, a, d, skill, errors)
+    log_likelihood += float(np.log(errors).sum())
+    return Fit(
+        a,
+        slope_error,
+        d,
+        intercept_error,
+        skill,
+        errors,
+        float(log_likelihood),
+        steps,
+        change,
+        change < 0.05,
+        True,
+    )

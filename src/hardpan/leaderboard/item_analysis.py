@@ -1,0 +1,319 @@
+"""The items of a test set: difficulty and discrimination, dead and broken items, information along skill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, ndtr
+from scipy.stats import rankdata
+
+from hardpan.errors import InputError
+from hardpan.files import record
+from hardpan.leaderboard import irt
+from hardpan.leaderboard.sampling import Floats, check_outcomes, is_binary
+from hardpan.outcomes import Outcomes
+from hardpan.report.base import Report
+
+MODELS = ("rasch", "2pl", "3pl")
+FEW_MODELS = 200
+FEW_PRIOR = irt.Priors(slope_mean=1.0, slope_spread=0.5)
+WEAK_PRIOR = irt.Priors()
+ALPHA = 0.05
+COHORTS = (5, 10, 25)
+POWER_SLOPES = (-1.0, -2.0, -4.0)
+_COLUMNS = 2000
+_POWER_DRAWS = 400
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Items that do not separate the best models.
+
+    Attributes:
+        size: how many of the best models.
+        all_right: items that all of them get right.
+        all_wrong: items that all of them get wrong.
+        dead: items on which all of them have the same score.
+        items: items with at least two scores of these models.
+    """
+
+    size: int
+    all_right: int
+    all_wrong: int
+    dead: int
+    items: int
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemFit(Report):
+    """A fitted item response model: P = c + (1 − c) σ(slope · skill + intercept), skills with mean 0 and
+    variance 1.
+
+    Attributes:
+        model: "rasch", "2pl" or "3pl".
+        guessing: c, 0 unless the model is "3pl".
+        items: (N,) ids.
+        models: M names.
+        slope: (N,) discrimination on the logit scale; negative where better models do worse. NaN without scores.
+        slope_stderr: its standard error.
+        intercept: (N,) on the logit scale.
+        intercept_stderr: its standard error.
+        skill: (M,) posterior means; NaN without scores.
+        skill_stderr: (M,) posterior standard deviations.
+        mean_score: (N,) mean over the models that have the item.
+        flag: (N,) "broken" (better models do worse, by a rank test with Benjamini–Hochberg), "dead" (all models
+            have the same score), or "".
+        p_value: (N,) of the one-sided rank test that better models do worse.
+        p_adjusted: (N,) the same after Benjamini–Hochberg.
+        cohorts: dead items among the best 5, 10, 25 and all models.
+        broken_slopes: slopes for which ``broken_power`` is computed.
+        broken_power: probability that a broken item of this slope and medium difficulty is flagged.
+        slope_prior: mean and standard deviation of the normal prior of the slopes.
+        few_models: whether that prior is the tight one for few models.
+        robust: whether standard errors are robust, as scores are fractions.
+        log_likelihood: marginal log-likelihood.
+        steps: how many steps the fit took.
+        converged: whether it reached the maximum.
+        by_modes: whether skills were taken at their modes (very many items) instead of integrated over.
+        source: where the scores come from.
+    """
+
+    model: str
+    guessing: float
+    items: NDArray[np.str_]
+    models: tuple[str, ...]
+    slope: Floats
+    slope_stderr: Floats
+    intercept: Floats
+    intercept_stderr: Floats
+    skill: Floats
+    skill_stderr: Floats
+    mean_score: Floats
+    flag: NDArray[np.str_]
+    p_value: Floats
+    p_adjusted: Floats
+    cohorts: tuple[Cohort, ...]
+    broken_slopes: tuple[float, ...]
+    broken_power: tuple[float, ...]
+    slope_prior: tuple[float, float]
+    few_models: bool
+    robust: bool
+    log_likelihood: float
+    steps: int
+    converged: bool
+    by_modes: bool
+    source: str = ""
+
+    @property
+    def difficulty(self) -> Floats:
+        """(N,) the skill at which an item is half way between guessing and right, −intercept/slope."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(-self.intercept / self.slope)
+
+    def information(self, skills: ArrayLike) -> Floats:
+        """Fisher information of the whole test about skill; 1/√ of it is the standard error of a skill there.
+
+        I(θ) = Σ_i a_i² P'(θ)²/(P(1 − P)) with P' = (1 − c) s(1 − s), s = σ(a_i θ + d_i).
+
+        Args:
+            skills: where to evaluate it, of any shape.
+        """
+        where = np.asarray(skills, dtype=np.float64)
+        known = np.isfinite(self.slope)
+        found = irt.information(where.ravel(), self.slope[known], self.intercept[known], self.guessing)
+        return found.reshape(where.shape)
+
+    def probability(self, skills: ArrayLike) -> Floats:
+        """(G, N) expected scores of models with these skills."""
+        where = np.asarray(skills, dtype=np.float64).ravel()
+        s = expit(where[:, None] * self.slope + self.intercept)
+        return np.asarray(self.guessing + (1 - self.guessing) * s)
+
+    def __repr__(self) -> str:
+        flags = {name: int((self.flag == name).sum()) for name in ("broken", "dead")}
+        return (
+            f"ItemFit({self.model}, {len(self.models):,} models, {len(self.items):,} items: {flags['broken']} "
+            f"broken, "
+            f"{flags['dead']} dead; {'converged' if self.converged else 'not converged'} in {self.steps} steps)"
+        )
+
+
+def items(outcomes: Outcomes, model: str = "2pl", *, choices: int = 4, seed: int = 0) -> ItemFit:
+    """Fit slopes and intercepts of the items and skills of the models.
+
+    P(right) = c + (1 − c) σ(a_i θ_j + d_i) with θ ~ N(0, 1) integrated out (marginal maximum likelihood, Newton's
+    method; :mod:`hardpan.leaderboard.irt`). "rasch" has one slope for all items, "2pl" one slope per item of
+    either sign, "3pl" besides a guessing floor c = 1/choices. Scores between 0 and 1 are fitted by quasi-likelihood
+    with robust standard errors. Below 200 models slopes have the prior N(1, 0.5²), else the weak one N(1, 3²).
+
+    A negative slope alone is no evidence: "broken" needs a one-sided rank test of the item's scores against
+    the mean score on the other items to survive Benjamini–Hochberg at 5 %.
+
+    Args:
+        outcomes: scores; cells may be missing.
+        model: "rasch", "2pl" or "3pl".
+        choices: number of answers to choose from, for "3pl".
+        seed: of the simulation of the test's power.
+
+    Source: Bock and Aitkin, "Marginal maximum likelihood estimation of item parameters" (1981); Louis (1982).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> skill, intercept = rng.normal(size=400), np.linspace(-2, 2, 20)
+        >>> p = 1 / (1 + np.exp(-(1.5 * skill[:, None] + intercept)))
+        >>> fit = items(Outcomes.from_arrays(rng.random((400, 20)) < p))
+        >>> bool(np.corrcoef(fit.skill, skill)[0, 1] > 0.9), fit.converged
+        (True, True)
+    """
+    check_outcomes(outcomes, models=2)
+    if model not in MODELS:
+        raise InputError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
+    if isinstance(choices, bool) or not isinstance(choices, (int, np.integer)) or choices < 2:
+        raise InputError(f"choices must be a whole number of at least 2; got {choices!r}")
+    scores = outcomes.item_scores()
+    known = np.isfinite(scores)
+    rows: NDArray[np.bool_] = np.asarray(known.any(axis=1))
+    columns: NDArray[np.bool_] = np.asarray(known.any(axis=0))
+    used = scores[np.ix_(rows, columns)]
+    if min(used.shape) < 2:
+        raise InputError(f"outcomes must have scores of at least 2 models on 2 items; got {used.shape}")
+    if np.nanmin(used) == np.nanmax(used):
+        raise InputError("outcomes: all scores are equal; items cannot be compared")
+    few = used.shape[0] < FEW_MODELS
+    robust = not is_binary(outcomes)
+    guessing = 1.0 / choices if model == "3pl" else 0.0
+    shared = model == "rasch"
+    priors = irt.Priors(1.0, 100.0) if shared else FEW_PRIOR if few else WEAK_PRIOR
+    fitted = irt.fit(used, floor=guessing, shared_slope=shared, priors=priors, robust=robust)
+    p_value = _broken_test(used, not robust)
+    adjusted = benjamini_hochberg(p_value)
+    dead = np.nanmax(used, axis=0) == np.nanmin(used, axis=0)
+    flags = np.where(adjusted <= ALPHA, "broken", np.where(dead, "dead", "")).astype(np.str_)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(known[rows].any(axis=0), _nan_mean(scores[rows]), np.nan)
+
+    def spread(values: NDArray[np.float64], where: NDArray[np.bool_]) -> Floats:
+        found = np.full(len(where), np.nan)
+        found[where] = values
+        return found
+
+    flag = np.full(len(columns), "", dtype="<U6")
+    flag[columns] = flags
+    return ItemFit(
+        model=model,
+        guessing=guessing,
+        items=outcomes.items,
+        models=outcomes.models,
+        slope=spread(fitted.slope, columns),
+        slope_stderr=spread(fitted.slope_stderr, columns),
+        intercept=spread(fitted.intercept, columns),
+        intercept_stderr=spread(fitted.intercept_stderr, columns),
+        skill=spread(fitted.skill, rows),
+        skill_stderr=spread(fitted.skill_stderr, rows),
+        mean_score=mean,
+        flag=flag,
+        p_value=spread(p_value, columns),
+        p_adjusted=spread(adjusted, columns),
+        cohorts=_cohorts(used, fitted.skill),
+        broken_slopes=POWER_SLOPES,
+        broken_power=_power(fitted.skill, used.shape[1], seed),
+        slope_prior=(priors.slope_mean, priors.slope_spread),
+        few_models=few and not shared,
+        robust=robust,
+        log_likelihood=fitted.log_likelihood,
+        steps=fitted.steps,
+        converged=fitted.converged,
+        by_modes=fitted.by_modes,
+        source=outcomes.source,
+    )
+
+
+def _nan_mean(scores: Floats) -> Floats:
+    known = np.isfinite(scores)
+    return np.asarray(np.where(known, scores, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+
+
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Adjusted p-values; those at most α have an expected share of false ones of at most α.
+
+    The i-th smallest p (from 1) of m becomes min over j ≥ i of m p_(j)/j, cut off at 1.
+
+    Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
+
+    Example:
+        >>> benjamini_hochberg([0.01, 0.02, 0.9]).round(3).tolist()
+        [0.03, 0.03, 0.9]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")[::-1]
+    ranks = np.arange(len(p), 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(p[order] * len(p) / ranks))
+    return adjusted
+
+
+def _broken_test(scores: Floats, binary: bool) -> Floats:
+    """One-sided p-values that models with a higher mean on the other items score lower on an item.
+
+    Mann–Whitney for right and wrong, Spearman for fractions, both in the normal approximation with the permutation
+    variance (ties included). The other items' mean is relative to each item's mean, so that missing cells do
+    no harm.
+    """
+    n = scores.shape[1]
+    centred = scores - _nan_mean(scores)
+    known = np.isfinite(centred)
+    filled = np.where(known, centred, 0.0)
+    total, count = filled.sum(axis=1, keepdims=True), known.sum(axis=1, keepdims=True)
+    found = np.ones(n)
+    for start in range(0, n, _COLUMNS):
+        part = slice(start, min(start + _COLUMNS, n))
+        mask = known[:, part]
+        rest = (total - filled[:, part]) / np.maximum(count - mask, 1)
+        # Rounding must not break ties: equal totals give equal means only up to the last digits.
+        ranks = rankdata(np.where(mask, rest.round(12), np.inf), axis=0)
+        values = scores[:, part] if binary else rankdata(np.where(mask, scores[:, part], np.inf), axis=0)
+        size = mask.sum(axis=0)
+        x = np.where(mask, values, 0.0)
+        r = np.where(mask, ranks, 0.0)
+        x = np.where(mask, x - x.sum(axis=0) / np.maximum(size, 1), 0.0)
+        r = np.where(mask, r - r.sum(axis=0) / np.maximum(size, 1), 0.0)
+        statistic = (x * r).sum(axis=0) + (0.5 if binary else 0.0)
+        spread = np.sqrt((x**2).sum(axis=0) * (r**2).sum(axis=0) / np.maximum(size - 1, 1))
+        usable = (size >= 3) & (spread > 0)
+        found[part] = np.where(usable, ndtr(statistic / np.where(usable, spread, 1.0)), 1.0)
+    return found
+
+
+def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
+    """How often an item of these slopes would have a p-value of at most α/N, by simulation at the "
+    "models' skills."""
+    rng = np.random.default_rng([seed, 0])
+    skill = skill if len(skill) <= 1000 else np.quantile(skill, (np.arange(1000) + 0.5) / 1000)
+    ranks = rankdata(skill) - (len(skill) + 1) / 2
+    found = []
+    for slope in POWER_SLOPES:
+        x = (rng.random((_POWER_DRAWS, len(skill))) < expit(slope * skill)).astype(np.float64)
+        x -= x.mean(axis=1, keepdims=True)
+        spread = np.sqrt((x**2).sum(axis=1) * (ranks**2).sum() / (len(skill) - 1))
+        p = ndtr((x @ ranks + 0.5) / np.where(spread > 0, spread, np.inf))
+        found.append(float((p <= ALPHA / count).mean()))
+    return tuple(found)
+
+
+def _cohorts(scores: Floats, skill: Floats, sizes: Sequence[int] = COHORTS) -> tuple[Cohort, ...]:
+    order = np.argsort(-skill, kind="stable")
+    found = []
+    for size in (*(size for size in sizes if size < len(order)), len(order)):
+        part = scores[order[:size]]
+        known = np.isfinite(part)
+        enough = known.sum(axis=0) >= 2
+        low = np.where(known, part, np.inf).min(axis=0)[enough]
+        high = np.where(known, part, -np.inf).max(axis=0)[enough]
+        counts = ((low == 1).sum(), (high == 0).sum(), (low == high).sum(), enough.sum())
+        found.append(Cohort(size, *(int(value) for value in counts)))
+    return tuple(found)

@@ -1,0 +1,224 @@
+"""Answer keys that look wrong: items on which models agree on another answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.files import record
+from hardpan.leaderboard.ranking import rank
+from hardpan.leaderboard.sampling import Floats, check_outcomes
+from hardpan.outcomes import Outcomes
+from hardpan.report.base import Report
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class SuspectKeys(Report):
+    """Items by how much models agree on another answer than the key, most suspicious first.
+
+    Attributes:
+        items: (N,) ids of the items with a key and answers.
+        key: (N,) the keys.
+        suggested: (N,) the most frequent other answer; "" where nobody gives another one.
+        margin: (N,) share of models on ``suggested`` minus share on the key, −1 to 1.
+        models: (N,) how many models answered.
+        position: (N,) rank of suspicion; equal margins share the best rank.
+        answered: how many items were examined.
+        unanswered: how many items have no key or no answer.
+        effective_models: how many independent models the answers are worth, M²/1ᵀR1 with R the correlations of the
+            models' errors.
+        source: where the answers come from.
+    """
+
+    items: NDArray[np.str_]
+    key: NDArray[np.str_]
+    suggested: NDArray[np.str_]
+    margin: Floats
+    models: NDArray[np.int64]
+    position: NDArray[np.int64]
+    answered: int
+    unanswered: int
+    effective_models: float
+    source: str = ""
+
+    @property
+    def suspicious(self) -> int:
+        """How many items have more models on another answer than on the key."""
+        return int((self.margin > 0).sum())
+
+    def __repr__(self) -> str:
+        return f"SuspectKeys({self.answered:,} items, {self.suspicious:,} with more models on another answer)"
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class CorrectedKeys(Report):
+    """What new keys change: scores and ranks of the models before and after.
+
+    Attributes:
+        items: ids of the items whose key changed.
+        old_key: their keys before.
+        new_key: their keys after.
+        models: names, in the order before.
+        score_before: (M,).
+        score_after: (M,).
+        rank_before: (M,) place in the order of scores.
+        rank_after: (M,).
+        tier_before: (M,).
+        tier_after: (M,).
+        n_items: number of items of the test set.
+    """
+
+    items: tuple[str, ...]
+    old_key: tuple[str, ...]
+    new_key: tuple[str, ...]
+    models: tuple[str, ...]
+    score_before: Floats
+    score_after: Floats
+    rank_before: NDArray[np.int64]
+    rank_after: NDArray[np.int64]
+    tier_before: NDArray[np.int64]
+    tier_after: NDArray[np.int64]
+    n_items: int
+
+    def __repr__(self) -> str:
+        moved = int((self.rank_before != self.rank_after).sum())
+        return f"CorrectedKeys({len(self.items)} keys changed, {moved} of {len(self.models)} models change rank)"
+
+
+def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
+    """Items whose answer key looks wrong, by the margin of the most frequent other answer over the key.
+
+    margin_i = (share of models on the most frequent other answer) − (share on the key). A model with several
+    runs of an item spreads its vote over their answers. The plain margin is used on purpose: weighting models
+    by skill gained nothing on expert-checked keys. A high margin is a reason to look, not proof: hard
+    questions have attractive wrong answers.
+
+    Args:
+        outcomes: with ``answers`` and ``key``.
+
+    Example:
+        >>> answers = [["A", "B", "C"], ["A", "D", "C"], ["A", "D", "B"]]
+        >>> scores = [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
+        >>> found = suspect_keys(Outcomes.from_arrays(scores, answers=answers, key=["A", "B", "C"]))
+        >>> found.items[0], found.suggested[0], round(found.margin[0], 2)
+        (np.str_('item-1'), np.str_('D'), np.float64(0.33))
+    """
+    check_outcomes(outcomes, items=1)
+    answers, key = _answers(outcomes)
+    n = answers.shape[1]
+    rows: list[tuple[int, str, float, int]] = []
+    for i in range(n):
+        said = answers[:, i]
+        known = said != ""
+        per_model = known.sum(axis=1)
+        voters = int((per_model > 0).sum())
+        if key[i] == "" or not voters:
+            continue
+        weights = np.repeat(1.0 / np.maximum(per_model, 1), known.shape[1]).reshape(known.shape)[known]
+        labels, codes = np.unique(said[known], return_inverse=True)
+        votes = np.bincount(codes, weights, len(labels)) / voters
+        on_key = float(votes[labels == key[i]].sum())
+        others = np.where(labels == key[i], -1.0, votes)
+        best = int(np.argmax(others))
+        found = others[best] > 0
+        rows.append((i, str(labels[best]) if found else "", max(float(others[best]), 0.0) - on_key, voters))
+    if not rows:
+        raise InputError("outcomes: no item has both a key and an answer; check the columns of answers and key")
+    index = np.array([row[0] for row in rows])
+    margin = np.array([row[2] for row in rows]).round(12)
+    order = np.lexsort((index, -margin))
+    sorted_margin = margin[order]
+    position = 1 + np.searchsorted(-sorted_margin, -sorted_margin, side="left")
+    return SuspectKeys(
+        items=outcomes.items[index[order]],
+        key=key[index[order]],
+        suggested=np.array([rows[i][1] for i in order], dtype=np.str_),
+        margin=sorted_margin,
+        models=np.array([rows[i][3] for i in order], dtype=np.int64),
+        position=position.astype(np.int64),
+        answered=len(rows),
+        unanswered=n - len(rows),
+        effective_models=_effective_models(outcomes.item_scores()),
+        source=outcomes.source,
+    )
+
+
+def correct_keys(outcomes: Outcomes, new_keys: Mapping[str, Any]) -> CorrectedKeys:
+    """Score the models again with new keys on some items, and say whether ranks move.
+
+    Only the items named get new scores: 1 where a model's answer equals the new key, else 0.
+
+    Args:
+        outcomes: with ``answers`` and ``key``.
+        new_keys: the new key by item id, such as the verdicts of a review.
+
+    Example:
+        >>> answers = [["A", "B"], ["A", "D"], ["C", "D"]]
+        >>> outcomes = Outcomes.from_arrays([[1, 1], [1, 0], [0, 0]], answers=answers, key=["A", "B"])
+        >>> correct_keys(outcomes, {"item-1": "D"}).score_after.tolist()
+        [0.5, 1.0, 0.5]
+    """
+    check_outcomes(outcomes)
+    answers, key = _answers(outcomes)
+    places = {str(name): i for i, name in enumerate(outcomes.items)}
+    unknown = [str(name) for name in new_keys if str(name) not in places]
+    if unknown:
+        raise InputError(f"new_keys: item {unknown[0]!r} is not among the {outcomes.n_items} items")
+    wanted = {places[str(name)]: str(value) for name, value in new_keys.items()}
+    changed = {i: value for i, value in wanted.items() if key[i] != value}
+    scores = outcomes.scores.reshape(*outcomes.scores.shape[:2], -1).copy()
+    corrected = key.astype(object)
+    for i, value in changed.items():
+        known = np.isfinite(scores[:, i]) & (answers[:, i] != "")
+        scores[:, i] = np.where(known, answers[:, i] == value, scores[:, i])
+        corrected[i] = value
+    after_outcomes = dataclasses.replace(
+        outcomes, scores=scores.reshape(outcomes.scores.shape), key=corrected.astype(np.str_)
+    )
+    before, after = rank(outcomes), rank(after_outcomes)
+    row = [after.models.index(name) for name in before.models]
+    return CorrectedKeys(
+        items=tuple(str(outcomes.items[i]) for i in changed),
+        old_key=tuple(str(key[i]) for i in changed),
+        new_key=tuple(changed.values()),
+        models=before.models,
+        score_before=before.score,
+        score_after=after.score[row],
+        rank_before=_places(before.score),
+        rank_after=_places(after.score)[row],
+        tier_before=before.tier,
+        tier_after=after.tier[row],
+        n_items=outcomes.n_items,
+    )
+
+
+def _places(scores: Floats) -> NDArray[np.int64]:
+    """Rank 1 for the highest; scores that differ by rounding only share a rank."""
+    rounded = scores.round(12)
+    return np.array([1 + int((rounded > value).sum()) for value in rounded], dtype=np.int64)
+
+
+def _answers(outcomes: Outcomes) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    missing = [name for name in ("answers", "key") if getattr(outcomes, name) is None]
+    if missing or outcomes.answers is None or outcomes.key is None:
+        raise InputError(f"outcomes has no {' and no '.join(missing)}; wrong keys show in what models answered")
+    return outcomes.answers.reshape(*outcomes.answers.shape[:2], -1), outcomes.key
+
+
+def _effective_models(scores: Floats) -> float:
+    """M²/1ᵀR1 with R the correlations between models of their scores over the items."""
+    complete = np.isfinite(scores).all(axis=0)
+    filled = np.where(np.isfinite(scores), scores, np.nanmean(scores))
+    used = scores[:, complete] if complete.sum() >= 10 else filled
+    used = used[used.std(axis=1) > 0]
+    if len(used) < 2:
+        return float(len(scores))
+    return float(len(used) ** 2 / np.corrcoef(used).sum())

@@ -1,0 +1,387 @@
+"""Shorter tests: which items to keep, and how well they predict a new model's score on all items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.leaderboard import irt
+from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
+from hardpan.leaderboard.sampling import Floats, check_outcomes, is_binary
+from hardpan.outcomes import Outcomes
+from hardpan.report.base import Report
+from hardpan.stats.intervals import check_confidence
+
+METHODS = ("random", "stratified", "information")
+FOLDS = 5
+_DRAWS = 10
+_SKILL_PRIOR = 4.0  # standard deviation of a new model's offset on the logit scale
+_FEW_EVENTS = 5
+_GRID = np.linspace(-5.0, 5.0, 201)
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class ShortTest(Report):
+    """Items of a shorter test, and what it tells about a new model's score on all items.
+
+    Attributes:
+        method: "random", "stratified" or "information".
+        items: (n,) ids of the items to keep.
+        rows: (n,) their numbers in the full test.
+        tasks: (n,) the task of each, or "" where logs name none.
+        doc_ids: (n,) the document id of each in its task, or the item id.
+        n_items: number of items of the full test.
+        half_width: median over held-out models of half the width of the interval.
+        mean_error: mean absolute error of the estimate on held-out models.
+        bias_best: mean error (estimate − truth) on the best fifth of the held-out models.
+        coverage: share of held-out models whose full score lies in the interval.
+        held_out: how many pairs of held-out model and selection this rests on.
+        sizes: (S,) other numbers of items.
+        size_half_width: (S,) half widths with them.
+        size_error: (S,) mean absolute errors with them.
+        size_coverage: (S,) coverage with them.
+        ease: (N,) logit of the items' smoothed mean scores.
+        slope: (N,) item slopes, for "information".
+        intercept: (N,) item intercepts, for "information".
+        misfit: standard deviation of the error on held-out models beyond sampling, for "information".
+        strata: (N,) stratum of each item, for "stratified".
+        binary: whether scores are 0 and 1.
+        confidence: level.
+        seed: of the selection.
+    """
+
+    method: str
+    items: NDArray[np.str_]
+    rows: NDArray[np.int64]
+    tasks: NDArray[np.str_]
+    doc_ids: NDArray[np.str_]
+    n_items: int
+    half_width: float
+    mean_error: float
+    bias_best: float
+    coverage: float
+    held_out: int
+    sizes: NDArray[np.int64]
+    size_half_width: Floats
+    size_error: Floats
+    size_coverage: Floats
+    ease: Floats
+    slope: Floats
+    intercept: Floats
+    misfit: float
+    strata: NDArray[np.int64]
+    binary: bool
+    confidence: float
+    seed: int
+
+    def estimate(self, scores: ArrayLike) -> Estimate:
+        """The score on all items of a model with these scores on the chosen items, with its interval.
+
+        Args:
+            scores: (n,) scores in the order of ``items``.
+        """
+        x = np.asarray(scores, dtype=np.float64)
+        if x.shape != self.rows.shape or not ((x >= 0) & (x <= 1)).all():
+            raise InputError(f"scores must be {len(self.rows)} numbers in [0, 1], in the order of items")
+        value, stderr, degrees = _estimate(self._plan(), x, self.rows)
+        reach = float(special.stdtrit(degrees, 0.5 + self.confidence / 2)) * stderr
+        return Estimate(
+            value, stderr, max(value - reach, 0.0), min(value + reach, 1.0), self.confidence, self.method, len(x)
+        )
+
+    def samples(self) -> str:
+        """The items as JSON for ``--samples`` of lm-evaluation-harness: {"task": [doc_id, ...]}."""
+        found: dict[str, list[int | str]] = {}
+        for task, doc in zip(self.tasks.tolist(), self.doc_ids.tolist(), strict=True):
+            found.setdefault(task or "items", []).append(int(doc) if doc.isdigit() else doc)
+        return json.dumps(
+            {task: sorted(docs, key=lambda doc: (str(type(doc)), doc)) for task, docs in found.items()}
+        )
+
+    def _plan(self) -> _Plan:
+        return _Plan(self.method, self.ease, self.slope, self.intercept, self.misfit, self.strata, self.binary)
+
+    def __repr__(self) -> str:
+        return (
+            f"ShortTest({len(self.items):,} of {self.n_items:,} items, {self.method}: ±{self.half_width:.3f}, "
+            f"coverage {self.coverage:.2f} on held-out models)"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What an estimate needs to know about the items, from the models that calibrate them."""
+
+    method: str
+    ease: Floats
+    slope: Floats
+    intercept: Floats
+    misfit: float
+    strata: NDArray[np.int64]
+    binary: bool
+
+
+def shorten(
+    outcomes: Outcomes, items: int = 100, *, method: str = "random", confidence: float = 0.95, seed: int = 0
+) -> ShortTest:
+    """Choose fewer items, and estimate how well they predict a new model's score on all of them.
+
+    "random" and "stratified" (by the first group column, else by difficulty) use the difference estimator
+    mean_all P̂ + mean_S(x − P̂): P̂ is a logistic curve in the items' mean scores with the new model's offset, and the
+    standard error is that of the sampling of items, √((1 − n/N) s²/n), so it holds even where P̂ is wrong.
+    "information" keeps the items that are most informative at the models' skills and predicts the rest from a
+    two-parameter model; its interval contains the errors of skill and of unseen answers and the misfit on held-out
+    models, but it shrinks unusual models towards those it was calibrated on.
+
+    The interval's coverage of the full score is measured on models that were held out (5 folds).
+
+    Args:
+        outcomes: scores of at least 5 models; items that some models lack are used where they have them.
+        items: how many to keep.
+        method: "random", "stratified" or "information".
+        confidence: level of the intervals.
+        seed: of the selection.
+
+    Source: Särndal, Swensson and Wretman, "Model assisted survey sampling" (1992).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p = 1 / (1 + np.exp(-(rng.normal(size=(40, 1)) + rng.normal(size=600))))
+        >>> short = shorten(Outcomes.from_arrays(rng.random((40, 600)) < p), items=100)
+        >>> len(short.items), bool(short.half_width < 0.1)
+        (100, True)
+    """
+    check_outcomes(outcomes, models=FOLDS)
+    level = check_confidence(confidence)
+    n = outcomes.n_items
+    if isinstance(items, bool) or not isinstance(items, (int, np.integer)) or not 5 <= items < n:
+        raise InputError(f"items must be a whole number from 5 to {n - 1}, fewer than the test has; got {items!r}")
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    scores = outcomes.item_scores()
+    known = np.isfinite(scores)
+    if not known.any(axis=0).all():
+        raise InputError("outcomes has items without any score; select the others first")
+    binary = is_binary(outcomes)
+    strata = _strata(outcomes, scores) if method == "stratified" else np.zeros(n, dtype=np.int64)
+    chosen = int(items)
+    sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))
+    sizes = sizes[(sizes >= 5) & (sizes < n)]
+    results = _held_out(scores, np.unique([*sizes, chosen]), method, strata, binary, level, seed)
+    errors = results[chosen]
+    plan = _calibrate(scores, method, strata, binary, _misfit(errors) if method == "information" else 0.0)
+    rows = np.sort(_select(plan, chosen, np.random.default_rng([seed, 0])))
+    order = np.argsort(-errors[:, 4], kind="stable")
+    best = order[: max(1, len(order) // 5)]
+    tasks = outcomes.groups.get("task")
+    docs = outcomes.groups.get("doc_id", outcomes.items)
+    return ShortTest(
+        method=method,
+        items=outcomes.items[rows],
+        rows=rows,
+        tasks=np.full(chosen, "", dtype=np.str_) if tasks is None else np.asarray(tasks)[rows].astype(np.str_),
+        doc_ids=np.asarray(docs)[rows].astype(np.str_),
+        n_items=n,
+        half_width=float(np.median(errors[:, 1])),
+        mean_error=float(np.abs(errors[:, 0]).mean()),
+        bias_best=float(errors[best, 0].mean()),
+        coverage=float(errors[:, 2].mean()),
+        held_out=len(errors),
+        sizes=sizes,
+        size_half_width=np.array([np.median(results[int(size)][:, 1]) for size in sizes]),
+        size_error=np.array([np.abs(results[int(size)][:, 0]).mean() for size in sizes]),
+        size_coverage=np.array([results[int(size)][:, 2].mean() for size in sizes]),
+        ease=plan.ease,
+        slope=plan.slope,
+        intercept=plan.intercept,
+        misfit=plan.misfit,
+        strata=strata,
+        binary=binary,
+        confidence=level,
+        seed=seed,
+    )
+
+
+def _strata(outcomes: Outcomes, scores: Floats) -> NDArray[np.int64]:
+    for values in outcomes.groups.values():
+        labels, codes = np.unique(np.asarray(values).astype(np.str_), return_inverse=True)
+        if 2 <= len(labels) <= outcomes.n_items // 5:
+            return codes.astype(np.int64)
+    ease = _ease(scores)
+    edges = np.quantile(ease, np.arange(1, 5) / 5)
+    return np.searchsorted(edges, ease, side="right").astype(np.int64)
+
+
+def _ease(scores: Floats) -> Floats:
+    known = np.isfinite(scores)
+    mean = (np.where(known, scores, 0.0).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0)
+    return np.asarray(special.logit(mean))
+
+
+def _calibrate(scores: Floats, method: str, strata: NDArray[np.int64], binary: bool, misfit: float = 0.0) -> _Plan:
+    ease = _ease(scores)
+    if method != "information":
+        return _Plan(method, ease, np.zeros(0), np.zeros(0), 0.0, strata, binary)
+    priors = FEW_PRIOR if len(scores) < FEW_MODELS else WEAK_PRIOR
+    fitted = irt.fit(scores, priors=priors, robust=False)
+    return _Plan(method, ease, fitted.slope, fitted.intercept, misfit, strata, binary)
+
+
+def _select(plan: _Plan, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    n = len(plan.ease)
+    if plan.method == "random":
+        return rng.choice(n, count, replace=False).astype(np.int64)
+    if plan.method == "stratified":
+        sizes = np.bincount(plan.strata)
+        quota = _allocate(sizes, count)
+        parts = [rng.choice(np.flatnonzero(plan.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
+        return np.concatenate(parts).astype(np.int64)
+    # Information averaged over skills from −2 to 2 in equal parts, so that the ends are not forgotten.
+    skills = np.linspace(-2.0, 2.0, 9)[:, None]
+    s = special.expit(skills * plan.slope + plan.intercept)
+    value = plan.slope**2 * s * (1 - s)
+    value = (value / np.maximum(value.sum(axis=1, keepdims=True), 1e-300)).sum(axis=0)
+    best: NDArray[np.int64] = np.argsort(-value, kind="stable")[:count].astype(np.int64)
+    return best
+
+
+def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Proportional numbers that sum to ``count``, by largest remainder."""
+    exact = count * sizes / sizes.sum()
+    quota = np.floor(exact).astype(np.int64)
+    order = np.argsort(-(exact - quota), kind="stable")
+    quota[order[: count - quota.sum()]] += 1
+    return quota
+
+
+def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[float, float, int]:
+    """Estimate, standard error and degrees of freedom from scores x on the items in rows."""
+    if plan.method == "information":
+        return _by_information(plan, x, rows)
+    n, total = len(rows), len(plan.ease)
+    p = special.expit(plan.ease + _offset(plan.ease[rows], x))
+    residual = x - p[rows]
+    if plan.method == "stratified":
+        strata = plan.strata[rows]
+        present, codes = np.unique(strata, return_inverse=True)
+        counts = np.bincount(codes)
+        means = np.bincount(codes, residual) / counts
+        weight = np.bincount(plan.strata)[present] / total
+        value = float(p.mean() + weight @ means / weight.sum())
+        degrees = n - len(present) - 1
+        spread = float(((residual - means[codes]) ** 2).sum()) / max(degrees, 1)
+        if degrees < n / 2:  # too few items per stratum to see the spread within: that of all, which is not smaller
+            degrees = n - 2
+            spread = float(((residual - residual.mean()) ** 2).sum()) / max(degrees, 1)
+    else:
+        value = float(p.mean() + residual.mean())
+        degrees = n - 2
+        spread = float(((residual - residual.mean()) ** 2).sum()) / max(degrees, 1)
+    if plan.binary and min(x.sum(), n - x.sum()) < _FEW_EVENTS:
+        spread = max(spread, float((p[rows] * (1 - p[rows])).mean()))
+    return value, float(np.sqrt((1 - n / total) * spread / n)), max(degrees, 1)
+
+
+def _offset(ease: Floats, x: Floats) -> float:
+    """The offset t that solves Σ(x − σ(ease + t)) = t/spread², by Newton's method."""
+    t = 0.0
+    for _ in range(50):
+        p = special.expit(ease + t)
+        step = float((x - p).sum() - t / _SKILL_PRIOR**2) / float((p * (1 - p)).sum() + _SKILL_PRIOR**-2)
+        step = min(max(step, -2.0), 2.0)
+        t += step
+        if abs(step) < 1e-9:
+            break
+    return t
+
+
+def _by_information(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[float, float, int]:
+    z = _GRID[:, None] * plan.slope[rows] + plan.intercept[rows]
+    joint = (x * z - np.logaddexp(0.0, z)).sum(axis=1) - _GRID**2 / 2
+    weights = np.exp(joint - joint.max())
+    weights /= weights.sum()
+    unseen = np.ones(len(plan.slope), dtype=bool)
+    unseen[rows] = False
+    p = special.expit(_GRID[:, None] * plan.slope[unseen] + plan.intercept[unseen])
+    total = len(plan.slope)
+    curve = p.sum(axis=1) / total
+    value = float(weights @ curve)
+    skill = float(weights @ (curve - value) ** 2)
+    answers = float(weights @ (p * (1 - p)).sum(axis=1)) / total**2
+    return value + float(x.sum()) / total, float(np.sqrt(skill + answers + plan.misfit**2)), len(rows)
+
+
+def _misfit(errors: Floats) -> float:
+    """What is left of the squared errors on held-out models after the stated variances, as a standard deviation."""
+    return float(np.sqrt(max(float((errors[:, 0] ** 2 - errors[:, 3] ** 2).mean()), 0.0)))
+
+
+def _folds(count: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    order = np.random.default_rng([seed, 1]).permutation(count)
+    for part in np.array_split(order, FOLDS):
+        yield np.setdiff1d(order, part), part
+
+
+def _held_out(
+    scores: Floats,
+    sizes: NDArray[np.int64],
+    method: str,
+    strata: NDArray[np.int64],
+    binary: bool,
+    level: float,
+    seed: int,
+) -> dict[int, Floats]:
+    """For each size rows (error, half width, covered, stderr, score) of held-out models, several selections each.
+
+    The truth is the model's mean over the items that it has; items that it lacks are no part of its test.
+    """
+    known = np.isfinite(scores)
+    found: dict[int, list[tuple[float, float, float, float, float]]] = {int(size): [] for size in sizes}
+    draws = 1 if method == "information" else _DRAWS
+    for train, test in _folds(len(scores), seed):
+        usable = known[train].any(axis=0)
+        plan = _calibrate(scores[train][:, usable], method, strata[usable], binary)
+        columns = np.flatnonzero(usable)
+        for size in sizes:
+            for draw in range(draws):
+                rng = np.random.default_rng([seed, 2, int(size), draw])
+                rows = _select(plan, min(int(size), len(columns) - 1), rng)
+                for model in test:
+                    x = scores[model, columns[rows]]
+                    there = np.isfinite(x)
+                    if there.sum() < 5:
+                        continue
+                    whole = known[model, columns]
+                    own = plan if whole.all() else _restrict(plan, whole)
+                    place = np.cumsum(whole) - 1
+                    value, stderr, degrees = _estimate(own, x[there], place[rows[there]])
+                    truth = float(scores[model, columns][whole].mean())
+                    reach = float(special.stdtrit(degrees, 0.5 + level / 2)) * stderr
+                    found[int(size)].append(
+                        (value - truth, reach, float(abs(value - truth) <= reach), stderr, truth)
+                    )
+    tables = {size: np.array(rows, dtype=np.float64).reshape(-1, 5) for size, rows in found.items()}
+    if any(not len(table) for table in tables.values()):
+        raise InputError("outcomes: models have too few of the items for a shorter test")
+    if method == "information":
+        for table in tables.values():  # widen by the misfit, as the final interval is
+            wider = np.sqrt(table[:, 3] ** 2 + _misfit(table) ** 2)
+            table[:, 1] = float(special.ndtri(0.5 + level / 2)) * wider
+            table[:, 2] = np.abs(table[:, 0]) <= table[:, 1]
+    return tables
+
+
+def _restrict(plan: _Plan, whole: NDArray[np.bool_]) -> _Plan:
+    ease, slope, intercept = (
+        part[whole] if len(part) else part for part in (plan.ease, plan.slope, plan.intercept)
+    )
+    return _Plan(plan.method, ease, slope, intercept, plan.misfit, plan.strata[whole], plan.binary)

@@ -1,0 +1,179 @@
+"""The whole leaderboard in one result: ranking, items, keys, groups, and a shorter test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.errors import InputError
+from hardpan.files import record
+from hardpan.leaderboard.item_analysis import ItemFit, items
+from hardpan.leaderboard.keys import SuspectKeys, suspect_keys
+from hardpan.leaderboard.ranking import Ranking, rank
+from hardpan.leaderboard.sampling import Floats, check_outcomes
+from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
+from hardpan.outcomes import Outcomes
+from hardpan.report.base import Report
+
+PICTURE = (100, 400)  # rows and columns of the picture of all scores, at most
+MOST_GROUPS = 12
+TOP = 10
+SHORT_ITEMS = 0.15
+SHORTEST = 40
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupScores:
+    """Scores of the best models by item group, (T, G); NaN where a model has no item of a group."""
+
+    column: str
+    groups: tuple[str, ...]
+    sizes: NDArray[np.int64]
+    models: tuple[str, ...]
+    scores: Floats
+    left_out: int
+
+
+@record
+@dataclass(frozen=True, slots=True, eq=False)
+class LeaderboardSummary(Report):
+    """What the owner of a leaderboard needs on one page.
+
+    Attributes:
+        ranking: scores, ranks and tiers.
+        fit: the item analysis; None with fewer than 2 models or equal scores.
+        keys: suspect keys; None where logs hold no answers.
+        short: a shorter test; None with fewer than 5 models or few items.
+        groups: scores by group of the best models; None without groups.
+        picture: models (best first) × items (easiest first), averaged to at most 100 × 400 cells; NaN missing.
+        group_columns: names of the group columns.
+        source: where the scores come from.
+        notes: what the reader of the scores reported.
+    """
+
+    ranking: Ranking
+    fit: ItemFit | None
+    keys: SuspectKeys | None
+    short: ShortTest | None
+    groups: GroupScores | None
+    picture: Floats
+    group_columns: tuple[str, ...]
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"LeaderboardSummary({self.ranking!r})"
+
+
+def summarize(
+    outcomes: Outcomes,
+    *,
+    cluster: bool | str = False,
+    model: str = "2pl",
+    choices: int = 4,
+    short_items: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> LeaderboardSummary:
+    """Rank the models, analyse the items and keys, and look for a shorter test: one result, one page.
+
+    Args:
+        outcomes: scores of the models.
+        cluster: as in :func:`hardpan.leaderboard.rank`.
+        model: of the item analysis, "rasch", "2pl" or "3pl".
+        choices: number of answers to choose from, for "3pl".
+        short_items: items of the shorter test; 15 % of them if None.
+        confidence: level of intervals and rank sets.
+        seed: of everything random.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p = 1 / (1 + np.exp(-(np.linspace(-1, 1, 8)[:, None] + rng.normal(size=300))))
+        >>> board = summarize(Outcomes.from_arrays(rng.random((8, 300)) < p))
+        >>> board.ranking.models[0], len(board.short.items)
+        ('model-7', 45)
+    """
+    check_outcomes(outcomes)
+    scores = outcomes.item_scores()
+    known = np.isfinite(scores)
+    used = outcomes if known.any(axis=0).all() else outcomes.select(items=known.any(axis=0))
+    ranking = rank(used, cluster, confidence=confidence, seed=seed)
+    scores = used.item_scores()
+    varied = np.nanmin(scores) < np.nanmax(scores)
+    fit = items(used, model, choices=choices, seed=seed) if used.n_models > 1 and varied else None
+    keys = None
+    if used.answers is not None and used.key is not None and (used.answers != "").any():
+        try:
+            keys = suspect_keys(used)
+        except InputError:  # answers and keys on different items
+            keys = None
+    wanted = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
+    short = None
+    if used.n_models >= FOLDS and wanted < used.n_items and varied:
+        method = "stratified" if used.groups else "random"
+        try:
+            short = shorten(used, wanted, method=method, confidence=confidence, seed=seed)
+        except InputError:
+            if short_items is not None:
+                raise
+    order = [used.models.index(name) for name in ranking.models]
+    return LeaderboardSummary(
+        ranking=ranking,
+        fit=fit,
+        keys=keys,
+        short=short,
+        groups=_group_scores(used, ranking),
+        picture=_picture(scores[order]),
+        group_columns=tuple(used.groups),
+        source=outcomes.source,
+        notes=outcomes.notes,
+    )
+
+
+def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:
+    """The group column with the fewest groups, 2 or more, that is no copy of the ids; its largest groups."""
+    columns = {
+        name: np.unique(np.asarray(values).astype(np.str_), return_inverse=True)
+        for name, values in outcomes.groups.items()
+    }
+    usable = {name: found for name, found in columns.items() if 2 <= len(found[0]) <= outcomes.n_items // 3}
+    if not usable:
+        return None
+    name = min(usable, key=lambda key: len(usable[key][0]))
+    labels, codes = usable[name]
+    sizes = np.bincount(codes)
+    largest = np.sort(np.argsort(-sizes, kind="stable")[:MOST_GROUPS])
+    models = ranking.models[:TOP]
+    scores = outcomes.align(models).item_scores()
+    table = np.full((len(models), len(largest)), np.nan)
+    for column, group in enumerate(largest):
+        part = scores[:, codes == group]
+        known = np.isfinite(part)
+        count = known.sum(axis=1)
+        table[:, column] = np.where(count > 0, np.where(known, part, 0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    return GroupScores(
+        name,
+        tuple(str(labels[group]) for group in largest),
+        sizes[largest].astype(np.int64),
+        models,
+        table,
+        len(labels) - len(largest),
+    )
+
+
+def _picture(scores: Floats) -> Floats:
+    """Rows as given, columns by falling mean, averaged to a size that a page can show."""
+    known = np.isfinite(scores)
+    filled = np.where(known, scores, 0.0)
+    ease = filled.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    order = np.argsort(-ease, kind="stable")
+    filled, known = filled[:, order], known[:, order].astype(np.float64)
+    for axis, most in enumerate(PICTURE):
+        size = filled.shape[axis]
+        if size > most:
+            starts = np.linspace(0, size, most, endpoint=False).astype(int)
+            filled, known = (np.add.reduceat(part, starts, axis=axis) for part in (filled, known))
+    return np.asarray(np.where(known > 0, filled / np.maximum(known, 1e-300), np.nan)).round(2)
