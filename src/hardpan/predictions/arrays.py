@@ -164,7 +164,7 @@ class ArrayPredictions(Predictions):
             return str(self.ids[start + row])
 
         if self._outputs == "labels":
-            return np.eye(self.n_classes, dtype=np.float32)[rows]
+            return np.asarray(np.eye(self.n_classes, dtype=np.float32)[rows])
         if self._outputs == "unnormalized":
             return normalized(what, rows, name)
         if self._outputs == "logits":

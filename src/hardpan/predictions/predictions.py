@@ -491,7 +491,8 @@ class Predictions(ABC):
         identical = len(mine) == len(self) and bool((mine == np.arange(len(mine))).all())
         labels, mixed = self.labels, self.split
         if not identical:
-            labels, mixed = (None if column is None else column[mine] for column in (labels, mixed))
+            labels = None if labels is None else labels[mine]
+            mixed = None if mixed is None else mixed[mine]
         class_names = self.class_names
         if dataset is not None:
             labels = self._joined_labels(dataset, labels, theirs, by_order)
