@@ -114,7 +114,7 @@ def prepare_ranking(examples: int) -> dict[str, Any]:
 
 
 def our_kendall(given: dict[str, Any]) -> dict[str, float]:
-    from hardpan.confusion.orders import pair_sums
+    from hardpan.stats.correlation import pair_sums
 
     sums = pair_sums(given["a"], given["b"]).sum(axis=0)
     return {"tau": float(sums[0] / np.sqrt(sums[1] * sums[2]))}

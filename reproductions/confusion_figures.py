@@ -36,7 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion, files, stats
-from hardpan.confusion import pictures
+from hardpan.confusion.ablation import compare_variants
+from hardpan.confusion.banding import TargetErrors, mean_error, target_errors
+from hardpan.confusion.charts import confused as confused_chart
+from hardpan.confusion.charts import distribution, error_by_band, joint
+from hardpan.confusion.charts import variants as variant_charts
+from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
+from hardpan.confusion.reading import evenly_spaced
 from hardpan.confusion.transfers import compact
 from hardpan.estimates import Estimate
 from hardpan.report import charts, drawing
@@ -91,12 +97,12 @@ class ConfusionFigures:
     train_bands: confusion.Bands
     test_bands: confusion.Bands
     transfers: tuple[confusion.Transfer, ...]
-    targets: confusion.TargetErrors
+    targets: TargetErrors
     ablation: confusion.Ablation
     ablation_scorer: str
     ablation_target: str
-    predictors: confusion.Predictors
-    confused: confusion.ConfusedModels | None
+    predictors: Predictors
+    confused: ConfusedModels | None
     mitigation: Mapping[str, Mapping[str, Estimate]]
     mitigation_cut: float
     mitigation_examples: Mapping[str, int]
@@ -168,8 +174,8 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
     bands = {part: _bands(scorer, mask) for part, mask in (("train", scorer.train), ("test", test))}
     groups = {part: scorer.scores[mask] for part, mask in (("train", scorer.train), ("test", test))}
     top = math.log2(scorer.n_classes)
-    drawn["confusion_fig2_left"] = pictures.distribution(groups, top, f"Confusion scores of {scorer.name}")
-    drawn["confusion_fig2_right"] = pictures.error_by_band(
+    drawn["confusion_fig2_left"] = distribution(groups, top, f"Confusion scores of {scorer.name}")
+    drawn["confusion_fig2_right"] = error_by_band(
         {f"{part}, ρ = {item.rho.value:.2f}": item for part, item in bands.items()}, "Error by band of the score"
     )
     pairs = [
@@ -178,13 +184,13 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
         if other is not scorer
     ]
     for pair in pairs:
-        drawn[f"confusion_fig3_{_file(pair.second)}"] = pictures.joint(pair)
-    targets = confusion.target_errors(
+        drawn[f"confusion_fig3_{_file(pair.second)}"] = joint(pair)
+    targets = target_errors(
         scorer.as_scores(test),
         {name: model.correct[:, test] for name, model in models.items()},
         scored_by=scorer.name,
     )
-    drawn["confusion_fig4"] = pictures.error_by_band(
+    drawn["confusion_fig4"] = error_by_band(
         {f"{name}, ρ = {item.rho.value:.2f}": item for name, item in targets.targets.items()},
         f"Error of each model by band of {scorer.name}'s scores",
     )
@@ -193,13 +199,13 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
     best = min(others, key=lambda model: model.error)
     ablation = _ablation(longest, best, test)
     for seeds in sorted({item.seeds for item in ablation.variants}):
-        five, six = pictures.variants(ablation, seeds)
+        five, six = variant_charts(ablation, seeds)
         drawn |= {f"confusion_fig5_{seeds}": five, f"confusion_fig6_{seeds}": six}
     confused = None
     if len(models) > 1:
         answers = {name: model.correct[:, test] for name, model in models.items()}
-        confused = confusion.confused_models({name: m.scores[test] for name, m in models.items()}, answers)
-        drawn["confusion_models"] = pictures.confused(confused)
+        confused = confused_models({name: m.scores[test] for name, m in models.items()}, answers)
+        drawn["confusion_models"] = confused_chart(confused)
     groups_found, cut, counts, seven = _mitigation(mitigation)
     drawn |= seven
     found = ConfusionFigures(
@@ -249,15 +255,13 @@ def _ablation(model: Model, target: Model, test: NDArray[np.bool_]) -> confusion
     values = {}
     for seeds, row in ((1, 1), (len(model.correct), 0)):
         for count in counts:
-            places = confusion.evenly_spaced(range(epochs), count)
+            places = evenly_spaced(range(epochs), count)
             chosen = tuple(model.epochs[place] for place in places)
             values[seeds, chosen] = model.entropy[row][list(places)][:, test].mean(axis=0)
-    return confusion.compare_variants(
-        values, n_classes=model.n_classes, correct=target.correct[:, test], target=target.name
-    )
+    return compare_variants(values, n_classes=model.n_classes, correct=target.correct[:, test], target=target.name)
 
 
-def _predictors(model: Model, test: NDArray[np.bool_]) -> confusion.Predictors:
+def _predictors(model: Model, test: NDArray[np.bool_]) -> Predictors:
     """The scores that the npz allows, as predictors of the first seed's errors."""
     last = model.entropy[:, -1][:, test]
     known = {
@@ -266,7 +270,7 @@ def _predictors(model: Model, test: NDArray[np.bool_]) -> confusion.Predictors:
         "single-model entropy": last[1],
         "mutual information": np.maximum(last[0] - last[1:].mean(axis=0), 0.0),
     }
-    return confusion.predictors(known, model.correct[0, test], target=f"{model.name}, first seed")
+    return predictors(known, model.correct[0, test], target=f"{model.name}, first seed")
 
 
 def _mitigation(
@@ -288,14 +292,14 @@ def _mitigation(
             if not mask.any():
                 continue
             wrong = ~correct[:, mask]
-            cells[part] = confusion.banding.mean_error(int(wrong.sum()), len(wrong), int(mask.sum()))
+            cells[part] = mean_error(int(wrong.sum()), len(wrong), int(mask.sum()))
             if name != "erm" and "erm" in runs and mask.sum() > 1:
                 change = wrong.mean(axis=0) - (~runs["erm"][:, mask]).mean(axis=0)
                 cells[f"{part}, change"] = stats.bootstrap(change, lambda means: means[:, 0], resamples=2000)
         found[name] = cells
     whole = confusion.Scores(ids=held["ids"][test], values=scores[test], n_classes=int(held["n_classes"]))
     lines = {name: confusion.bands(whole, correct[:, test]) for name, correct in runs.items()}
-    chart = pictures.error_by_band(lines, f"Error of {held['name']} by objective")
+    chart = error_by_band(lines, f"Error of {held['name']} by objective")
     counts = {f"{part} test": int(mask.sum()) for part, mask in masks.items()}
     counts["hard train"] = int((held["train"] & (scores >= cut)).sum())
     counts["train"] = int(held["train"].sum())

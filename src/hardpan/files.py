@@ -103,6 +103,8 @@ def file_hash(path: Path) -> str:
 
 
 KINDS: dict[str, type[Any]] = {}
+TRANSIENT: Mapping[str, bool] = {"transient": True}
+"""Metadata of a dataclass field that is not written to JSON (arrays and images that are saved elsewhere)."""
 R = TypeVar("R")
 
 
@@ -210,7 +212,8 @@ def _plain(item: Any, folder: Path | None) -> Any:
         if KINDS.get(kind) is not type(item):
             raise TypeError(f"{kind} is not a registered record; decorate it with @record")
         header = {"kind": kind, "schema": SCHEMA, "hardpan": hardpan.__version__}
-        return header | {f.name: _plain(getattr(item, f.name), folder) for f in dataclasses.fields(item)}
+        fields = [f for f in dataclasses.fields(item) if not f.metadata.get("transient")]
+        return header | {f.name: _plain(getattr(item, f.name), folder) for f in fields}
     if isinstance(item, np.ndarray):
         if folder is not None and item.size > INLINE_NUMBERS:
             return _array_beside(item, folder)

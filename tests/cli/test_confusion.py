@@ -36,7 +36,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_score_writes_a_page_scores_and_a_table(runs, tmp_path, capsys):
     out = tmp_path / "out"
-    code, shown, _ = run(capsys, "score", runs / "small", "--data", "digits", "--part", "test", "--out", out)
+    code, shown, _ = run(capsys, "score", runs / "small", "--data", "digits", "--split", "test", "--out", out)
     assert code == 0
     assert "most confusing tenth" in " ".join(shown.split())
     names = {item.name for item in out.iterdir()}
@@ -115,7 +115,7 @@ def test_a_subset_from_scores_is_taken_by_the_other_commands(runs, tmp_path, cap
 
 def test_transfer_between_models(runs, tmp_path, capsys):
     code, shown, _ = run(
-        capsys, "transfer", runs / "small", runs / "large", "--part", "test", "--out", tmp_path / "o", "--json"
+        capsys, "transfer", runs / "small", runs / "large", "--split", "test", "--out", tmp_path / "o", "--json"
     )
     assert code == 0
     report = json.loads(shown)
@@ -132,7 +132,7 @@ def test_ablate_against_a_target(runs, tmp_path, capsys):
         runs / "small",
         "--target",
         runs / "large",
-        "--part",
+        "--split",
         "test",
         "--out",
         tmp_path / "o",
@@ -146,7 +146,7 @@ def test_ablate_against_a_target(runs, tmp_path, capsys):
 
 def test_compare_is_one_table(runs, tmp_path, capsys):
     code, shown, _ = run(
-        capsys, "compare", runs / "small", runs / "large", "--part", "test", "--out", tmp_path / "o"
+        capsys, "compare", runs / "small", runs / "large", "--split", "test", "--out", tmp_path / "o"
     )
     assert code == 0
     for name in ("confusion score", "AUM", "forgetting", "mutual information", "disagreement"):
@@ -158,7 +158,7 @@ def test_compare_is_one_table(runs, tmp_path, capsys):
 
 
 def test_what_scores_are_has_room_on_the_page_of_compare(runs, tmp_path, browser, capsys):
-    run(capsys, "compare", runs / "small", runs / "large", "--part", "test", "--out", tmp_path / "o")
+    run(capsys, "compare", runs / "small", runs / "large", "--split", "test", "--out", tmp_path / "o")
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((tmp_path / "o" / "index.html").as_uri())
     cell = page.locator("td", has_text="never right counts as all").bounding_box()
@@ -180,7 +180,7 @@ def test_help_has_an_example(command, capsys):
         (["score", "nowhere"], "is not there"),
         (["score", "{runs}/small", "--epochs", "x"], "--epochs must be"),
         (["score", "{runs}/small", "--epochs", "99,"], "epochs must name"),
-        (["score", "{runs}/small", "--part", "valid"], "split must be one of"),
+        (["score", "{runs}/small", "--split", "valid"], "split must be one of"),
         (["score", "{runs}/small", "--data", "nothing"], "dataset 'nothing'"),
         (["score", "{runs}/small", "--backend", "fog"], "backend must be one of"),
         (["bands", "{runs}/small", "--edges", "0,1"], "enclose"),
@@ -195,7 +195,7 @@ def test_help_has_an_example(command, capsys):
         (["subset", "{runs}/small", "--count", "5", "--out", "{runs}/bare.npy/x.json"], "cannot be written"),
         (["score", "{runs}/small", "--out", "/proc/nothing"], "cannot be written"),
         (["compare", "{runs}/bare.npy"], "labels are not known"),
-        (["compare", "{runs}/small", "--part", "none"], "no such part"),
+        (["compare", "{runs}/small", "--split", "none"], "no such part"),
     ],
 )
 def test_refusals_are_one_sentence(runs, arguments, said, capsys):
@@ -207,7 +207,7 @@ def test_refusals_are_one_sentence(runs, arguments, said, capsys):
 
 
 def test_the_page_in_a_browser(runs, tmp_path, browser, capsys):
-    run(capsys, "score", runs / "large", "--data", "digits", "--part", "test", "--out", tmp_path / "o")
+    run(capsys, "score", runs / "large", "--data", "digits", "--split", "test", "--out", tmp_path / "o")
     page = browser.new_page(viewport={"width": 320, "height": 800})
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -48,6 +48,6 @@ def test_by_id_other_labels_are_told(folder, capsys):
 
 
 def test_a_part_that_is_not_there_is_named_as_one(folder, capsys):
-    code, said = run(capsys, "by_id.npz", "--part", "test")
+    code, said = run(capsys, "by_id.npz", "--split", "test")
     assert code == 2
     assert "part 'test': these scores know no split; use 'all', or give the dataset that knows one" in said

@@ -5,7 +5,7 @@ import pytest
 from tests.predictions.made import labels, logits, names, probabilities
 
 from hardpan.cli import main
-from hardpan.confusion import chosen_by_hand
+from hardpan.confusion import subset_of_ids
 from hardpan.predictions import Predictions
 
 N, C = 50, 4
@@ -133,7 +133,7 @@ def test_every_command_has_help_with_an_example(hardpan):
 def test_a_subset_is_exported_and_described(files, hardpan):
     run, manifest = files / "run", files / "hard.json"
     hardpan("import", files / "probs.npy", "--ids", files / "ids.txt", "--out", run)
-    chosen_by_hand(["image-40", "image-7"], examples=N).save(manifest)
+    subset_of_ids(["image-40", "image-7"], examples=N).save(manifest)
     said = json.loads(hardpan("export", run, files / "hard.npz", "--subset", manifest, "--json").out)
     assert said["examples"] == 2
     assert np.array_equal(Predictions.open(files / "hard.npz").to_array(), probabilities(3, 2, N, C)[:, :, [7, 40]])

@@ -159,7 +159,7 @@ def test_a_manifest_chooses_examples_in_every_command(
         arrays[f"ids_{name}"] = np.array([f"{name}-{n}" for n in range(len(arrays[f"labels_{name}"]))])
     np.savez(tmp_path / "named.npz", **arrays)
     ids = [f"original-{n}" for n in range(0, 900, 3)] + [f"new-{n}" for n in range(0, 400, 2)]
-    confusion.chosen_by_hand(ids, examples=1600).save(tmp_path / "hard.json")
+    confusion.subset_of_ids(ids, examples=1600).save(tmp_path / "hard.json")
     part = dict(arrays)
     for key in ("predictions", "labels", "ids"):
         part[f"{key}_original"] = arrays[f"{key}_original"][..., ::3]
@@ -190,7 +190,7 @@ def test_a_page_of_a_subset_names_the_manifest(predictions: Path, tmp_path: Path
             labels=arrays[f"labels_{name}"],
             ids=arrays[f"ids_{name}"],
         )
-    confusion.chosen_by_hand([f"new-{n}" for n in range(100)], examples=400).save(tmp_path / "hard.json")
+    confusion.subset_of_ids([f"new-{n}" for n in range(100)], examples=400).save(tmp_path / "hard.json")
     told = (tmp_path / "original.npz", f"{tmp_path}/new.npz@{tmp_path}/hard.json", "--bootstrap", 200)
     code, _, _ = run(capsys, "compare", *told, "--out", tmp_path / "page")
     assert code == 0

@@ -49,7 +49,7 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path):
 @pytest.fixture
 def manifest(tmp_path):
     ids = Dataset.open("digits").ids[[900, 3, 40]]
-    return confusion.chosen_by_hand(ids, examples=1797).save(tmp_path / "hard.json")
+    return confusion.subset_of_ids(ids, examples=1797).save(tmp_path / "hard.json")
 
 
 def test_only_the_named_examples_in_the_order_of_the_data(manifest):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from tests.predictions.made import labels, names, probabilities
 
-from hardpan.confusion import chosen_by_hand
+from hardpan.confusion import subset_of_ids
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions, export, import_file, merge, open_scores
 
@@ -26,7 +26,7 @@ def run(tmp_path):
 
 
 def manifest(path, ids, of=N):
-    chosen_by_hand(ids, examples=of).save(path)
+    subset_of_ids(ids, examples=of).save(path)
     return path
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from hardpan import testbed
-from hardpan.confusion import chosen_by_hand
+from hardpan.confusion import subset_of_ids
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.testbed import items
@@ -91,7 +91,7 @@ FORMS = (npz_both, npz_right, csv_long, csv_wide, json_nested, a_file_a_model)
 
 
 def manifest(path: Path, ids: list[str]) -> Path:
-    chosen_by_hand(ids, examples=320).save(path)
+    subset_of_ids(ids, examples=320).save(path)
     return path
 
 

@@ -47,7 +47,7 @@ def test_items_reads_the_last_epoch_of_a_store(tmp_path):
     assert np.array_equal(found.right, right[:, 50:])
     with pytest.raises(InputError, match="say which set with --set; it has train, test"):
         items.read_matrix(tmp_path / "run")
-    confusion.chosen_by_hand(["image-60", "image-52"], examples=N).save(tmp_path / "hard.json")
+    confusion.subset_of_ids(["image-60", "image-52"], examples=N).save(tmp_path / "hard.json")
     part = items.read_matrix(Path(f"{tmp_path}/run@{tmp_path}/hard.json"), "test")
     assert part.ids == ("image-52", "image-60")
     assert np.array_equal(part.right, right[:, [52, 60]])

@@ -57,7 +57,7 @@ def test_manifests_and_scores_need_a_path():
 def test_a_subset_that_leaves_a_group_without_training_examples(tmp_path, part):
     digits = Dataset.open("digits")
     rows = getattr(digits.splits(), part)
-    manifest = confusion.chosen_by_hand(digits.ids[rows], examples=len(digits)).save(tmp_path / "some.json")
+    manifest = confusion.subset_of_ids(digits.ids[rows], examples=len(digits)).save(tmp_path / "some.json")
     with pytest.raises(InputError, match=r"^groups: .*some.json"):
         training.train("digits", model="linear", objective="groupdro", groups=manifest, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -11,6 +11,8 @@ from hardpan import confusion, files, numbers, stats
 from hardpan.auditing.evidence import Evidence, Finding, Model
 from hardpan.auditing.measures import in_words
 from hardpan.confusion.banding import FEWEST_ERRORS
+from hardpan.confusion.charts import error_by_band
+from hardpan.confusion.report import CITATIONS, METHOD, score_section
 from hardpan.estimates import Estimate
 from hardpan.report.sections import Chart, Section, Table, Tile
 
@@ -30,15 +32,15 @@ def find(evidence: Evidence) -> Finding:
         return Finding(Section("Which examples are hard?", NEEDED, warnings=evidence.notes))
     model = evidence.models[0]
     scores, signals = _scored(model, evidence)
-    test = scores.rows(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
+    test = scores.select(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
-    section = confusion.section(
-        scores, signals, evidence.dataset, part="test", subset=hard, confidence=evidence.config.confidence
-    )
+    config = confusion.ConfusionConfig(split="test", confidence=evidence.config.confidence)
+    found = confusion.summarize(scores, signals, evidence.dataset, config=config, subset=hard)
+    section = score_section(found)
     section = dataclasses.replace(section, sentences=(_who(model, evidence), *section.sentences))
     if len(evidence.models) > 1:
         section = _with_others(section, test, evidence)
-    tenth = next((e for name, e in section.estimates.items() if "tenth" in name), None)
+    tenth = None if found.bands is None else found.bands.hardest_tenth
     mean = stats.mean(test.values, evidence.config.confidence, least=0.0, method="mean score, bits")
     tiles, lede, measures = {}, [], {"mean_confusion": mean}
     if tenth is not None:
@@ -49,13 +51,12 @@ def find(evidence: Evidence) -> Finding:
         if tenth.n < FEWEST_ERRORS:
             kept = {name: item for name, item in section.estimates.items() if item is not tenth}
             section = dataclasses.replace(section, estimates=kept)
-    made = confusion.provenance("")
     return Finding(
         section,
         tiles,
         lede=tuple(lede),
-        method=made.method,
-        citations=made.citations,
+        method=METHOD,
+        citations=CITATIONS,
         measures=measures,
         columns=_columns(scores, signals, model, evidence),
         files={SUBSET: files.dumps(files.to_json(hard)) + "\n"},
@@ -128,7 +129,7 @@ def _with_others(section: Section, test: confusion.Scores, evidence: Evidence) -
         table.append(
             (model.name, numbers.estimate(bands.error), in_words("tail_share", share), round(bands.rho.value, 3))
         )
-    chart: Chart = confusion.pictures.error_by_band(found, "Error of every model by band of the first one's scores")
+    chart: Chart = error_by_band(found, "Error of every model by band of the first one's scores")
     columns = ("model", "error", "share of its errors in the confusing tenth", "ρ by band")
     shown = Table("Does confusion of one model predict the errors of the others?", columns, tuple(table))
     return dataclasses.replace(section, charts=(*section.charts, chart), tables=(shown, *section.tables))

@@ -72,15 +72,17 @@ def check_out(out: Path | None) -> None:
 
 def emit_report(report: Report, *, json: bool, out: Path | None = None) -> None:
     """Save a report to ``out``, then print its JSON alone, or what a person reads and where the page is."""
+    written = None
     if out is not None:
-        report.save(out, command=shlex.join(["hardpan", *sys.argv[1:]]))
+        written = report.save(out, command=shlex.join(["hardpan", *sys.argv[1:]]))
     if json:
         print(report.to_json())
         return
     console = Console(highlight=False)
     console.print(report)
-    if out is not None:
-        console.print(Text(f"Page: {out / 'index.html'}"), soft_wrap=True)
+    if written is not None:
+        kind = "Page" if written.suffix == ".html" else "Written"
+        console.print(Text(f"{kind}: {written}"), soft_wrap=True)
 
 
 def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> None:

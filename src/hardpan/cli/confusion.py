@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import math
+import os
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from hardpan import confusion
-from hardpan.cli import confusion_inputs as inputs
-from hardpan.cli import confusion_models as models
-from hardpan.cli import confusion_views as views
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit, floats, progress_on_stderr
-from hardpan.cli.confusion_options import (
-    Base,
-    ByOrder,
-    Correct,
-    Data,
-    Epochs,
-    Manifest,
-    Of,
-    Part,
-    Predictions,
-    Seeds,
+from hardpan.cli.common import (
+    Confidence,
+    JsonFlag,
+    OutFolder,
+    Seed,
+    check_out,
+    emit_report,
+    floats,
+    progress_on_stderr,
+    whole_numbers,
 )
-from hardpan.cli.confusion_pages import write_page
-from hardpan.cli.groups import parallel_options
-from hardpan.confusion import pictures, reports
-from hardpan.confusion.reports import ConfusionConfig
-from hardpan.confusion.shown import band_sentences, band_table, galleries, part_rows, subset_sentence
-from hardpan.report.files import check_local
-from hardpan.report.sections import Section
+from hardpan.cli.groups import parallel_options, spread
+from hardpan.confusion import summaries
+from hardpan.confusion.summaries import ConfusionConfig
+from hardpan.data.dataset import Dataset
+from hardpan.data.opening import parse_source, short_name
+from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 
 app = typer.Typer(
     help="Which examples are hard? Confusion scores, error by band, hard subsets, transfer, ablation.",
@@ -40,190 +40,430 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="PREDICTIONS",
+        help="A store, npz, npy, CSV or Parquet file (seeds × epochs × examples × classes), or scores.json.",
+    ),
+]
+Sources = Annotated[
+    list[str], typer.Argument(metavar="PREDICTIONS", help="Predictions of one model each, as for score.")
+]
+Names = Annotated[str | None, typer.Option("--names", help="Names of the models, with commas; else the paths.")]
+Of = Annotated[str, typer.Option("--of", help="Whose errors at the last epoch: seeds (their mean) or ensemble.")]
+Split = Annotated[str, typer.Option("--split", help="Examples to count errors on: all, train, validation, test.")]
+Epochs = Annotated[str, typer.Option("--epochs", help="all, a number k for every k-th, or a list such as 0,5,10.")]
+Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds to use, such as 0,1,2 (default: all).")]
+Base = Annotated[float, typer.Option("--base", help="Base of the logarithm; 2 gives bits.")]
+Correct = Annotated[
+    Path | None,
+    typer.Option("--correct", metavar="FILE", help="For scores alone: correct.npz of train --scalars-only."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Options of every command: how predictions are read and joined to a dataset."""
+
+    data: Annotated[
+        str, typer.Option("--data", metavar="DATA", help="The predicted dataset: labels, split, pictures.")
+    ] = ""
+    by_order: Annotated[
+        bool,
+        typer.Option(
+            "--by-order",
+            help="Join by position, because there are no ids: all examples of DATA, or its test examples.",
+        ),
+    ] = False
+    subset: Annotated[
+        Path | None,
+        typer.Option("--subset", metavar="FILE", help="Only the examples of a manifest (confusion subset)."),
+    ] = None
+    class_check: Annotated[
+        bool, typer.Option("--class-check/--no-class-check", help="Refuse permuted or shifted class columns.")
+    ] = True
+    outputs: Annotated[
+        str, typer.Option("--outputs", help="What a file contains: probabilities, logits, labels or auto.")
+    ] = "auto"
+    normalize: Annotated[bool, typer.Option("--normalize", help="Divide rows by their sums.")] = False
+
+    def dataset(self) -> Dataset | None:
+        """The dataset, if one is named."""
+        return Dataset.open(self.data) if self.data else None
+
+    def predictions(self, path: str, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
+        """Predictions with the selected seeds, epochs and examples, joined to the dataset."""
+        _check_exists(path)
+        opened = Predictions.open(path, outputs=self.outputs, normalize=self.normalize)
+        if self.outputs == "auto" and getattr(opened, "outputs", "") == "logits":
+            print(f"hardpan: {path} seems to contain logits; their softmax is used", file=sys.stderr)
+        if dataset is not None:
+            found = opened.align(dataset, by_order=self.by_order, check=self.class_check)
+            if opened.labels is not None and dataset.labels is not None:
+                _report_differing(path, opened, found, dataset)
+            opened = found
+        elif self.class_check:
+            opened.check_classes()
+        if config.seeds:
+            opened = opened.select(seeds=config.seeds)
+        epochs = summaries.select_epochs(opened.epochs, config.epochs)
+        opened = opened if epochs == opened.epochs else opened.select(epochs=epochs)
+        return opened if self.subset is None else opened.select(confusion.load_subset(self.subset))
+
+    def scores(
+        self, path: str, dataset: Dataset | None, config: ConfusionConfig, *, stderr: bool, progress: object
+    ) -> tuple[confusion.Scores, Predictions | None]:
+        """Saved scores, or those of predictions (then with the predictions)."""
+        _check_exists(path)
+        saved = confusion.load_scores(path)
+        if saved is not None:
+            return (saved if self.subset is None else saved.select(confusion.load_subset(self.subset))), None
+        predictions = self.predictions(path, dataset, config)
+        return confusion.scores(predictions, config.base, stderr=stderr, progress=progress), predictions  # type: ignore[arg-type]
+
+
+NONE = Inputs()
+
 
 @app.command()
 @parallel_options
+@spread
 def score(
-    predictions: Predictions,
-    data: Data = None,
+    predictions: Source,
+    inputs: Inputs = NONE,
     epochs: Epochs = "all",
     seeds: Seeds = None,
     base: Base = 2.0,
-    part: Part = "all",
-    subset: Manifest = None,
-    by_order: ByOrder = False,
+    split: Split = "all",
     confidence: Confidence = 0.95,
     out: OutFolder = None,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
     """Score every example, with standard errors; with --out, a page, scores.csv and scores.json.
 
-    Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --part test --out scored[/bold]
+    Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --split test --out scored[/bold]
     """
     check_out(out)
-    chosen = inputs.whole("--seeds", seeds)
-    config = ConfusionConfig(
-        epochs=inputs.epochs_of(epochs),
-        seeds=chosen,
-        base=base,
-        part=part,
-        confidence=confidence,
-        data=data or "",
-        subset=str(subset or ""),
-    )
-    dataset = inputs.load_data(data)
+    config = _config(inputs, epochs=epochs, seeds=seeds, base=base, split=split, confidence=confidence)
+    dataset = inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.load_scores(predictions, config, progress, data=dataset, by_order=by_order)
-        found = None if source is None else inputs.signalled(source, progress)
-        progress("drawing", 0.9)
-        scores, found = inputs.restricted(scores, found, subset)
-        report = reports.score_report(scores, found, part=part, confidence=confidence)
-        shown = confusion.section(scores, found, dataset if out else None, part=part, confidence=confidence)
-        page = None
-        if out is not None:
-            confusion.save_scores(scores, out)
-            title = f"Confusion scores of {Path(predictions).name}"
-            page = write_page(out, shown, title, report, config, hashes={"scores, sha256": scores.sha256})
-    emit(report, as_json, views.section(shown, page))
+        scores, source = inputs.scores(predictions, dataset, config, stderr=True, progress=progress)
+        signals = None if source is None else confusion.signals(source, progress=progress)
+        report = confusion.summarize(scores, signals, dataset, config=config)
+        emit_report(report, json=json, out=out)
 
 
 @app.command()
 @parallel_options
+@spread
 def bands(
-    predictions: Predictions,
-    data: Data = None,
+    predictions: Source,
+    inputs: Inputs = NONE,
     edges: Annotated[str | None, typer.Option("--edges", help="Limits of the bands, such as 0,1,2,3.4.")] = None,
     of: Of = "seeds",
     correct: Correct = None,
     epochs: Epochs = "all",
     seeds: Seeds = None,
-    subset: Manifest = None,
-    by_order: ByOrder = False,
     confidence: Confidence = 0.95,
     out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Error by band of the score, for each part of the split, with intervals and Pearson's ρ.
+    """Error by band of the score, for each split, with intervals and Pearson's ρ.
 
     Example: [bold]hardpan confusion bands runs/resnet18 --edges 0,0.5,1,2,3.4 --out banded[/bold]
     """
     check_out(out)
     limits = floats("--edges", edges) if edges is not None else ()
-    config = ConfusionConfig(
-        epochs=inputs.epochs_of(epochs),
-        seeds=inputs.whole("--seeds", seeds),
-        of=of,
-        edges=limits,
-        confidence=confidence,
-        seed=seed,
-        data=data or "",
-        subset=str(subset or ""),
-    )
-    dataset = inputs.load_data(data)
+    config = _config(inputs, epochs=epochs, seeds=seeds, of=of, edges=limits, confidence=confidence, seed=seed)
+    dataset = inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.load_scores(
-            predictions, config, progress, data=dataset, by_order=by_order, stderr=False
-        )
-        right = (
-            inputs.load_correct(correct, scores, of)
-            if source is None or correct is not None
-            else inputs.signalled(source, progress).correct(of)
-        )
-        progress("drawing", 0.9)
-        if subset is not None:
-            kept = np.sort(confusion.load_subset(subset).rows(scores.ids))
-            scores, right = scores.rows(kept), right[..., kept]
-        names = ["all"] if scores.split is None else [str(name) for name in np.unique(scores.split)]
-        parts = {
-            name: confusion.bands(
-                scores.rows(rows), right[..., rows], limits or None, confidence=confidence, seed=seed
-            )
-            for name in names
-            for rows in [part_rows(scores, name)]
-        }
-        report = reports.BandsReport(predictions, parts, of)
-        sentences = [
-            f"{name}: {text}" if len(parts) > 1 else text for name in parts for text in band_sentences(parts[name])
-        ]
-        groups = {name: scores.values[part_rows(scores, name)] for name in parts}
-        charts = (pictures.distribution(groups, scores.largest), pictures.error_by_band(parts))
-        tables = tuple(band_table(item, name) for name, item in parts.items())
-        shown = Section("Error by band", tuple(sentences), {}, charts, tables)
-        page = (
-            None
-            if out is None
-            else write_page(out, shown, f"Error by band: {Path(predictions).name}", report, config)
-        )
-    emit(report, as_json, views.section(shown, page, tables=len(tables)))
+        scores, source = inputs.scores(predictions, dataset, config, stderr=False, progress=progress)
+        if source is None or correct is not None:
+            right = _correct(correct, scores, of)
+        else:
+            right = confusion.signals(source, progress=progress).correct(of)
+        emit_report(summaries.bands_by_split(scores, right, config), json=json, out=out)
 
 
 @app.command()
 @parallel_options
+@spread
 def subset(
-    predictions: Annotated[
-        str, typer.Argument(metavar="PREDICTIONS", help="Predictions as for score, or scores.json that it wrote.")
-    ],
+    predictions: Source,
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Scores of at least this many bits.")
     ] = None,
     quantile: Annotated[
         float | None, typer.Option("--quantile", help="From this quantile on: 0.9, the hardest tenth.")
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", help="So many, the most confusing first.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="From each class by itself.")] = False,
+    fraction: Annotated[
+        float | None, typer.Option("--fraction", help="This fraction of the examples: 0.1, the hardest tenth.")
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", help="This many, the most confusing first.")] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="From each class separately.")] = False,
     easiest: Annotated[bool, typer.Option("--easiest", help="The least confusing instead.")] = False,
-    part: Part = "all",
-    within: Manifest = None,
-    data: Data = None,
+    split: Split = "all",
+    inputs: Inputs = NONE,
     epochs: Epochs = "all",
     seeds: Seeds = None,
     base: Base = 2.0,
-    by_order: ByOrder = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="PATH", help="FILE.json for the manifest, or a folder: page and subset.json."
-        ),
+        typer.Option("--out", metavar="PATH", help="FILE.json for the manifest, or a folder with a page."),
     ] = None,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Cut a hard subset and write its manifest, which other commands take as --subset.
+    """Select a hard subset and write its manifest, which other commands take as --subset.
 
-    Example: [bold]hardpan confusion subset runs/resnet18 --quantile 0.9 --balanced --out hard.json[/bold]
+    Example: [bold]hardpan confusion subset runs/resnet18 --fraction 0.1 --balanced --out hard.json[/bold]
     """
-    alone = out is not None and out.suffix.lower() == ".json" and not out.is_dir()
-    folder = None if alone else out
-    check_out(folder)
-    if out is not None and alone:
+    from hardpan.report.files import check_local
+
+    if out is not None and summaries.is_manifest(out):
         check_local(out, "--out")
-    config = ConfusionConfig(
-        epochs=inputs.epochs_of(epochs), seeds=inputs.whole("--seeds", seeds), base=base, part=part, data=data or ""
-    )
-    dataset = inputs.load_data(data)
+    else:
+        check_out(out)
+    config = _config(inputs, epochs=epochs, seeds=seeds, base=base, split=split)
+    dataset = inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, _ = inputs.load_scores(predictions, config, progress, data=dataset, by_order=by_order, stderr=False)
-        progress("drawing", 0.9)
-        scores = inputs.restricted(scores, None, within)[0].part(part)
-        cut = confusion.subset(
-            scores, threshold=threshold, quantile=quantile, count=count, balanced=balanced, easiest=easiest
+        scores, _ = inputs.scores(predictions, dataset, config, stderr=False, progress=progress)
+        scores = scores.select(split=split)
+        found = confusion.subset(
+            scores,
+            threshold=threshold,
+            quantile=quantile,
+            fraction=fraction,
+            count=count,
+            balanced=balanced,
+            easiest=easiest,
         )
-        page, written = None, out
-        if folder is not None:
-            chosen = scores.rows(cut.rows(scores.ids))
-            sentences = (subset_sentence(cut), f"Scores {cut.scores_sha256[:16]}, ids {cut.ids_sha256[:16]}.")
-            start = cut.threshold * math.log2(cut.base)
-            charts = (
-                pictures.threshold(scores.in_bits().values, None, scores.in_bits().largest, start),
-                *galleries(chosen.in_bits(), None, dataset)[:1],
-            )
-            shown = Section("Hard subset", sentences, {}, charts)
-            page = write_page(folder, shown, f"A hard subset of {Path(predictions).name}", cut, config)
-            written = folder / "subset.json"
-        if written is not None:
-            cut.save(written)
-    emit(cut, as_json, views.subset(cut, written, page))
+        emit_report(summaries.SubsetReport(found, config, scores, dataset), json=json, out=out)
 
 
-for command in (models.transfer, models.ablate, models.compare):
-    app.command()(parallel_options(command))
+@app.command()
+@parallel_options
+@spread
+def issues(
+    predictions: Source,
+    inputs: Inputs = NONE,
+    split: Split = "all",
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """List the labels that look wrong, most suspicious first.
+
+    Example: [bold]hardpan confusion issues runs/resnet18 --data cifar10 --split test --out issues[/bold]
+    """
+    check_out(out)
+    config = _config(inputs, split=split, confidence=confidence)
+    found = _of_split(inputs.predictions(predictions, inputs.dataset(), config), split)
+    emit_report(confusion.label_issues(found, confidence=confidence), json=json, out=out)
+
+
+@app.command()
+@parallel_options
+@spread
+def transfer(
+    predictions: Sources,
+    names: Names = None,
+    inputs: Inputs = NONE,
+    split: Split = "all",
+    of: Of = "seeds",
+    epochs: Epochs = "all",
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Does what confuses the first model confuse the others? Rank correlations, and errors by band.
+
+    Example: [bold]hardpan confusion transfer runs/resnet18 runs/resnet50 runs/vit --split test --out
+    transfer[/bold]
+    """
+    check_out(out)
+    config = _config(inputs, epochs=epochs, split=split, of=of, confidence=confidence, seed=seed)
+    dataset = inputs.dataset()
+    scores, correct = {}, {}
+    with progress_on_stderr() as progress:
+        for name, path in zip(_model_names(predictions, names), predictions, strict=True):
+            found, source = inputs.scores(path, dataset, config, stderr=False, progress=progress)
+            rows = summaries.split_rows(found, split)
+            scores[name] = found.select(rows)
+            if source is not None and source.labels is not None:
+                correct[name] = confusion.signals(source, progress=progress).correct(of)[..., rows]
+        emit_report(summaries.transfer_between(scores, correct, config), json=json, out=out)
+
+
+@app.command()
+@parallel_options
+@spread
+def ablate(
+    predictions: Source,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Predictions of a model whose error by band is shown (default: these)."),
+    ] = None,
+    fractions: Annotated[str, typer.Option("--fractions", help="Of the epochs.")] = "0.05,0.1,0.2,0.33,1",
+    counts: Annotated[
+        str | None, typer.Option("--seed-counts", help="Numbers of seeds (default: 1 and all).")
+    ] = None,
+    inputs: Inputs = NONE,
+    split: Split = "all",
+    of: Of = "seeds",
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """How many seeds and epochs are enough? The same scores from fewer of each.
+
+    Example: [bold]hardpan confusion ablate runs/resnet18 --target runs/resnet50 --split test --out ablated[/bold]
+    """
+    check_out(out)
+    config = _config(inputs, split=split, of=of)
+    dataset = inputs.dataset()
+    source = _of_split(inputs.predictions(predictions, dataset, config), split)
+    aimed = None if target is None else inputs.predictions(target, dataset, config)
+    with progress_on_stderr() as progress:
+        report = summaries.ablation_of(
+            source,
+            aimed,
+            config=config,
+            fractions=floats("--fractions", fractions),
+            seeds=None if counts is None else whole_numbers("--seed-counts", counts),
+            name=Path(target or predictions).name,
+            progress=progress,
+        )
+        emit_report(report, json=json, out=out)
+
+
+@app.command()
+@parallel_options
+@spread
+def compare(
+    predictions: Sources,
+    names: Names = None,
+    inputs: Inputs = NONE,
+    split: Split = "all",
+    of: Of = "ensemble",
+    epochs: Epochs = "all",
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """The confusion score beside other difficulty scores as predictors of errors.
+
+    With several models, also the mean confusion of each against its accuracy.
+
+    Example: [bold]hardpan confusion compare runs/resnet18 --split test --out compared[/bold]
+    """
+    check_out(out)
+    config = _config(inputs, epochs=epochs, split=split, of=of, confidence=confidence, seed=seed)
+    dataset = inputs.dataset()
+    with progress_on_stderr() as progress:
+        measured = {
+            name: confusion.signals(_of_split(inputs.predictions(path, dataset, config), split), progress=progress)
+            for name, path in zip(_model_names(predictions, names), predictions, strict=True)
+        }
+        emit_report(confusion.compare_scores(measured, config=config), json=json, out=out)
+
+
+def _config(
+    inputs: Inputs, *, epochs: str = "all", seeds: str | None = None, **settings: object
+) -> ConfusionConfig:
+    numbers = () if seeds is None else whole_numbers("--seeds", seeds)
+    return ConfusionConfig(
+        epochs=_epochs(epochs),
+        seeds=numbers,
+        data=inputs.data,
+        subset=str(inputs.subset or ""),
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def _epochs(text: str) -> str | int | tuple[int, ...]:
+    """``all``, a number k for every k-th, or a list with commas.
+
+    Example:
+        >>> _epochs("all"), _epochs("5"), _epochs("0,5,9"), _epochs("3,")
+        ('all', 5, (0, 5, 9), (3,))
+    """
+    if text == "all":
+        return text
+    try:
+        return tuple(int(part) for part in text.split(",") if part) if "," in text else int(text)
+    except ValueError:
+        raise InputError(f"--epochs must be all, a number k, or numbers with commas; got {text!r}") from None
+
+
+def _model_names(paths: Sequence[str], names: str | None) -> tuple[str, ...]:
+    """Names of the models: as given, or from their paths, numbered if those are alike."""
+    if names is not None:
+        listed = tuple(name.strip() for name in names.split(","))
+        if len(listed) != len(paths) or len(set(listed)) != len(listed) or not all(listed):
+            raise InputError(f"--names must be {len(paths)} different names with commas; got {names!r}")
+        return listed
+    stems = [short_name(path) for path in paths]
+    return tuple(
+        stem if stems.count(stem) == 1 else f"{stem} {stems[: i + 1].count(stem)}" for i, stem in enumerate(stems)
+    )
+
+
+def _of_split(predictions: Predictions, split: str) -> Predictions:
+    return predictions if split == "all" else predictions.select(split=split)
+
+
+def _report_differing(path: str, opened: Predictions, aligned: Predictions, dataset: Dataset) -> None:
+    own = opened.align(aligned.ids, check=False) if opened.has_ids else opened
+    if own.labels is None or aligned.labels is None or len(own) != len(aligned):
+        return
+    differing = int(np.count_nonzero(own.labels != aligned.labels))
+    if differing:
+        print(
+            f"hardpan: {dataset.name} has another label than {path} for {differing:,} of {len(aligned):,} "
+            "examples; "
+            f"those of {dataset.name} are used",
+            file=sys.stderr,
+        )
+
+
+def _correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArray[np.bool_]:
+    """Right or wrong at the end of training, as ``hardpan train --scalars-only`` saves it, in the scores' order."""
+    if path is None:
+        raise InputError(
+            "--correct: scores alone do not tell right from wrong; give correct.npz (beside the models that "
+            "hardpan train --scalars-only wrote), or predictions"
+        )
+    try:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as kept:
+            ids, right = kept["ids"], np.asarray(kept[of])
+    except FileNotFoundError:
+        raise InputError(f"--correct {path}: no such file; give correct.npz of hardpan train") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        raise InputError(
+            f"--correct {path}: is not an npz with ids and {of}; give correct.npz of hardpan train --scalars-only"
+        ) from None
+    row_of = {name: row for row, name in enumerate(ids.tolist())}
+    if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or not set(scores.ids.tolist()) <= set(row_of):
+        raise InputError(f"--correct {path}: is not of the examples that were scored; give their own file")
+    found: NDArray[np.bool_] = right[..., [row_of[name] for name in scores.ids.tolist()]]
+    return found
+
+
+def _check_exists(path: str) -> None:
+    if "://" in path:
+        return
+    if not os.path.exists(path) and not os.path.exists(parse_source(path)[0]):
+        raise InputError(f"{path}: no such file or folder; give predictions, or scores.json")
+    folder = Path(path)
+    if folder.is_dir():
+        from hardpan.predictions.store import is_store
+
+        if not is_store(folder):
+            inner = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_store(entry))
+            if inner:
+                raise InputError(
+                    f"{path}: contains stores ({', '.join(inner)}); give one, such as {path}/{inner[0]}"
+                )

@@ -1,4 +1,4 @@
-"""Which examples are hard? Confusion scores of ensembles, error by band, hard subsets, transfer, ablation.
+"""Which examples are hard, and which labels look wrong? Confusion scores, error by band, hard subsets.
 
 >>> import numpy as np
 >>> from hardpan import confusion
@@ -6,70 +6,46 @@
 >>> s = confusion.scores(probs, base=2)
 >>> np.asarray(s).shape, bool(s.values.max() <= 2)
 ((200,), True)
->>> hard = confusion.subset(s, quantile=0.9)
+>>> hard = confusion.subset(s, fraction=0.1)
 >>> len(hard)
 20
 """
 
-from hardpan.confusion.ablation import Ablation, Variant, ablate, compare_variants
-from hardpan.confusion.answers import Signals, signals
-from hardpan.confusion.banding import Band, Bands, bands
-from hardpan.confusion.foretelling import Predictor, Predictors, predictors
-from hardpan.confusion.galleries import gallery, groups_by_class
-from hardpan.confusion.mislabelled import Suspect, suspects
-from hardpan.confusion.models import ConfusedModel, ConfusedModels, confused_models
-from hardpan.confusion.orders import below_diagonal, kendall, pearson
-from hardpan.confusion.saved import load_scores, save_scores
-from hardpan.confusion.scoring import Scores, scores
-from hardpan.confusion.shown import provenance, section
-from hardpan.confusion.shown_models import ablation_section, predictor_section, transfer_section
-from hardpan.confusion.sources import choose_epochs, evenly_spaced
-from hardpan.confusion.subsets import Subset, chosen_by_hand, load_subset, subset
-from hardpan.confusion.transfers import TargetErrors, Transfer, target_errors, transfer
-from hardpan.confusion.uncertainty import Stability, stability
+from hardpan.confusion.ablation import Ablation, ablate
+from hardpan.confusion.banding import Bands, bands
+from hardpan.confusion.difficulty import Signals, signals
+from hardpan.confusion.label_noise import LabelIssues, label_issues
+from hardpan.confusion.scoring import Scores, Stability, load_scores, scores, stability
+from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
+from hardpan.confusion.summaries import ConfusionConfig, ScoreReport, compare_scores, summarize
+from hardpan.confusion.transfers import Transfer, transfer
 
 __all__ = [
     "Ablation",
-    "Band",
     "Bands",
-    "ConfusedModel",
-    "ConfusedModels",
-    "Predictor",
-    "Predictors",
+    "ConfusionConfig",
+    "LabelIssues",
+    "ScoreReport",
     "Scores",
     "Signals",
     "Stability",
     "Subset",
-    "Suspect",
-    "TargetErrors",
     "Transfer",
-    "Variant",
     "ablate",
-    "ablation_section",
     "bands",
-    "below_diagonal",
-    "choose_epochs",
-    "chosen_by_hand",
-    "compare_variants",
-    "confused_models",
-    "evenly_spaced",
-    "gallery",
-    "groups_by_class",
-    "kendall",
+    "compare_scores",
+    "label_issues",
     "load_scores",
     "load_subset",
-    "pearson",
-    "predictor_section",
-    "predictors",
-    "provenance",
-    "save_scores",
     "scores",
-    "section",
     "signals",
     "stability",
     "subset",
-    "suspects",
-    "target_errors",
+    "subset_of_ids",
+    "summarize",
     "transfer",
-    "transfer_section",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,16 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.confusion.banding import Bands, bands, default_edges, round_edges
-from hardpan.confusion.entropy import entropies
-from hardpan.confusion.orders import kendall, pearson
+from hardpan.confusion.reading import Floats, RowTask, entropies, evenly_spaced, map_rows, open_selected
 from hardpan.confusion.scoring import mean_in_order
-from hardpan.confusion.sources import Part, evenly_spaced, read
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
+from hardpan.stats import kendall_tau, pearson
 
-Floats = NDArray[np.float64]
 CELLS = 80
 FRACTIONS = (0.05, 0.1, 0.2, 0.33, 1.0)  # of 100 epochs: the paper's 5, 10, 20, 33 and 100
 
@@ -71,21 +69,18 @@ def ablate(
     correct: ArrayLike | None = None,
     target: str = "",
     rows: ArrayLike | None = None,
-    block: int | None = None,
     progress: Progress | None = None,
 ) -> Ablation:
-    """Score with fewer epochs and seeds, and say what changes.
+    """Score with fewer epochs and seeds.
 
     Args:
         probs: as for :func:`hardpan.confusion.scores`.
-        fractions: shares of the epochs, evenly spaced and beginning with the first; those that come to the same
-            number of epochs are used once.
-        seeds: how many seeds, each a number of the first seeds; 1 and all where None.
+        fractions: of the epochs, evenly spaced and beginning with the first; equal numbers of epochs are used once.
+        seeds: numbers of first seeds; by default 1 and all.
         correct: (N,) or (M, N) right or wrong of a target model, for its error by band.
         target: name of that model.
-        rows: mask or numbers of the examples to use; all where None.
-        block: examples at a time.
-        progress: told the fraction done.
+        rows: mask or numbers of the examples to use; all if None.
+        progress: called with a step and the fraction done.
 
     Source: Albiero et al. (2023), section 3.3, Figures 5 and 6.
 
@@ -97,20 +92,19 @@ def ablate(
         >>> [(variant.seeds, len(variant.epochs)) for variant in found.variants][:5]
         [(1, 1), (1, 2), (1, 4), (1, 7), (1, 20)]
     """
-    source = read(probs)
+    source = open_selected(probs)
     counts = _counts(len(source.epochs), fractions)
     sizes = _seed_counts(len(source.seeds), seeds)
-    places = {
+    positions = {
         count: tuple(source.epochs.index(epoch) for epoch in evenly_spaced(source.epochs, count))
         for count in counts
     }
-    piece = functools.partial(_ablated, sizes=sizes, places=tuple(places.values()))
-    parts = source.map(piece, block=block, progress=progress)
-    values = np.concatenate(parts, axis=-1)
+    task = functools.partial(_ablated, sizes=sizes, positions=tuple(positions.values()))
+    values = np.concatenate(map_rows(source, task, progress=progress), axis=-1)
     if rows is not None:
         values = values[..., np.asarray(rows)]
     named = {
-        (size, tuple(source.epochs[place] for place in places[count])): values[i, j]
+        (size, tuple(source.epochs[position] for position in positions[count])): values[i, j]
         for i, size in enumerate(sizes)
         for j, count in enumerate(counts)
     }
@@ -124,9 +118,9 @@ def compare_variants(
     correct: ArrayLike | None = None,
     target: str = "",
 ) -> Ablation:
-    """Compare score vectors in bits, by (number of seeds, epochs); the last is the one that others are held to."""
+    """Compare score vectors in bits, by (number of seeds, epochs), with the last of them."""
     if not values:
-        raise InputError("values must hold at least one variant")
+        raise InputError("values must have at least one variant")
     whole = list(values.values())[-1]
     top = max(math.log2(n_classes), *(float(item.max()) for item in values.values()))
     edges = round_edges(top, CELLS)
@@ -140,7 +134,7 @@ def compare_variants(
                 mean=float(item.mean()),
                 deviation=float(item.std()),
                 counts=np.histogram(item, edges)[0].astype(np.int64),
-                tau=kendall(item, whole),
+                tau=kendall_tau(item, whole, resample=True),
                 rho=pearson(item, whole),
                 bands=None if correct is None else bands(item, correct, limits.tolist()),
             )
@@ -148,13 +142,13 @@ def compare_variants(
     return Ablation(tuple(variants), edges, len(whole), target)
 
 
-def _ablated(part: Part, *, sizes: tuple[int, ...], places: tuple[tuple[int, ...], ...]) -> Floats:
+def _ablated(task: RowTask, *, sizes: tuple[int, ...], positions: tuple[tuple[int, ...], ...]) -> Floats:
     """(sizes, fractions, rows) scores in bits; every entropy is computed once."""
-    used = sorted({place for chosen in places for place in chosen})
+    used = sorted({position for epochs in positions for position in epochs})
     found = []
     for size in sizes:
-        curve = {t: entropies(part, t, range(size)) for t in used}
-        found.append(np.stack([mean_in_order(np.stack([curve[t] for t in chosen])) for chosen in places]))
+        curve = {t: entropies(task, t, range(size)) for t in used}
+        found.append(np.stack([mean_in_order(np.stack([curve[t] for t in epochs])) for epochs in positions]))
     return np.stack(found)
 
 

@@ -1,10 +1,10 @@
-"""Error by band of the confusion score, with exact intervals, and how closely the two go together."""
+"""Error by band of the confusion score, with exact intervals and correlations."""
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
-from hardpan.confusion.orders import DRAWS, correlation_of_means, on_fishers_scale, pearson
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.predictions import Predictions
 from hardpan.stats.agreement import right_or_wrong
+from hardpan.stats.correlation import DRAWS, correlation_of_means, fisher_interval, pearson
 
 if TYPE_CHECKING:
     from hardpan.confusion.scoring import Scores
@@ -25,13 +26,13 @@ Floats = NDArray[np.float64]
 MOST_BANDS = 20
 WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0, 2.0, 5.0)
 HARDEST = 0.1
-FEWEST_ERRORS = 10  # a share of fewer errors than this says nothing
+FEWEST_ERRORS = 10  # a fraction of fewer errors than this is not reported
 
 
 @record
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The examples whose score lies in low ≤ s < high: how many, their mean score, and their error."""
+    """The examples with low ≤ score < high: their number, mean score and error."""
 
     low: float
     high: float
@@ -46,13 +47,13 @@ class Bands:
     """Error by band of the score.
 
     Attributes:
-        bands: every band, also those without an example.
+        bands: all bands, also empty ones.
         rho: Pearson's ρ between mean score and error of the bands that have examples, as in the paper's Figure 2.
         by_example: Pearson's ρ between score and error of the examples.
         error: the error over all examples.
-        hardest_tenth: share of all errors that lies in the tenth of the examples with the highest scores.
-        models: how many models' answers were given.
-        examples: how many there are.
+        hardest_tenth: fraction of all errors in the tenth of the examples with the highest scores.
+        models: number of models.
+        examples: number of examples.
     """
 
     bands: tuple[Band, ...]
@@ -66,7 +67,7 @@ class Bands:
 
 def bands(
     scores: Scores | ArrayLike,
-    correct: ArrayLike,
+    correct: Predictions | ArrayLike,
     edges: Sequence[float] | None = None,
     *,
     confidence: float = 0.95,
@@ -76,8 +77,9 @@ def bands(
 
     Args:
         scores: (N,) scores.
-        correct: (N,) right or wrong of one model; or (M, N) of several, whose mean error is given. Models err on
-            the same examples, so several count as one in the intervals, with the ends rounded outwards.
+        correct: (N,) right or wrong of one model; or (M, N) of several, whose mean error is computed. Models err on
+            the same examples, so several count as one in the intervals, with the ends rounded outwards. Or
+            predictions with labels: right or wrong of each seed at the last epoch.
         edges: rising limits of the bands; the last band includes its upper end. Without it, bands of a round width
             from 0 to the largest possible score.
         confidence: level of the intervals.
@@ -93,7 +95,7 @@ def bands(
         ([(100, 0.1), (100, 0.3), (100, 0.5)], 1.0)
     """
     values = score_values(scores)
-    right = answers(correct, len(values))
+    right = correct_answers(correct, len(values))
     limits = default_edges(scores) if edges is None else _edges(edges, values)
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
@@ -158,7 +160,7 @@ def mean_error(wrong: int, models: int, examples: int, confidence: float = 0.95)
 
 
 def errors_in_hardest(values: Floats, wrong: NDArray[np.int64], models: int, confidence: float) -> Estimate:
-    """Share of all errors among the tenth of the examples with the highest scores; equal scores share a place."""
+    """Fraction of all errors in the tenth of the examples with the highest scores; ties count in proportion."""
     n, total = len(values), int(wrong.sum())
     if total == 0:
         return Estimate(math.nan, math.nan, 0.0, 1.0, confidence=confidence, method="no errors", n=0)
@@ -178,15 +180,17 @@ def errors_in_hardest(values: Floats, wrong: NDArray[np.int64], models: int, con
 
 
 def score_values(scores: Any) -> Floats:
-    """Scores as one row of finite numbers, or a refusal."""
+    """Scores as (N,) finite numbers, or a refusal."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"scores must be one row of finite numbers; got shape {values.shape}")
+        raise InputError(f"scores must be (N,) finite numbers; got shape {values.shape}")
     return values
 
 
-def answers(correct: ArrayLike, examples: int) -> NDArray[np.bool_]:
+def correct_answers(correct: Any, examples: int) -> NDArray[np.bool_]:
     """Right or wrong as (M, N), or a refusal."""
+    if isinstance(correct, Predictions):
+        correct = correct.outcomes().scores
     right = right_or_wrong("correct", correct)
     right = right[None] if right.ndim == 1 else right
     if right.ndim != 2 or right.shape[1] != examples or not len(right):
@@ -217,7 +221,7 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     n, models = int(cells.sum()), cells.shape[1] - 1
     inside = cells.sum(axis=1)
     centre = np.divide(sums, inside, out=np.zeros(len(inside)), where=inside > 0)
-    number = int(np.count_nonzero(inside))  # two points always lie on a line: no correlation is told from them
+    number = int(np.count_nonzero(inside))  # two points always lie on a line
     method = f"Pearson over {number} bands, bootstrap of examples on Fisher's scale"
 
     def correlation(drawn: NDArray[Any]) -> Floats:
@@ -233,4 +237,48 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     value = float(correlation(cells[None])[0]) if number > 2 else math.nan
     drawn = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
     draws = correlation(drawn.reshape(DRAWS, *cells.shape))
-    return on_fishers_scale(value, draws, n, confidence, method, seed)
+    return fisher_interval(value, draws, n, confidence, method, seed)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class TargetErrors:
+    """Errors of many models by band of one model's scores, lowest overall error first."""
+
+    scored_by: str
+    targets: Mapping[str, Bands]
+
+
+def target_errors(
+    scores: Any,
+    correct: Mapping[str, ArrayLike],
+    *,
+    scored_by: str = "",
+    edges: Any = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> TargetErrors:
+    """Errors of many target models by band of one model's confusion scores.
+
+    Args:
+        scores: (N,) scores of the small model.
+        correct: (N,) or (S, N) right or wrong of each target, by name.
+        scored_by: name of the small model.
+        edges: of the bands, as for :func:`hardpan.confusion.bands`.
+        confidence: level of the intervals.
+        seed: of the bootstrap.
+
+    Source: Albiero et al. (2023), Figure 4.
+
+    Example:
+        >>> import numpy as np
+        >>> s = np.linspace(0, 1, 100)
+        >>> found = target_errors(s, {"a": s < 0.7, "b": s < 0.9})
+        >>> list(found.targets)
+        ['b', 'a']
+    """
+    if not correct:
+        raise InputError("correct must name at least one target model")
+    found = {name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()}
+    ordered = sorted(found, key=lambda name: found[name].error.value)
+    return TargetErrors(scored_by, {name: found[name] for name in ordered})

@@ -1,4 +1,4 @@
-"""Hard subsets: chosen by threshold, quantile or count, kept as a manifest that is checked wherever it is used."""
+"""Hard subsets by threshold, quantile or count, saved as manifests that are checked wherever they are used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan.confusion.sources import check_labels
+from hardpan.confusion.reading import check_labels
 from hardpan.errors import InputError
 from hardpan.files import array_hash, record
 
@@ -30,15 +30,15 @@ class Subset:
 
     Attributes:
         ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
-        ids_sha256: names the ids; a manifest edited by hand is refused.
-        scores_sha256: names the scores it was cut from (ids and values).
-        rule: "threshold", "quantile" or "count"; "by hand" where a person chose them.
+        ids_sha256: hash of the ids; an edited manifest is refused.
+        scores_sha256: hash of the scores that it was selected from.
+        rule: "threshold", "quantile" or "count"; "by hand" if a person selected them.
         value: of the rule.
         threshold: the lowest score inside (the highest where ``easiest``).
-        balanced: whether each class gives its share.
-        easiest: whether it holds the least confusing examples.
-        examples: how many it was cut from.
-        per_class: how many of each class, where labels are known.
+        balanced: whether every class contributes its proportion.
+        easiest: whether it has the least confusing examples.
+        examples: number of examples that it was selected from.
+        per_class: number of examples by class, if labels are known.
         seeds: of the scores.
         epochs: of the scores.
         base: of the scores.
@@ -74,15 +74,10 @@ class Subset:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the manifest as JSON (many ids in an npz beside it)."""
-        from hardpan.confusion.saved import written_to
-
-        with written_to(Path(path)):
+        try:
             return files.save(self, path)
-
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Subset:
-        """Read a manifest; same as :func:`load_subset`."""
-        return load_subset(path)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error.strerror or error}); give another path") from error
 
     def check_whole(self, path: str | os.PathLike[str]) -> None:
         """Refuse a manifest of another version, or one whose ids were changed; ``path`` is named."""
@@ -92,16 +87,14 @@ class Subset:
             )
         # A list in a file that was edited comes back as a tuple: names it holds are compared as text.
         if not isinstance(self.ids, np.ndarray) or _ids_hash(self.ids) != self.ids_sha256:
-            raise InputError(
-                f"{path}: the ids are not those that were chosen; the manifest was changed: cut it again"
-            )
+            raise InputError(f"{path}: the ids were changed since the manifest was written; make it again")
 
     def check(self, scores: Scores) -> None:
         """Refuse scores that are not those that the subset was cut from."""
         if scores.sha256 != self.scores_sha256:
             raise InputError(
-                f"subset: was cut from scores {self.scores_sha256[:12]}, and these are {scores.sha256[:12]}; "
-                "cut it again, or give the scores it came from"
+                f"subset: was selected from scores {self.scores_sha256[:12]}, but these are {scores.sha256[:12]}; "
+                "make it again, or give its own scores"
             )
 
     def rows(self, ids: ArrayLike) -> NDArray[np.int64]:
@@ -112,7 +105,7 @@ class Subset:
         """
         names = np.asarray(ids, dtype=np.str_)
         if names.ndim != 1:
-            raise InputError(f"ids must be names of examples, one a row; got {ids!r}")
+            raise InputError(f"ids must be names of examples, shape (N,); got {ids!r}")
         order = np.argsort(names, kind="stable")
         place = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
         rows = order[place] if len(names) else np.zeros(len(self), dtype=np.int64)
@@ -120,7 +113,7 @@ class Subset:
         if len(missing):
             raise InputError(
                 f"subset: {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} given "
-                f"(first {missing[0]}); give the data or predictions that it was cut from"
+                f"(first {missing[0]}); give the data or predictions that it was selected from"
             )
         return rows.astype(np.int64)
 
@@ -130,17 +123,19 @@ def subset(
     *,
     threshold: float | None = None,
     quantile: float | None = None,
+    fraction: float | None = None,
     count: int | None = None,
     balanced: bool = False,
     easiest: bool = False,
     labels: ArrayLike | None = None,
 ) -> Subset:
-    """Cut a hard subset from confusion scores; exactly one of threshold, quantile and count says how.
+    """Select the most confusing examples; give exactly one of threshold, quantile, fraction and count.
 
     Args:
         scores: of all examples.
         threshold: take scores of at least this (at most, where ``easiest``).
         quantile: take scores from this quantile on: 0.9 gives the most confusing tenth.
+        fraction: take this fraction of the examples: 0.1 gives the same tenth.
         count: take so many, the most confusing first; equal scores in the order of the ids.
         balanced: take from each class by itself: the same quantile of each, or an equal count (count must divide
             by the number of classes). A threshold cannot be balanced.
@@ -157,15 +152,20 @@ def subset(
     """
     if not (hasattr(scores, "ids") and hasattr(scores, "labels")):
         raise InputError(
-            f"scores must be what confusion.scores gives, which knows the ids; got {type(scores).__name__}"
+            f"scores must be the result of confusion.scores, which has the ids; got {type(scores).__name__}"
         )
-    rules = {"threshold": threshold, "quantile": quantile, "count": count}
+    rules = {"threshold": threshold, "quantile": quantile, "fraction": fraction, "count": count}
     given = {name: value for name, value in rules.items() if value is not None}
     if len(given) != 1:
-        raise InputError(f"give exactly one of threshold, quantile and count; got {', '.join(given) or 'none'}")
+        listed = ", ".join(given) or "none"
+        raise InputError(f"give exactly one of threshold, quantile, fraction and count; got {listed}")
     rule, value = next(iter(given.items()))
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{rule} must be a number; got {value!r}")
+    if rule == "fraction":
+        if not 0.0 < value <= 1.0:
+            raise InputError(f"fraction must be in 0 < f ≤ 1, such as 0.1 for the hardest tenth; got {value!r}")
+        rule, value = "quantile", 1.0 - float(value)
     classes = scores.labels if labels is None else check_labels(labels, len(scores), scores.n_classes)
     if balanced and classes is None:
         raise InputError("balanced needs labels: give labels=..., or scores of predictions that have them")
@@ -199,16 +199,16 @@ def subset(
     )
 
 
-def chosen_by_hand(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
-    """Give a selection that a person made the form of a subset, so that every command takes it.
+def subset_of_ids(ids: ArrayLike, *, examples: int, source: str = "") -> Subset:
+    """A subset of examples that a person selected.
 
     Args:
         ids: (n,) ids, each once.
-        examples: how many there were to choose from.
-        source: where they were chosen, and how.
+        examples: number of examples that they were selected from.
+        source: where and how they were selected.
 
     Example:
-        >>> len(chosen_by_hand(["a", "b"], examples=10))
+        >>> len(subset_of_ids(["a", "b"], examples=10))
         2
     """
     names = np.asarray(ids, dtype=np.str_)
@@ -245,7 +245,7 @@ def load_subset(path: str | os.PathLike[str]) -> Subset:
 
 def _by_class(order: NDArray[np.int64], classes: NDArray[np.int64], rule: str) -> list[NDArray[np.int64]]:
     if rule == "threshold":
-        raise InputError("a threshold cannot be balanced: it decides how many of each class; use quantile or count")
+        raise InputError("a threshold cannot be balanced; use quantile, fraction or count")
     return [order[classes[order] == label] for label in np.unique(classes)]
 
 

@@ -1,21 +1,22 @@
-"""Does what confuses one model confuse another? Scores of two models; errors of many by band of one's scores."""
+"""Transfer: confusion scores of two models on the same examples."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.banding import Bands, bands, round_edges, score_values
-from hardpan.confusion.orders import below_diagonal, kendall, pearson
-from hardpan.confusion.scoring import Scores
+from hardpan import stats
+from hardpan.confusion.banding import round_edges, score_values
+from hardpan.confusion.scoring import Scores, scores
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.predictions import Predictions
+from hardpan.predictions.checks import ROW_ID
 
 CELLS = 40
 
@@ -30,8 +31,9 @@ class Transfer:
         second: name of the second.
         tau: Kendall's τ-b.
         rho: Pearson's ρ.
-        below: share of examples, among those that differ, that confuse the second model less: below the diagonal.
-        examples: how many both have scored.
+        below: fraction of examples, among those that differ, that confuse the second model less: below the
+        diagonal.
+        examples: number of examples that both have scored.
         edges: (k+1,) limits of the histogram's cells, on both axes.
         counts: (k, k) examples by cell; first index the first model's score.
     """
@@ -55,11 +57,11 @@ def transfer(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Transfer:
-    """Compare two models' scores: rank correlation, correlation, histogram, and who is confused less.
+    """Compare the scores of two models: rank correlation, correlation, histogram, and which model is less confused.
 
     Args:
-        first: :class:`Scores` or (N,) numbers.
-        second: likewise; two :class:`Scores` are joined by id, two rows of numbers by place.
+        first: :class:`Scores`, :class:`hardpan.Predictions`, or (N,) numbers.
+        second: likewise; scores and predictions are joined by id, numbers by position.
         names: of the models.
         cells: of the histogram on each axis, at most.
         confidence: level of the intervals.
@@ -74,6 +76,7 @@ def transfer(
         >>> round(found.tau.value, 6), found.below.value, int(found.counts.sum())
         (1.0, 1.0, 50)
     """
+    first, second = (scores(item) if isinstance(item, Predictions) else item for item in (first, second))
     if isinstance(first, Scores) and isinstance(second, Scores):
         a_rows, b_rows = common_rows(first, second, names)
         a, b = first.values[a_rows], second.values[b_rows]
@@ -90,8 +93,8 @@ def transfer(
     return Transfer(
         first=names[0],
         second=names[1],
-        tau=kendall(a, b, confidence=confidence, seed=seed),
-        rho=pearson(a, b, confidence=confidence, seed=seed),
+        tau=stats.kendall_tau(a, b, confidence, resample=True, seed=seed),
+        rho=stats.pearson(a, b, confidence=confidence, seed=seed),
         below=below_diagonal(a, b, confidence=confidence),
         examples=len(a),
         edges=edges,
@@ -99,65 +102,35 @@ def transfer(
     )
 
 
+def below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> Estimate:
+    """Fraction of examples with a lower second than first score, among those that differ.
+
+    Example:
+        >>> below_diagonal([1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 3.5, 4.0]).value.__round__(4)
+        0.6667
+    """
+    x, y = score_values(a), score_values(b)
+    below, above = int(np.count_nonzero(y < x)), int(np.count_nonzero(y > x))
+    if below + above == 0:
+        return Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
+    return stats.share(below, below + above, confidence)
+
+
 def common_rows(
     first: Scores, second: Scores, names: tuple[str, str] = ("first", "second")
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row numbers of the examples that both have scored, joined by id; refuses two that share none."""
-    made_up = [scores.ids[0].startswith("row-0") for scores in (first, second)]
-    if all(made_up) and len(first) != len(second):
+    unnamed = [ROW_ID.fullmatch(str(item.ids[0])) for item in (first, second)]
+    if all(unnamed) and len(first) != len(second):
         raise InputError(
-            f"{names[0]} and {names[1]}: have no ids of their own, {len(first):,} and {len(second):,} examples; "
-            "their rows cannot be matched; record or import them with ids"
+            f"{names[0]} and {names[1]}: have no ids, and {len(first):,} and {len(second):,} rows; "
+            "record or import them with ids"
         )
     _, a, b = np.intersect1d(first.ids, second.ids, assume_unique=True, return_indices=True)
     if not len(a):
         raise InputError(f"{names[0]} and {names[1]}: share no example id; score both on the same dataset")
     order = np.argsort(a, kind="stable")
     return a[order].astype(np.int64), b[order].astype(np.int64)
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class TargetErrors:
-    """Errors of many models by band of one model's scores; a :class:`Bands` each, lowest overall error first."""
-
-    scored_by: str
-    targets: Mapping[str, Bands]
-
-
-def target_errors(
-    scores: Any,
-    correct: Mapping[str, ArrayLike],
-    *,
-    scored_by: str = "",
-    edges: Any = None,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> TargetErrors:
-    """Errors of many target models by band of one model's confusion scores.
-
-    Args:
-        scores: (N,) scores of the small model.
-        correct: (N,) or (S, N) right or wrong of each target, by name.
-        scored_by: name of the small model.
-        edges: of the bands, as for :func:`hardpan.confusion.bands`.
-        confidence: level of the intervals.
-        seed: of the bootstrap.
-
-    Source: Albiero et al. (2023), Figure 4.
-
-    Example:
-        >>> import numpy as np
-        >>> s = np.linspace(0, 1, 100)
-        >>> found = target_errors(s, {"a": s < 0.7, "b": s < 0.9})
-        >>> list(found.targets)
-        ['b', 'a']
-    """
-    if not correct:
-        raise InputError("correct must name at least one target model")
-    found = {name: bands(scores, right, edges, confidence=confidence, seed=seed) for name, right in correct.items()}
-    ordered = sorted(found, key=lambda name: found[name].error.value)
-    return TargetErrors(scored_by, {name: found[name] for name in ordered})
 
 
 def compact(item: Transfer) -> Transfer:

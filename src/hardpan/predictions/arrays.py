@@ -218,7 +218,7 @@ def _plain(where: str, probs: Any) -> NDArray[Any]:
         raise InputError(f"{where} must not be a masked array; leave out what is masked, and give a plain array")
     if hasattr(probs, "detach"):  # a tensor
         probs = probs.detach().cpu()
-        probs = (probs.float() if probs.is_floating_point() else probs).numpy()
+        probs = (probs.float() if str(probs.dtype) == "torch.bfloat16" else probs).numpy()
     if isinstance(probs, np.ndarray) and not isinstance(probs, np.matrix):
         array: NDArray[Any] = probs  # a mapped file stays one
     else:
@@ -226,7 +226,9 @@ def _plain(where: str, probs: Any) -> NDArray[Any]:
             array = np.asarray(probs)
         except ValueError as error:
             raise InputError(f"{where} must be an array of numbers; got rows of different lengths") from error
-    if array.dtype.kind == "f" and not array.dtype.isnative:
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    elif array.dtype.kind == "f" and not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array
 

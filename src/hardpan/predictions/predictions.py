@@ -671,6 +671,11 @@ class View(Predictions):
         return self._base
 
     @property
+    def all_rows(self) -> bool:
+        """Whether it has every row of its base, in order."""
+        return self._rows is None
+
+    @property
     def where(self) -> str:
         """Path or name, for messages."""
         return self._where

@@ -1,9 +1,10 @@
 """Intervals, bootstrap, line fits, ranks and agreement: arrays in, arrays or estimates out."""
 
 from hardpan.stats.agreement import cohen_kappa, holm, mcnemar, paired_bootstrap
+from hardpan.stats.correlation import kendall_tau, pearson
 from hardpan.stats.intervals import clopper_pearson, mean, normal, normal_quantile, share
 from hardpan.stats.lines import bootstrap_lines, fit_lines, from_scale, to_scale
-from hardpan.stats.ranking import kendall_tau, rank_intervals, ranks
+from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import (
     bca_interval,
     bootstrap,
@@ -12,6 +13,7 @@ from hardpan.stats.resampling import (
     percentile_interval,
     resample_counts,
 )
+from hardpan.stats.selective import risk_coverage
 
 __all__ = [
     "bca_interval",
@@ -30,10 +32,12 @@ __all__ = [
     "normal",
     "normal_quantile",
     "paired_bootstrap",
+    "pearson",
     "percentile_interval",
     "rank_intervals",
     "ranks",
     "resample_counts",
+    "risk_coverage",
     "share",
     "to_scale",
 ]

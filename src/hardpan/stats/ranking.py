@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
-from hardpan.stats.intervals import check_confidence, normal
+from hardpan.stats.intervals import check_confidence
 from hardpan.stats.resampling import Floats
 
 Ties = Literal["min", "average", "max"]
@@ -95,47 +94,6 @@ def rank_intervals(
         high[j] = n - np.count_nonzero(apart & (difference < 0))
     method = f"max-t bootstrap over pairs, {resamples:,} draws" if by_bootstrap else "Bonferroni–Holm over pairs"
     return low, high, method
-
-
-def kendall_tau(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Kendall's τ-b of two orders, with the delete-one jackknife standard error.
-
-    τ_b = S / √(P_a P_b): S sums the products of signs over pairs, P_a and P_b count the pairs untied in a and b.
-
-    Args:
-        a: (n,) numbers.
-        b: (n,) numbers.
-        confidence: level of the normal interval, cut off at ±1.
-
-    Source: Kendall, "The treatment of ties in ranking problems" (1945).
-
-    Example:
-        >>> round(kendall_tau([1, 2, 3, 4], [1, 2, 4, 3]).value, 4)
-        0.6667
-    """
-    first, second = _vector("a", a), _vector("b", b)
-    if len(first) != len(second) or len(first) < 2:
-        raise InputError(f"a and b must have one length of at least 2; got {len(first)} and {len(second)}")
-    level = check_confidence(confidence)
-    n = len(first)
-    sums = np.zeros((n, 3))
-    for start in range(0, n, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        sign_a = np.sign(first[rows, None] - first).astype(np.int8)
-        sign_b = np.sign(second[rows, None] - second).astype(np.int8)
-        parts = (sign_a * sign_b, abs(sign_a), abs(sign_b))
-        sums[rows] = np.stack([part.sum(axis=1, dtype=np.int64) for part in parts], axis=1)
-    total = sums.sum(axis=0) / 2.0
-    value = float(_tau(total))
-    left_out = _tau(total - sums)
-    usable = np.isfinite(left_out).all() and n > 2
-    error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2))) if usable else float("nan")
-    return normal(value, error, n, level, least=-1.0, most=1.0, method="Kendall τ-b, jackknife")
-
-
-def _tau(sums: Floats) -> Floats:
-    untied = np.sqrt(sums[..., 1] * sums[..., 2])
-    return np.where(untied > 0, sums[..., 0] / np.where(untied > 0, untied, 1.0), np.nan)
 
 
 def _told_apart(j: int, difference: Floats, error: Floats, noise: Floats | None, level: float) -> NDArray[np.bool_]:

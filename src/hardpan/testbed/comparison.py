@@ -10,8 +10,8 @@ import numpy as np
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.stats.correlation import kendall_tau
 from hardpan.stats.intervals import check_confidence
-from hardpan.stats.ranking import kendall_tau
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
 from hardpan.testbed.dates import gap_by_date, has_dates
 from hardpan.testbed.difficulties import Difficulty

@@ -55,7 +55,7 @@ def check_subset(groups: Groups, found: NDArray[np.int64] | None, parts: Split) 
         raise InputError(
             f"groups: the subset {groups} names {what} training example ({int(found.sum()):,} examples, "
             f"{named:,} of the {len(parts.train):,} that are trained on); give one that holds some of them, cut by "
-            "hardpan confusion subset with --part train or all"
+            "hardpan confusion subset with --split train or all"
         )
 
 

@@ -122,7 +122,7 @@ GALLERY = "gallery"
 def tiles(chart: Chart) -> dict[str, Any]:
     """A gallery as the page's template reads it: groups of pictures, each with its position in the sheet.
 
-    Under a picture: its label, the other answer ("ensemble says" or "suggested") where that differs, and its row
+    Under a picture: its label, the other answer ("predicted" or "suggested") where that differs, and its row
     ("row"); without a label what the row has as "shown". A click on it opens the other columns.
     """
     columns, count = int(chart.options["columns"]), int(chart.options["count"])
@@ -132,7 +132,7 @@ def tiles(chart: Chart) -> dict[str, Any]:
         story = {name: value for name, value in row.items() if name not in ("group", "place", "score", "shown")}
         if score is not None:
             story = {"score": row["shown"], **story}
-        label, other = row.get("label"), row.get("suggested", row.get("ensemble says"))
+        label, other = row.get("label"), row.get("suggested", row.get("predicted"))
         tile = {
             "left": position % columns,
             "top": position // columns,

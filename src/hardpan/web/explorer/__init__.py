@@ -283,7 +283,7 @@ def _subset(explorer: Explorer, title: str) -> Handler:
             raise InputError("rows: nothing is selected; select examples or widen the filters")
         ids = explorer.table["id"].take(rows).to_pylist()
         source = f"{title}: {json.dumps(how, sort_keys=True)}"
-        subset = confusion.chosen_by_hand(ids, examples=explorer.table.num_rows, source=source)
+        subset = confusion.subset_of_ids(ids, examples=explorer.table.num_rows, source=source)
         headers = {"Content-Disposition": 'attachment; filename="subset.json"'}
         text = files.dumps(files.to_json(subset)) + "\n"
         return Response(text, media_type="application/json", headers=headers)

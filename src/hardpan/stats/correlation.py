@@ -1,4 +1,4 @@
-"""How two scores of the same examples agree: Kendall's τ in n log n, Pearson's ρ, the share below the diagonal."""
+"""Kendall's τ in n log n and Pearson's ρ, with intervals over examples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import stats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.stats.intervals import check_confidence, normal
+from hardpan.stats.resampling import bootstrap, jackknife_values
 
 Floats = NDArray[np.float64]
 DRAWS = 2000
@@ -20,33 +21,47 @@ _MANY = 50_000
 
 
 def resamples_for(examples: int, wanted: int = DRAWS) -> int:
-    """How many bootstrap resamples so many examples allow in bearable time."""
+    """Number of bootstrap resamples that this many examples allow in reasonable time."""
     return max(_FEWEST_DRAWS, min(wanted, _CELLS // max(examples, 1)))
 
 
-def kendall(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
-    """Kendall's τ-b of two rows of numbers in O(n log n), with a bootstrap interval over examples.
+def kendall_tau(
+    a: ArrayLike, b: ArrayLike, confidence: float = 0.95, *, resample: bool = False, seed: int = 0
+) -> Estimate:
+    """Kendall's τ-b of two rows of numbers in O(n log n), with its standard error and interval over rows.
 
     τ_b = S/√(P_a P_b): S sums the products of signs over pairs, P_a and P_b count the pairs untied in a and b. Each
-    is a U-statistic of pairs, so a resample moves it by twice what it moves the mean of the examples' own sums.
+    is a U-statistic of pairs, so a resample moves it by twice what it moves the mean of the rows' own sums.
 
     Args:
         a: (n,) numbers.
-        b: (n,) numbers of the same examples.
-        confidence: level of the interval.
+        b: (n,) numbers of the same rows.
+        confidence: level of the interval, cut off at ±1.
+        resample: bootstrap the rows (from 50,000 rows on, their jackknife) instead of the exact delete-one
+            jackknife, which suits few rows.
         seed: of the resamples.
 
     Source: Kendall, "The treatment of ties in ranking problems" (1945); Knight (1966) for the order of the work.
 
     Example:
-        >>> round(kendall([1, 2, 3, 4], [1, 2, 4, 3]).value, 4)
+        >>> round(kendall_tau([1, 2, 3, 4], [1, 2, 4, 3]).value, 4)
         0.6667
     """
     x, y = _pair(a, b)
-    n = len(x)
+    level, n = check_confidence(confidence), len(x)
+    if n < 2 and not resample:
+        raise InputError(f"a and b must have one length of at least 2; got {n}")
     sums = pair_sums(x, y)
-    # Both scores constant: no pair is untied, and there is no order to agree on.
     means = sums.mean(axis=0)
+    if resample and (n < 2 or means[1] == 0 or means[2] == 0):  # no pair is untied: there is no order to agree on
+        nan = float("nan")
+        return Estimate(nan, nan, nan, nan, confidence=level, method="Kendall τ-b: no order", n=n)
+    if not resample:
+        total = sums.sum(axis=0) / 2.0
+        left_out = _tau(total - sums)
+        usable = np.isfinite(left_out).all() and n > 2
+        error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2))) if usable else float("nan")
+        return normal(float(_tau(total)), error, n, level, least=-1.0, most=1.0, method="Kendall τ-b, jackknife")
 
     def tau(drawn: Floats) -> Floats:
         moved = means + 2.0 * (drawn - means)
@@ -54,10 +69,12 @@ def kendall(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, seed: int =
             ratio = moved[:, 0] / np.sqrt(np.maximum(moved[:, 1], 0) * np.maximum(moved[:, 2], 0))
         return np.asarray(np.clip(np.where(np.isfinite(ratio), ratio, np.nan), -1.0, 1.0))
 
-    if n < 2 or means[1] == 0 or means[2] == 0:
-        nan = float("nan")
-        return Estimate(nan, nan, nan, nan, confidence=confidence, method="Kendall τ-b: no order", n=n)
-    return resampled("Kendall τ-b", sums, tau, confidence, seed)
+    return resampled("Kendall τ-b", sums, tau, level, seed)
+
+
+def _tau(sums: Floats) -> Floats:
+    untied = np.sqrt(sums[..., 1] * sums[..., 2])
+    return np.where(untied > 0, sums[..., 0] / np.where(untied > 0, untied, 1.0), np.nan)
 
 
 def resampled(
@@ -69,12 +86,12 @@ def resampled(
     """
     n = len(columns)
     if n <= _MANY:
-        found = stats.bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
+        found = bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
         return dataclasses.replace(found, method=f"{name}, {found.method} of examples")
     value = float(statistic(columns.mean(axis=0, keepdims=True))[0])
-    left_out = stats.jackknife_values(columns, statistic)
+    left_out = jackknife_values(columns, statistic)
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))
-    return stats.normal(value, error, n, confidence, method=f"{name}, jackknife of examples")
+    return normal(value, error, n, confidence, method=f"{name}, jackknife of examples")
 
 
 def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
@@ -97,10 +114,10 @@ def pair_sums(a: ArrayLike, b: ArrayLike) -> Floats:
 
 
 def dominated(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each example, how many others are smaller in both of two rows of whole numbers ≥ 0.
+    """For each example, the number of others that are smaller in both of two rows of whole numbers ≥ 0.
 
     Sorted by a (equal ones by falling b, so that they do not count), this is the number of smaller b's to the left:
-    counted bit by bit, from the highest. Examples that agree in all higher bits stand together, in order; one whose
+    counted bit by bit, from the highest. Examples that agree in all higher bits are neighbours, in order; one whose
     next bit is 1 has all earlier ones of its group whose bit is 0 below it.
 
     Example:
@@ -111,7 +128,7 @@ def dominated(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     order = np.lexsort((-b, a))
     number = b[order]
     count = np.zeros(len(b), dtype=np.int64)
-    place = np.arange(len(b))  # where in the sorted row each member of the grouped order stands
+    place = np.arange(len(b))  # position in the sorted row of each member of the grouped order
     here = np.arange(len(b))
     for bit in range(int(number.max()).bit_length() - 1, -1, -1):
         grouped = number[place]
@@ -122,7 +139,7 @@ def dominated(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
         before = np.cumsum(zero) - zero
         inside = before - before[first][group]
         count[place] += np.where(zero, 0, inside)
-        # Zeros go before ones within each group, both in the order in which they stand.
+        # Zeros go before ones within each group, both in their order.
         zeros = np.add.reduceat(zero, first)[group]
         moved = np.empty_like(place)
         moved[np.where(zero, first[group] + inside, here + zeros - inside)] = place
@@ -157,7 +174,7 @@ def correlation_of_means(means: Floats) -> Floats:
     return np.where(usable, np.clip((xy - x * y) / np.sqrt(np.where(usable, product, 1.0)), -1, 1), np.nan)
 
 
-def on_fishers_scale(value: float, draws: Floats, n: int, confidence: float, method: str, seed: int) -> Estimate:
+def fisher_interval(value: float, draws: Floats, n: int, confidence: float, method: str, seed: int) -> Estimate:
     """A correlation over bands with an interval from the spread of its resamples on Fisher's scale.
 
     The ends are tanh(artanh ρ ± z s), with s the standard deviation of artanh of the draws. Resamples that empty a
@@ -169,11 +186,11 @@ def on_fishers_scale(value: float, draws: Floats, n: int, confidence: float, met
         draws: (B,) of the resamples; those that are not finite do not count.
         n: examples.
         confidence: level of the interval.
-        method: how it was made, in words.
+        method: how it was computed.
         seed: of the draws.
 
     Example:
-        >>> on_fishers_scale(0.9, np.array([0.7, 0.8, 0.85]), 100, 0.95, "by band", 0)
+        >>> fisher_interval(0.9, np.array([0.7, 0.8, 0.85]), 100, 0.95, "by band", 0)
         Estimate(0.9 ± 0.076, 95 % [0.796466, 0.952267], by band, n=100)
     """
     finite = draws[np.isfinite(draws)]
@@ -182,23 +199,9 @@ def on_fishers_scale(value: float, draws: Floats, n: int, confidence: float, met
         return Estimate(nan, nan, nan, nan, confidence=confidence, method=method, n=n)
     inside = 1.0 - 1e-9
     spread = float(np.std(np.arctanh(np.clip(finite, -inside, inside)), ddof=1))
-    moved = stats.normal(float(np.arctanh(np.clip(value, -inside, inside))), spread, n, confidence)
+    moved = normal(float(np.arctanh(np.clip(value, -inside, inside))), spread, n, confidence)
     low, high = (float(end) for end in np.tanh([moved.low, moved.high]))
     return Estimate(value, float(np.std(finite, ddof=1)), low, high, confidence, method, n, seed)
-
-
-def below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> Estimate:
-    """Share of examples that confuse the second less than the first, among those that differ.
-
-    Example:
-        >>> below_diagonal([1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 3.5, 4.0]).value.__round__(4)
-        0.6667
-    """
-    x, y = _pair(a, b)
-    below, above = int(np.count_nonzero(y < x)), int(np.count_nonzero(y > x))
-    if below + above == 0:
-        return Estimate(0.5, 0.0, 0.0, 1.0, confidence=confidence, method="no example differs", n=0)
-    return stats.share(below, below + above, confidence)
 
 
 def _dense(values: Floats) -> NDArray[np.int64]:
@@ -208,7 +211,7 @@ def _dense(values: Floats) -> NDArray[np.int64]:
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape or x.size == 0:
-        raise InputError(f"scores of the same examples must be two rows of one length; got {x.shape} and {y.shape}")
+        raise InputError(f"a and b must be rows of one length; got {x.shape} and {y.shape}")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("scores must be finite numbers; got NaN or infinity")
+        raise InputError("a and b must be finite numbers; got NaN or infinity")
     return x, y

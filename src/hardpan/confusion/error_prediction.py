@@ -1,25 +1,22 @@
-"""The confusion score as a predictor of errors, beside other difficulty scores: one table, with intervals."""
+"""Difficulty scores as predictors of errors, with intervals; mean confusion of models against their accuracy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import stats
-from hardpan.confusion.answers import DIFFICULTIES, NEED_LABELS
-from hardpan.confusion.banding import answers
-from hardpan.confusion.orders import correlation_of_means, on_fishers_scale
+from hardpan.confusion.banding import correct_answers, mean_error, score_values
+from hardpan.confusion.difficulty import DIFFICULTIES, NEED_LABELS, Signals
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-
-if TYPE_CHECKING:
-    from hardpan.confusion.answers import Signals
+from hardpan.stats.correlation import correlation_of_means, fisher_interval, resamples_for
+from hardpan.stats.selective import aurc, oracle_aurc
 
 Floats = NDArray[np.float64]
 BANDS = 20
@@ -32,17 +29,17 @@ MEASURES = ("by band", "by example", "AUROC", "AUPR", "AURC")
 @record
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """How well one difficulty score foretells errors.
+    """How well one difficulty score predicts errors.
 
     Attributes:
         name: of the score.
-        meaning: what it is, in a line.
-        uses_labels: whether it looks at the labels, so that it cannot be had for unlabelled data.
-        by_band: Pearson's ρ between mean score and error of twenty equally full bands.
+        meaning: its definition in one line.
+        uses_labels: whether it depends on the labels, and is unavailable without them.
+        by_band: Pearson's ρ between mean score and error of twenty bands of equal size.
         by_example: Pearson's ρ between score and error of the examples.
-        auroc: chance that a wrong example has a higher score than a right one.
-        aupr: area under precision and recall of finding the wrong ones.
-        aurc: area under risk and coverage: mean error of what is kept as the hardest are left out; less is better.
+        auroc: probability that an error has a higher score than a correct answer.
+        aupr: area under the precision–recall curve of finding the errors.
+        aurc: area under the risk–coverage curve, expected over the order of ties; lower is better.
         auroc_lead: AUROC of the confusion score minus this one's, on the same resamples.
     """
 
@@ -60,7 +57,7 @@ class Predictor:
 @record
 @dataclass(frozen=True, slots=True)
 class Predictors:
-    """The table of all of them, best AUROC first; the best possible AURC and that of chance frame the column."""
+    """All difficulty scores, best AUROC first, with the AURC of an oracle and of chance."""
 
     rows: tuple[Predictor, ...]
     error: Estimate
@@ -86,15 +83,15 @@ def predictors(
     """Compare difficulty scores as predictors of a model's errors.
 
     Every number has a bootstrap interval over examples; all scores see the same resamples, so that their
-    differences have one, too.
+    differences have intervals, too.
 
     Args:
         difficulties: from :func:`hardpan.confusion.signals`, or (N,) numbers by name, higher for harder. The first
             is the one that others are compared with.
-        correct: (N,) right or wrong of the model whose errors are foretold.
+        correct: (N,) right or wrong of the model whose errors are predicted.
         target: what to call that model.
         confidence: level of the intervals.
-        resamples: of the bootstrap; fewer where there are many examples.
+        resamples: of the bootstrap; fewer for many examples.
         seed: of the bootstrap.
 
     Source: Jaeger et al., "A call to reflect on evaluation practices for failure detection" (2023).
@@ -137,18 +134,18 @@ def predictors(
     for name in columns:
         found = [estimate(exact[name][0, k], samples[name][:, k], method) for k, method in enumerate(MEASURES)]
         how = f"{MEASURES[0]}, bootstrap of examples on Fisher's scale, {draws:,} resamples"
-        found[0] = on_fishers_scale(float(exact[name][0, 0]), samples[name][:, 0], n, confidence, how, seed)
+        found[0] = fisher_interval(float(exact[name][0, 0]), samples[name][:, 0], n, confidence, how, seed)
         ahead = estimate(
             exact[lead][0, 2] - exact[name][0, 2],
             samples[lead][:, 2] - samples[name][:, 2],
             f"AUROC of {lead} minus",
         )
-        by_band, by_example, auroc, aupr, aurc = found
+        by_band, by_example, auroc, aupr, area = found
         meaning, labels = DIFFICULTIES.get(name, ""), name in NEED_LABELS
-        rows.append(Predictor(name, meaning, labels, by_band, by_example, auroc, aupr, aurc, ahead))
+        rows.append(Predictor(name, meaning, labels, by_band, by_example, auroc, aupr, area, ahead))
     rows.sort(key=lambda row: -row.auroc.value)
     share = stats.share(int(wrong.sum()), n, confidence)
-    return Predictors(tuple(rows), share, _best_aurc(wrong), share.value, n, target)
+    return Predictors(tuple(rows), share, oracle_aurc(wrong), share.value, n, target)
 
 
 class _Ranked:
@@ -182,10 +179,7 @@ class _Ranked:
             auroc = np.sum(fail * below, axis=1) / (total * (n - total))[:, 0]
             precision = np.where(taken > 0, caught / np.where(taken > 0, taken, 1), 0.0)
             aupr = np.sum(fail * precision, axis=1) / total[:, 0]
-            # Risk of what is kept: all groups from this one on to the easiest, weighted by its size.
-            kept, risk = n - taken + size, total - caught + fail
-            aurc = np.sum(size * np.where(kept > 0, risk / np.where(kept > 0, kept, 1), 0.0), axis=1) / n[:, 0]
-        return np.stack([by_band, by_example, auroc, aupr, aurc], axis=1)
+        return np.stack([by_band, by_example, auroc, aupr, aurc(size, fail)], axis=1)
 
     def _correlation(self, counts: Floats) -> Floats:
         x, y = self.scaled, self.wrong
@@ -204,25 +198,112 @@ class _Ranked:
 
 def _checked(columns: Mapping[str, Floats], correct: ArrayLike) -> NDArray[np.bool_]:
     if not columns:
-        raise InputError("difficulties must hold at least one score")
+        raise InputError("difficulties must have at least one score")
     n = len(next(iter(columns.values())))
     for name, values in columns.items():
         if values.shape != (n,) or not np.isfinite(values).all():
             raise InputError(f"difficulties[{name!r}] must be {n:,} finite numbers; got shape {values.shape}")
-    right = answers(correct, n)
+    right = correct_answers(correct, n)
     if len(right) != 1:
-        raise InputError(f"correct must be the answers of one model; got {len(right)}: choose one, or the ensemble")
+        raise InputError(f"correct must be of one model; got {len(right)}: give one, or the ensemble")
     wrong: NDArray[np.bool_] = ~right[0]
     if not wrong.any() or wrong.all():
         raise InputError(
-            f"correct must hold right and wrong answers; all {n:,} are {'wrong' if wrong.all() else 'right'}: "
-            "nothing to foretell"
+            f"correct must have right and wrong answers; all {n:,} are {'wrong' if wrong.all() else 'right'}: "
+            "there are no errors to predict"
         )
     return wrong
 
 
-def _best_aurc(wrong: NDArray[np.bool_]) -> float:
-    """The AURC of one who knows the errors: they are left out first."""
-    ordered = np.sort(wrong)[::-1].astype(np.float64)  # wrong ones are the hardest
-    risk = np.cumsum(ordered[::-1]) / np.arange(1, len(wrong) + 1)
-    return float(risk.mean())
+@record
+@dataclass(frozen=True, slots=True)
+class ConfusedModel:
+    """Mean confusion and accuracy of one model."""
+
+    name: str
+    mean_confusion: Estimate
+    accuracy: Estimate
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class ConfusedModels:
+    """Models, most accurate first, and the correlation of mean confusion with accuracy across them.
+
+    The interval of ρ resamples examples, not models; with few models it says little about others.
+    """
+
+    models: tuple[ConfusedModel, ...]
+    rho: Estimate
+
+
+def confused_models(
+    scores: Mapping[str, ArrayLike],
+    correct: Mapping[str, ArrayLike],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> ConfusedModels:
+    """Mean confusion of each model against its accuracy, on the same examples.
+
+    Args:
+        scores: (N,) scores by model.
+        correct: (N,) or (S, N) right or wrong by model, same names.
+        confidence: level of the intervals.
+        seed: of the bootstrap.
+
+    Source: Albiero et al. (2023), second contribution: "the overall amount of confusion exhibited by a model is
+    strongly correlated with its performance".
+
+    Example:
+        >>> import numpy as np
+        >>> s = {"good": np.full(50, 0.1), "fair": np.full(50, 0.4), "poor": np.full(50, 0.8)}
+        >>> right = {name: np.arange(50) >= 20 * values for name, values in s.items()}
+        >>> found = confused_models(s, right)
+        >>> [model.name for model in found.models], found.rho.value < -0.9
+        (['good', 'fair', 'poor'], True)
+    """
+    names = list(scores)
+    if len(names) < 2 or set(names) != set(correct):
+        raise InputError("scores and correct must name the same models, at least two")
+    values = {name: score_values(scores[name]) for name in names}
+    n = len(values[names[0]])
+    if any(len(item) != n for item in values.values()):
+        raise InputError("all models must be scored on the same examples, in one order")
+    right = {name: correct_answers(correct[name], n) for name in names}
+    rows = []
+    for name in names:
+        confusion = stats.mean(values[name], confidence, least=0.0, method="mean over examples, normal interval")
+        wrong = mean_error(int((~right[name]).sum()), len(right[name]), n, confidence)
+        accuracy = Estimate(
+            1 - wrong.value, wrong.stderr, 1 - wrong.high, 1 - wrong.low, confidence, wrong.method, n
+        )
+        rows.append(ConfusedModel(name, confusion, accuracy))
+    rows.sort(key=lambda row: -row.accuracy.value)
+    return ConfusedModels(tuple(rows), _rho(names, values, right, n, confidence, seed))
+
+
+def _rho(
+    names: list[str],
+    values: Mapping[str, Floats],
+    right: Mapping[str, NDArray[np.bool_]],
+    n: int,
+    confidence: float,
+    seed: int,
+) -> Estimate:
+    columns = np.stack([values[name] for name in names] + [right[name].mean(axis=0) for name in names], axis=1)
+    m = len(names)
+
+    def across(means: Floats) -> Floats:
+        x, y = means[:, :m], means[:, m:]
+        x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+        terms = [term.mean(axis=1) for term in (x, y, x * x, x * y, y * y)]
+        return correlation_of_means(np.stack(terms, axis=1))
+
+    value = float(across(columns.mean(axis=0, keepdims=True))[0])
+    method = f"Pearson over {m} models, bootstrap of examples"
+    if n < 2 or not math.isfinite(value):
+        return Estimate(value, math.nan, math.nan, math.nan, confidence, method, m)
+    draws = stats.bootstrap_draws(columns, across, resamples_for(n), seed)
+    low, high = stats.percentile_interval(draws, confidence)
+    return Estimate(value, float(np.nanstd(draws)), float(low), float(high), confidence, method, m, seed)

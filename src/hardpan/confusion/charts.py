@@ -1,27 +1,30 @@
-"""What the charts of confusion scores show: numbers in, charts out; ``hardpan.report`` draws them."""
+"""Charts and galleries of confusion scores; ``hardpan.report`` draws them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan import numbers
 from hardpan.confusion.ablation import Ablation, Variant
 from hardpan.confusion.banding import Bands, round_edges
-from hardpan.confusion.foretelling import Predictors
-from hardpan.confusion.models import ConfusedModels
+from hardpan.confusion.error_prediction import ConfusedModels, Predictors
+from hardpan.confusion.scoring import Scores
 from hardpan.confusion.transfers import Transfer
+from hardpan.data.dataset import Dataset, rows_of
+from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart
 
 CELLS = 80
+MOST_CLASSES = 12
 UNIT = "confusion score (bits)"
 
 
 def distribution(groups: Mapping[str, NDArray[np.float64]], top: float, title: str = "") -> Chart:
-    """How the scores of one or more groups of examples are distributed, counts on a logarithmic axis."""
+    """Distribution of the scores of one or more groups of examples, counts on a logarithmic axis."""
     edges = round_edges(top, CELLS)
     counts = {name: np.histogram(values, edges)[0] for name, values in groups.items()}
     return histograms(counts, edges, title or "Distribution of confusion scores")
@@ -41,13 +44,13 @@ def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], t
 def threshold(
     values: NDArray[np.float64], wrong: NDArray[np.float64] | None, top: float, start: float, title: str = ""
 ) -> Chart:
-    """A histogram with a slider: from the threshold on, how many examples, and which share of the errors."""
+    """A histogram with a slider: number of examples and fraction of the errors above the threshold."""
     edges = round_edges(top, CELLS)
     cells = len(edges) - 1
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, cells - 1)
-    counts = np.bincount(place, minlength=cells)
+    cell = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, cells - 1)
+    counts = np.bincount(cell, minlength=cells)
     above = counts[::-1].cumsum()[::-1]
-    errors = None if wrong is None else np.bincount(place, weights=wrong, minlength=cells)
+    errors = None if wrong is None else np.bincount(cell, weights=wrong, minlength=cells)
     rows = []
     for i in range(cells):
         row: dict[str, Any] = {"low": round(float(edges[i]), 6), "high": round(float(edges[i + 1]), 6)}
@@ -58,11 +61,11 @@ def threshold(
     total_wrong = None if errors is None else float(errors.sum())
     words = f"Histogram of the scores of {len(values):,} examples; {_halves(counts, edges)}."
     options = {"x_title": UNIT, "start": start, "total": len(values), "wrong": total_wrong}
-    return Chart("threshold", title or "Which examples are hard: move the threshold", tuple(rows), words, options)
+    return Chart("threshold", title or "Scores above a threshold", tuple(rows), words, options)
 
 
 def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = UNIT) -> Chart:
-    """Error by band, a line a group; bands without an example are left out."""
+    """Error by band, one line per group; empty bands are left out."""
     rows = tuple(
         {
             "group": name,
@@ -106,7 +109,7 @@ def joint(found: Transfer) -> Chart:
 
 
 def confused(found: ConfusedModels) -> Chart:
-    """Accuracy against mean confusion, a cross a model."""
+    """Accuracy against mean confusion, one cross per model."""
     rows = tuple(
         {
             "name": model.name,
@@ -138,18 +141,20 @@ def predictors(found: Predictors) -> Chart:
     )
     first, last = found.rows[0], found.rows[-1]
     words = f"AUROC from {first.name} ({first.auroc.value:.3f}) to {last.name} ({last.auroc.value:.3f})."
-    title = "How well each score foretells errors"
+    title = "AUROC of each difficulty score for errors"
     return Chart("dots", title, rows, words, {"x_title": "AUROC for errors"})
 
 
 def variants(found: Ablation, seeds: int) -> tuple[Chart, ...]:
     """Figures 5 and 6 for one number of seeds: distributions, and errors by band where there is a target."""
-    chosen = [item for item in found.variants if item.seeds == seeds]
+    variants = [item for item in found.variants if item.seeds == seeds]
     noun = f"{seeds} seed" + ("" if seeds == 1 else "s")
     charts = [
-        histograms({_epochs(item): item.counts for item in chosen}, found.edges, f"Distribution of scores, {noun}")
+        histograms(
+            {_epochs(item): item.counts for item in variants}, found.edges, f"Distribution of scores, {noun}"
+        )
     ]
-    targeted = {_epochs(item) + _rho(item.bands): item.bands for item in chosen if item.bands}
+    targeted = {_epochs(item) + _rho(item.bands): item.bands for item in variants if item.bands}
     if targeted:
         charts.append(error_by_band(targeted, f"Error of {found.target or 'the model'} by band, {noun}"))
     return tuple(charts)
@@ -167,3 +172,79 @@ def _halves(counts: NDArray[Any], edges: NDArray[np.float64]) -> str:
     total = int(counts.sum())
     upper = int(counts[(edges[:-1] + edges[1:]) / 2 >= edges[-1] / 2].sum())
     return f"{upper:,} of {total:,} examples in the upper half of the range"
+
+
+def groups_by_class(
+    scores: Scores, *, each: int = 8, easiest: bool = False, most_classes: int = MOST_CLASSES
+) -> dict[str, NDArray[np.int64]]:
+    """Row numbers of the most (or least) confusing examples of each class, or of all without labels.
+
+    Of many classes, those with the highest mean score are used.
+
+    Example:
+        >>> import numpy as np
+        >>> from hardpan import confusion
+        >>> s = confusion.scores(np.array([[0.5, 0.5], [0.9, 0.1], [0.6, 0.4]]), labels=[0, 0, 1])
+        >>> {name: rows.tolist() for name, rows in groups_by_class(s, each=1).items()}
+        {'0': [0], '1': [2]}
+    """
+    order = np.argsort(scores.values if easiest else -scores.values, kind="stable")
+    if scores.labels is None:
+        return {"all classes": order[: each * 4]}
+    present = np.unique(scores.labels)
+    if len(present) > most_classes:
+        totals = np.bincount(scores.labels, weights=scores.values)
+        means = totals[present] / np.bincount(scores.labels)[present]
+        present = np.sort(present[np.argsort(-means, kind="stable")[:most_classes]])
+    labels = scores.labels[order]
+    return {class_name(scores, int(label)): order[labels == label][:each] for label in present}
+
+
+def gallery(
+    title: str,
+    groups: Mapping[str, ArrayLike],
+    scores: Scores,
+    dataset: Dataset,
+    *,
+    predicted: NDArray[np.int64] | None = None,
+    more: Mapping[str, Sequence[Any]] | None = None,
+) -> Chart | None:
+    """A gallery of examples; None if the dataset has no images.
+
+    Args:
+        title: of the gallery.
+        groups: row numbers of the scores, by heading.
+        scores: their scores; labels and class names come from them.
+        dataset: the images, joined by id.
+        predicted: (N,) the ensemble's predictions.
+        more: further columns (N,) to show with an example.
+    """
+    if dataset.x.ndim not in (3, 4):
+        return None
+    rows = [(name, int(row)) for name, group in groups.items() for row in np.asarray(group, dtype=np.int64)]
+    if not rows:
+        return None
+    index = np.array([row for _, row in rows])
+    images = dataset.x[rows_of(dataset.ids, scores.ids[index])]
+    images = thumbnails(images, float(dataset.x.min()), float(dataset.x.max()))
+    tiles = []
+    for group, row in rows:
+        story = {"id": str(scores.ids[row])}
+        error = "" if scores.stderr is None else f" ± {scores.stderr[row]:.3f}"
+        text = f"{scores.values[row]:.3f}{error} bits"
+        if scores.labels is not None:
+            story["label"] = class_name(scores, int(scores.labels[row]))
+        if predicted is not None:
+            story["predicted"] = class_name(scores, int(predicted[row]))
+        if scores.split is not None:
+            story["split"] = str(scores.split[row])
+        story |= {name: str(column[row]) for name, column in (more or {}).items()}
+        # The slider compares the number; a person reads the text, which has the standard error.
+        tiles.append({"group": group, **story, "shown": text, "score": round(float(scores.values[row]), 4)})
+    words = "Under each picture: its score in bits, and the ensemble's prediction if it is not the label."
+    return gallery_chart(title, images, tiles, words)
+
+
+def class_name(scores: Scores, label: int) -> str:
+    """The name of a class, or its number."""
+    return scores.class_names[label] if label < len(scores.class_names) else str(label)

@@ -1,4 +1,4 @@
-"""What else predictions say of an example, in one pass: other difficulty scores, answers, doubts of labels."""
+"""Other difficulty scores, correct answers and label probabilities, in one pass over the predictions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan.confusion.entropy import Floats, entropies
-from hardpan.confusion.sources import Epochs, Part, read
+from hardpan.confusion.reading import Epochs, Floats, RowTask, entropies, map_rows, open_selected
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
 
 _COPIES = 12  # of half precision: a few arrays of single precision as large as what was read
-_SMALLEST = 2.0**-24  # half precision holds nothing smaller, so a logarithm of less would only be of rounding
+_SMALLEST = 2.0**-24  # half precision has nothing smaller
 
-UNLABELLED = "labels are not known: give the dataset (--data) or labels=, or predictions recorded with labels"
+UNLABELLED = "labels are unknown; give the dataset (--data) or labels=, or predictions recorded with labels"
 
 DIFFICULTIES = {
     "confusion score": "entropy of the seeds' mean, mean over epochs",
@@ -28,7 +27,7 @@ DIFFICULTIES = {
     "single-model entropy": "entropy of the first seed at the last epoch",
     "max-probability": "1 − largest probability, first seed, last epoch",
     "margin": "1 − (largest − second largest probability), first seed, last epoch",
-    "disagreement": "share of seeds that differ from the ensemble's answer, last epoch",
+    "disagreement": "fraction of seeds that differ from the ensemble's prediction, last epoch",
     "mutual information": "entropy of the seeds' mean − mean of their entropies, last epoch",
     "AUM": "− mean over seeds and epochs of log p(label) − log p(best other class)",
     "forgetting": "how often right became wrong from epoch to epoch, mean over seeds; never right counts as all",
@@ -41,12 +40,12 @@ NEED_LABELS = ("AUM", "forgetting", "cartography confidence", "cartography varia
 @record
 @dataclass(frozen=True, slots=True, eq=False)
 class Signals:
-    """What predictions say of each example, apart from how to use it.
+    """Difficulty scores, predictions and label probabilities of each example.
 
     Attributes:
         ids: (N,) ids.
-        difficulties: (N,) numbers by name, higher for harder; those in ``NEED_LABELS`` only where labels are known.
-        predicted: (N,) the ensemble's answer at the last epoch.
+        difficulties: (N,) numbers by name, higher for harder; those in ``NEED_LABELS`` only with labels.
+        predicted: (N,) the ensemble's prediction at the last epoch.
         correct_seeds: (S, N) whether each seed is right at the last epoch, or None without labels.
         correct_ensemble: (N,) whether the ensemble is right at the last epoch, or None without labels.
         label_probability: (N,) mean probability of the given label over seeds and epochs, or None without labels.
@@ -72,15 +71,15 @@ class Signals:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def rows(self, kept: ArrayLike) -> Signals:
-        """The same for some rows, given by a mask or by their numbers."""
-        chosen = np.asarray(kept)
+    def select(self, rows: ArrayLike) -> Signals:
+        """The same for some examples: a mask or row numbers."""
+        index = np.asarray(rows)
         names = ("ids", "predicted", "correct_seeds", "correct_ensemble", "label_probability", "other", "labels")
         cut: dict[str, Any] = {}
         for name in (*names, "other_probability"):
             column = getattr(self, name)
-            cut[name] = None if column is None else column[..., chosen]
-        difficulties = {name: column[chosen] for name, column in self.difficulties.items()}
+            cut[name] = None if column is None else column[..., index]
+        difficulties = {name: column[index] for name, column in self.difficulties.items()}
         return dataclasses.replace(self, difficulties=difficulties, **cut)
 
     def correct(self, of: str = "ensemble") -> NDArray[np.bool_]:
@@ -100,21 +99,17 @@ def signals(
     *,
     ids: ArrayLike | None = None,
     labels: ArrayLike | None = None,
-    block: int | None = None,
-    compiled: bool | None = None,
     progress: Progress | None = None,
 ) -> Signals:
-    """Compute other difficulty scores, answers and doubts of labels in one pass over the predictions.
+    """Compute other difficulty scores, predictions and label probabilities in one pass.
 
     Args:
         probs: as for :func:`hardpan.confusion.scores`, as are the other arguments.
         epochs: which epochs.
         seeds: which seeds.
         ids: (N,) ids for an array.
-        labels: (N,) class numbers; those of the store where None.
-        block: examples at a time.
-        compiled: whether entropies come from the kernel.
-        progress: told the fraction done.
+        labels: (N,) class numbers; by default those of the predictions.
+        progress: called with a step and the fraction done.
 
     Sources: Pleiss et al. (2020) for AUM (with log-probabilities, whose differences are those of the logits);
     Toneva et al. (2019) for forgetting; Swayamdipta et al. (2020) for cartography.
@@ -125,14 +120,13 @@ def signals(
         >>> found.difficulties["max-probability"].round(6).tolist(), found.correct().tolist()
         ([0.1, 0.4], [True, False])
     """
-    source = read(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    piece = functools.partial(_signalled, labels=source.labels, compiled=compiled)
-    found = source.map(piece, block=block, progress=progress, copies=_COPIES)
+    source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
+    found = map_rows(source, functools.partial(_signals, labels=source.labels), progress=progress, copies=_COPIES)
     columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
     difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
     known = source.labels is not None
     return Signals(
-        ids=source.ids,
+        ids=np.asarray(source.ids, dtype=np.str_),
         difficulties=difficulties,
         predicted=columns["predicted"],
         correct_seeds=columns["correct_seeds"] if known else None,
@@ -146,28 +140,28 @@ def signals(
     )
 
 
-def _signalled(part: Part, *, labels: NDArray[np.int64] | None, compiled: bool | None) -> dict[str, NDArray[Any]]:
-    epochs = len(part.epochs)
-    own = None if labels is None else labels[part.first_row : part.first_row + len(part)]
-    walk = _Walk(len(part.seeds), len(part))
-    total = np.zeros(len(part))
-    last_entropy = np.zeros(len(part))
+def _signals(task: RowTask, *, labels: NDArray[np.int64] | None) -> dict[str, NDArray[Any]]:
+    epochs = len(task.epochs)
+    own = None if labels is None else labels[task.first_row : task.first_row + len(task)]
+    training = _Training(len(task.seeds), len(task))
+    total = np.zeros(len(task))
+    last_entropy = np.zeros(len(task))
     mean = np.zeros(0)
     probs = np.zeros(0)
     for t in range(epochs):
-        last_entropy = entropies(part, t, compiled=compiled)
+        last_entropy = entropies(task, t)
         total += last_entropy
-        probs = part.probabilities(t, np.float32)
+        probs = task.probabilities(t, np.float32)
         over_seeds = probs.mean(axis=0)
         mean = over_seeds.astype(np.float64) if t == 0 else mean + over_seeds
         if own is not None:
-            walk.step(probs, own)
+            training.step(probs, own)
     mean /= epochs
     found: dict[str, NDArray[Any]] = {"confusion score": total / epochs, "ensemble entropy": last_entropy}
-    found |= _last(part, probs, last_entropy, compiled)
-    rows = np.arange(len(part))
+    found |= _last(task, probs, last_entropy)
+    rows = np.arange(len(task))
     if own is not None:
-        found |= walk.end(epochs)
+        found |= training.end(epochs)
         found["correct_seeds"] = probs.argmax(axis=-1) == own
         found["correct_ensemble"] = found["predicted"] == own
         found["label_probability"] = mean[rows, own]
@@ -177,10 +171,10 @@ def _signalled(part: Part, *, labels: NDArray[np.int64] | None, compiled: bool |
     return found
 
 
-def _last(part: Part, probs: NDArray[Any], entropy: Floats, compiled: bool | None) -> dict[str, NDArray[Any]]:
-    """What the last epoch alone tells."""
-    last, seeds = len(part.epochs) - 1, len(part.seeds)
-    alone = np.stack([entropies(part, last, [seed], compiled) for seed in range(seeds)])
+def _last(task: RowTask, probs: NDArray[Any], entropy: Floats) -> dict[str, NDArray[Any]]:
+    """What depends on the last epoch alone."""
+    last, seeds = len(task.epochs) - 1, len(task.seeds)
+    alone = np.stack([entropies(task, last, [seed]) for seed in range(seeds)])
     two = np.partition(probs[0], -2, axis=-1)[:, -2:].astype(np.float64)
     answer = probs.mean(axis=0).argmax(axis=-1)
     found = {
@@ -195,8 +189,8 @@ def _last(part: Part, probs: NDArray[Any], entropy: Floats, compiled: bool | Non
     return found
 
 
-class _Walk:
-    """What labels and training tell together, gathered from epoch to epoch."""
+class _Training:
+    """What depends on labels and on the course of training, accumulated from epoch to epoch."""
 
     def __init__(self, seeds: int, rows: int) -> None:
         self.margin = np.zeros(rows)

@@ -10,7 +10,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tests.confusion.planted import planted_wrong, random_probs, trained_on_digits
 
 from hardpan import confusion
-from hardpan.confusion.answers import NEED_LABELS
+from hardpan.confusion.difficulty import NEED_LABELS
+from hardpan.confusion.error_prediction import confused_models, predictors
 from hardpan.errors import InputError
 
 
@@ -25,7 +26,7 @@ def table(ties: bool):
 @pytest.mark.parametrize("ties", [False, True])
 def test_measures_are_scikit_learns(ties):
     score, wrong = table(ties)
-    row = confusion.predictors({"s": score}, ~wrong, resamples=100).rows[0]
+    row = predictors({"s": score}, ~wrong, resamples=100).rows[0]
     assert row.auroc.value == pytest.approx(roc_auc_score(wrong, score))
     assert row.aupr.value == pytest.approx(average_precision_score(wrong, score))
     assert row.by_example.value == pytest.approx(np.corrcoef(score, wrong)[0, 1])
@@ -37,23 +38,23 @@ def test_measures_are_scikit_learns(ties):
 @pytest.mark.parametrize("n", [300, 287, 13])
 def test_the_correlation_by_band_is_that_of_twenty_equally_full_bands(n):
     score, wrong = (column[:n] for column in table(False))
-    row = confusion.predictors({"s": score}, ~wrong, resamples=100).rows[0]
+    row = predictors({"s": score}, ~wrong, resamples=100).rows[0]
     ends = np.linspace(0, n, min(20, n) + 1).round().astype(int)
     bands = [np.argsort(-score)[a:b] for a, b in itertools.pairwise(ends)]
     means = np.array([(score[band].mean(), wrong[band].mean()) for band in bands])
     assert row.by_band.value == pytest.approx(np.corrcoef(means.T)[0, 1])
     assert row.by_band.low <= row.by_band.value <= row.by_band.high
-    again = confusion.predictors({"s": 5 + 100 * score}, ~wrong, resamples=100).rows[0]
+    again = predictors({"s": 5 + 100 * score}, ~wrong, resamples=100).rows[0]
     assert (again.by_band.low, again.by_band.high) == pytest.approx((row.by_band.low, row.by_band.high))
 
 
 def test_area_under_risk_and_coverage_is_its_definition():
     score, wrong = table(False)
-    found = confusion.predictors({"s": score}, ~wrong, resamples=100)
+    found = predictors({"s": score}, ~wrong, resamples=100)
     order = np.argsort(score)
     risk = np.cumsum(wrong[order]) / np.arange(1, 301)
     assert found.rows[0].aurc.value == pytest.approx(risk.mean())
-    perfect = confusion.predictors({"s": wrong + 0.5 * np.linspace(0, 1, 300)}, ~wrong, resamples=100)
+    perfect = predictors({"s": wrong + 0.5 * np.linspace(0, 1, 300)}, ~wrong, resamples=100)
     assert perfect.rows[0].aurc.value == pytest.approx(perfect.best_aurc)
     assert perfect.rows[0].auroc.value == 1.0
     assert found.chance_aurc == pytest.approx(wrong.mean())
@@ -63,7 +64,7 @@ def test_the_bootstrap_of_auroc_has_its_known_spread():
     rng = np.random.default_rng(1)
     wrong = rng.random(2000) < 0.3
     score = 1.2 * wrong + rng.normal(size=2000)
-    row = confusion.predictors({"s": score}, ~wrong, resamples=400).rows[0]
+    row = predictors({"s": score}, ~wrong, resamples=400).rows[0]
     # Hanley and McNeil's formula for normal scores.
     a, bad, good = row.auroc.value, wrong.sum(), (~wrong).sum()
     q1, q2 = a / (2 - a), 2 * a**2 / (1 + a)
@@ -73,7 +74,7 @@ def test_the_bootstrap_of_auroc_has_its_known_spread():
 
 def test_a_lead_is_told_from_the_same_resamples():
     score, wrong = table(False)
-    found = confusion.predictors({"ours": score, "twin": 2 * score + 1, "noise": np.arange(300) % 17}, ~wrong)
+    found = predictors({"ours": score, "twin": 2 * score + 1, "noise": np.arange(300) % 17}, ~wrong)
     twin = found.row("twin")
     assert (twin.auroc_lead.value, twin.auroc_lead.low, twin.auroc_lead.high) == (0.0, 0.0, 0.0)
     assert found.row("noise").auroc_lead.low > 0
@@ -82,21 +83,21 @@ def test_a_lead_is_told_from_the_same_resamples():
 @pytest.mark.parametrize(
     ("columns", "correct", "said"),
     [
-        ({}, [True], "at least one"),
-        ({"s": [0.1, 0.2]}, [True, True], "nothing to foretell"),
-        ({"s": [0.1, np.inf]}, [True, False], "finite"),
-        ({"s": [0.1, 0.2]}, [[True, False], [True, False]], "one model"),
+        ({}, [True], "difficulties"),
+        ({"s": [0.1, 0.2]}, [True, True], "correct"),
+        ({"s": [0.1, np.inf]}, [True, False], "difficulties"),
+        ({"s": [0.1, 0.2]}, [[True, False], [True, False]], "correct"),
     ],
 )
 def test_bad_tables(columns, correct, said):
     with pytest.raises(InputError, match=said):
-        confusion.predictors(columns, correct)
+        predictors(columns, correct)
 
 
 def test_signals_are_their_definitions():
     probs = random_probs(3, 5, 40, 6)
     labels = np.random.default_rng(0).integers(0, 6, 40)
-    found = confusion.signals(probs, labels=labels, block=7)
+    found = confusion.signals(probs, labels=labels)
     d = found.difficulties
     last, mean = probs[:, -1], probs[:, -1].mean(axis=0)
     bits = entr(probs).sum(axis=-1) / np.log(2)
@@ -121,7 +122,7 @@ def test_signals_are_their_definitions():
     assert np.array_equal(found.correct(), mean.argmax(-1) == labels)
     unlabelled = confusion.signals(probs)
     assert not set(NEED_LABELS) & set(unlabelled.difficulties)
-    with pytest.raises(InputError, match="labels are not known"):
+    with pytest.raises(InputError, match="labels"):
         unlabelled.correct()
     with pytest.raises(InputError, match="'ensemble' or 'seeds'"):
         found.correct("nobody")
@@ -131,12 +132,16 @@ def test_planted_wrong_labels_are_suspected_first():
     _, labels, _, probs = trained_on_digits()
     found = confusion.signals(probs, labels=labels)
     planted = set(planted_wrong().tolist())
-    first = [item.row for item in confusion.suspects(found, len(planted))]
+    issues = confusion.label_issues(found)
+    first = issues.row[: len(planted)].tolist()
     assert len(planted & set(first)) >= 0.5 * len(planted)  # chance would give less than one
-    leads = [item.suggested_probability - item.label_probability for item in confusion.suspects(found)]
-    assert leads == sorted(leads, reverse=True)
+    assert (np.diff(issues.suggested_probability - issues.probability) <= 0).all()
+    assert issues.count.value == len(issues) == len(issues.to_frame("pyarrow"))
+    assert issues.count.low < len(issues) < issues.count.high
+    same = confusion.label_issues(probs, labels)
+    assert np.array_equal(same.row, issues.row)
     with pytest.raises(InputError, match="labels"):
-        confusion.suspects(confusion.signals(probs))
+        confusion.label_issues(confusion.signals(probs))
 
 
 def test_on_real_data_confusing_examples_are_the_ones_that_go_wrong():
@@ -147,6 +152,18 @@ def test_on_real_data_confusing_examples_are_the_ones_that_go_wrong():
     found = confusion.bands(scores, told.correct("seeds"))
     assert found.rho.value > 0.7
     assert found.hardest_tenth.low > 0.1  # more than its share
-    table = confusion.predictors(told, told.correct())
+    table = predictors(told, told.correct())
     assert table.row("confusion score").auroc.low > 0.6
     assert dataclasses.asdict(table.row("confusion score"))["auroc_lead"]["value"] == 0.0
+
+
+def test_confused_models_correlate_as_planted():
+    rng = np.random.default_rng(0)
+    scores = {f"m{i}": np.abs(rng.normal(0.5 + 0.3 * i, 0.1, 400)) for i in range(4)}
+    right = {name: rng.random(400) > values / 3 for name, values in scores.items()}
+    found = confused_models(scores, right)
+    assert [model.name for model in found.models] == ["m0", "m1", "m2", "m3"]
+    assert found.rho.value < -0.95
+    assert found.rho.low <= found.rho.value <= found.rho.high < 0
+    with pytest.raises(InputError, match="scores and correct"):
+        confused_models({"a": [0.1]}, {"b": [True]})

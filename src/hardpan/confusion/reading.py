@@ -1,0 +1,309 @@
+"""Rows of predictions for the scores: selected seeds and epochs, read block by block, and their entropies."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan import execution
+from hardpan.errors import InputError
+from hardpan.execution import Progress
+from hardpan.predictions import Predictions
+from hardpan.predictions.arrays import ArrayPredictions
+from hardpan.predictions.checks import sum_tolerance
+from hardpan.predictions.predictions import View
+
+Epochs = str | int | Sequence[int]
+Floats = NDArray[np.float64]
+_Result = TypeVar("_Result")
+
+ROWS = 4096  # rows of an array per task
+TASK_BYTES = 96 * 2**20  # what a task may read at once: a few shards of a store
+ALL_BYTES = 512 * 2**20  # what all tasks that run at once may read
+_FEWEST_ROWS = 16
+
+
+def open_selected(
+    probs: Any,
+    *,
+    epochs: Epochs = "all",
+    seeds: Sequence[int] | None = None,
+    ids: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+) -> Predictions:
+    """Predictions with some of their epochs and seeds.
+
+    Args:
+        probs: what :meth:`hardpan.Predictions.open` takes; an array must hold probabilities.
+        epochs: "all", a whole number k for every k-th beginning with the first, or a list of epoch numbers.
+        seeds: numbers of the seeds to use; all if None.
+        ids: (N,) ids, for arrays.
+        labels: (N,) class numbers; by default those of the predictions.
+    """
+    if isinstance(probs, (str, os.PathLike, Predictions)):
+        found = Predictions.open(probs)
+    else:
+        found = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
+    if labels is not None:
+        columns = {"labels": check_labels(labels, len(found), found.n_classes)}
+        found = View(found, columns=columns)
+    if seeds is not None:
+        wanted = _whole_numbers("seeds", np.atleast_1d(np.asarray(seeds)), "numbers such as [0, 1, 2]")
+        found = found.select(seeds=wanted)
+    found.last_epoch()
+    kept = select_epochs(found.epochs, epochs)
+    return found if kept == found.epochs else found.select(epochs=kept)
+
+
+def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np.int64]:
+    """Class numbers as int64, or a refusal."""
+    numbers: NDArray[Any] = np.asarray(labels)
+    if numbers.shape != (examples,) or numbers.dtype.kind not in "iu":
+        raise InputError(
+            f"labels must be {examples:,} class numbers; got shape {numbers.shape} of type {numbers.dtype}"
+        )
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= n_classes):
+        raise InputError(f"labels must be within 0..{n_classes - 1}; got {numbers.min()} to {numbers.max()}")
+    return numbers.astype(np.int64)
+
+
+def select_epochs(available: Sequence[int], wanted: Epochs) -> tuple[int, ...]:
+    """Epochs to use: all, every k-th beginning with the first, or those listed.
+
+    Example:
+        >>> select_epochs(range(10), 4), select_epochs(range(10), [9, 0])
+        ((0, 4, 8), (9, 0))
+    """
+    if isinstance(wanted, str):
+        if wanted != "all":
+            raise InputError(f'epochs must be "all", a whole number k for every k-th, or a list; got {wanted!r}')
+        return tuple(available)
+    if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
+        if not 1 <= wanted <= max(len(available), 1):
+            raise InputError(
+                f"epochs must be 1 to {len(available)} if it is a number (every k-th epoch), or a list; got "
+                f"{wanted}"
+            )
+        return tuple(available)[:: int(wanted)]
+    listed = _whole_numbers("epochs", wanted, '"all", a whole number k for every k-th, or a list of numbers')
+    missing = [epoch for epoch in listed if epoch not in available]
+    if missing or not listed or len(set(listed)) != len(listed):
+        known = ", ".join(map(str, available)) if len(available) <= 12 else f"{available[0]} to {available[-1]}"
+        raise InputError(f"epochs must name some of {known}, each once; got {list(listed)}")
+    return listed
+
+
+def evenly_spaced(available: Sequence[int], count: int) -> tuple[int, ...]:
+    """This many of the epochs, evenly spaced, beginning with the first, as in the paper's ablation.
+
+    Example:
+        >>> evenly_spaced(range(100), 5), evenly_spaced(range(7), 3)
+        ((0, 20, 40, 60, 80), (0, 2, 4))
+    """
+    if not 1 <= count <= len(available):
+        raise InputError(f"the number of epochs must be within 1..{len(available)}; got {count}")
+    return tuple(available[i * len(available) // count] for i in range(count))
+
+
+def _whole_numbers(what: str, numbers: Any, expected: str) -> tuple[int, ...]:
+    items = list(numbers) if isinstance(numbers, Iterable) else None
+    if items is None or any(isinstance(item, (bool, np.bool_)) for item in items):
+        raise InputError(f"{what} must be {expected}; got {numbers!r}")
+    try:
+        return tuple(operator.index(item) for item in items)
+    except TypeError:
+        raise InputError(f"{what} must be {expected}; got {items!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class RowTask:
+    """Some rows of some predictions; it can be sent to another process, with its rows only."""
+
+    array: NDArray[Any] | None
+    predictions: Any
+    seeds: tuple[int, ...]
+    epochs: tuple[int, ...]
+    start: int
+    stop: int
+    first_row: int = 0
+    call: str = ""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        after = (self.first_row, self.call)
+        if self.array is not None:
+            rows = np.ascontiguousarray(self.array[:, :, self.start : self.stop])
+            return (rows, None, self.seeds, self.epochs, 0, len(self), *after)
+        address = (
+            self.predictions if isinstance(self.predictions, str) else getattr(self.predictions, "address", "")
+        )
+        if address:  # a store: read there
+            return (None, address, self.seeds, self.epochs, self.start, self.stop, *after)
+        read = np.concatenate([self.epoch(index)[0] for index in range(len(self.epochs))], axis=1)
+        return (read, None, self.seeds, self.epochs, 0, len(self), *after)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(self.__slots__, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    def epoch(self, index: int) -> tuple[NDArray[Any], int, int]:
+        """An array (S, T, rows, C), the position of the epoch in it, and the first of these rows in it."""
+        if self.array is not None:
+            if self.array.flags.c_contiguous and type(self.array) is np.ndarray:
+                return self.array, index, self.start
+            return np.ascontiguousarray(self.array[:, index : index + 1, self.start : self.stop]), 0, 0
+        opened = _opened(self.predictions, self.call) if isinstance(self.predictions, str) else self.predictions
+        epoch = self.epochs[index]
+        first = opened.read(self.seeds[0], epoch, self.start, self.stop)
+        if len(self.seeds) == 1:
+            return np.ascontiguousarray(first)[None, None], 0, 0
+        rows = np.empty((len(self.seeds), 1, *first.shape), dtype=first.dtype)
+        rows[0, 0] = first
+        for position, seed in enumerate(self.seeds[1:], 1):
+            rows[position, 0] = opened.read(seed, epoch, self.start, self.stop)
+        return rows, 0, 0
+
+    def probabilities(self, index: int, dtype: Any = np.float64) -> NDArray[Any]:
+        """Probabilities (S, rows, C) of one epoch."""
+        rows, position, start = self.epoch(index)
+        return rows[:, position, start : start + len(self)].astype(dtype)
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(address: str, call: str) -> Predictions:
+    """A store, opened once per call in each worker: a longer-lived one would miss what was recorded since."""
+    return Predictions.open(address)
+
+
+def map_rows(
+    predictions: Predictions,
+    function: Callable[[RowTask], _Result],
+    *,
+    progress: Progress | None = None,
+    copies: int = 3,
+) -> list[_Result]:
+    """Run a function over blocks of rows, in order, with a bounded amount of memory.
+
+    ``copies`` is how many times what a task reads is in memory at once while the function works on it.
+    """
+    setting = execution.current()
+    cores = setting.workers or os.cpu_count() or 1
+    array = _plain_array(predictions)
+    itemsize = (predictions.dtype if array is None else array.dtype).itemsize
+    seeds, epochs, n = predictions.seeds, predictions.epochs, len(predictions)
+    width = predictions.n_classes * itemsize * len(seeds)
+    rows = max(1, min(ROWS if array is not None else predictions.block, TASK_BYTES // width))
+    if array is not None:  # rows of an array may be cut anywhere, those of a store not
+        rows = max(min(_FEWEST_ROWS, ROWS), min(rows, ALL_BYTES // (copies * width * cores)))
+    source, call = None if array is not None else _reader(predictions), uuid.uuid4().hex
+    tasks = [
+        RowTask(array, source, seeds, epochs, start, min(start + rows, n), start, call)
+        for start in range(0, n, rows)
+    ]
+    if setting.backend in ("", "threads") and array is None:
+        with execution.parallel("threads", workers=min(cores, max(1, ALL_BYTES // (copies * width * rows)))):
+            return execution.map_tasks(function, tasks, progress=progress)
+    return execution.map_tasks(function, tasks, progress=progress)
+
+
+def _reader(predictions: Predictions) -> Predictions:
+    """What the rows are read from: below views that change only columns, seeds and epochs."""
+    while isinstance(predictions, View) and predictions.all_rows:
+        predictions = predictions.base
+    return predictions
+
+
+def _plain_array(predictions: Predictions) -> NDArray[Any] | None:
+    """The array (S, T, N, C) of predictions in memory that need no conversion."""
+    base = _reader(predictions)
+    array = base.array if isinstance(base, ArrayPredictions) else None
+    if array is None:
+        return None
+    for axis, (wanted, known) in enumerate(((predictions.seeds, base.seeds), (predictions.epochs, base.epochs))):
+        if wanted != known:
+            array = np.take(array, [known.index(number) for number in wanted], axis=axis)
+    return array
+
+
+def entropies(task: RowTask, index: int, seeds: Sequence[int] | None = None) -> Floats:
+    """Bits of entropy of the mean over some seeds, for the rows of a task at one epoch.
+
+    H(x) = −Σ_j p_j log₂ p_j with p = 1/M Σ_i f⁽ⁱ⁾(x). Half and single precision are added up in single precision,
+    double in double; a row's bits do not depend on the rows around it.
+
+    Args:
+        task: the rows.
+        index: position of the epoch among the task's epochs.
+        seeds: positions of the seeds to use; all if None.
+
+    Returns:
+        (rows,) bits.
+    """
+    rows, position, start = task.epoch(index)
+    used = np.arange(len(rows)) if seeds is None else np.asarray(seeds, dtype=np.int64)
+    kernel = _kernel() if rows.dtype.itemsize < 8 else None
+    tolerance = sum_tolerance(rows.shape[-1])
+    if kernel is None:
+        found, bad = _by_numpy([rows[seed, position, start : start + len(task)] for seed in used], tolerance)
+    else:
+        found = np.empty(len(task))
+        half = rows.dtype.itemsize == 2
+        run = kernel.half_entropies if half else kernel.single_entropies
+        bits = rows.view(np.uint16) if half else rows
+        bad = int(run(bits, used, position, start, start + len(task), tolerance, found))
+        bad = bad - start if bad >= 0 else -1
+    if bad >= 0:
+        _refuse(task, index, bad, rows[used, position, start + bad].astype(np.float64))
+    return found
+
+
+def _by_numpy(given: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:
+    wide: Any = np.float64 if given[0].dtype.itemsize == 8 else np.float32
+    mean: NDArray[Any] = given[0].astype(wide)
+    negative = (given[0] < 0).any(axis=-1)
+    for other in given[1:]:  # one after another: the order of the sum is the same for any number of rows
+        mean += other
+        negative |= (other < 0).any(axis=-1)
+    mean *= wide(1.0 / len(given))
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = mean.sum(axis=-1, dtype=np.float64)
+        wrong = negative | ~(np.abs(total - 1.0) <= tolerance)
+    if wrong.any():
+        return np.zeros(len(mean)), int(np.argmax(wrong))
+    logarithm = np.log2(mean, out=np.zeros_like(mean), where=mean > 0)
+    logarithm *= mean
+    # A sum of −1·log₂1 would be −0.
+    return 0.0 - logarithm.sum(axis=-1, dtype=np.float64), -1
+
+
+def _refuse(task: RowTask, index: int, row: int, values: Floats) -> None:
+    if np.isnan(values).any():
+        reason = "contains NaN"
+    elif values.min() < 0:
+        reason = f"contains {values.min():.4g}"
+    else:
+        sums = values.sum(axis=-1)
+        reason = f"sums to {sums[np.argmax(np.abs(sums - 1.0))]:.6g}"
+    raise InputError(
+        f"probs: row {task.first_row + row} at epoch {task.epochs[index]} is not a probability ({reason}); "
+        "give probabilities (softmax of logits), and leave out rows that have none"
+    )
+
+
+@functools.cache
+def _kernel() -> Any:
+    try:
+        from hardpan.confusion import kernel
+    except ImportError:  # numba is not available for every platform; NumPy gives the same to about 1e-6 bits
+        return None
+    return kernel
