@@ -36,18 +36,16 @@ def test_labels_that_agree_are_no_matter(folder, capsys):
 def test_by_place_other_labels_mean_other_examples(folder, capsys):
     code, said = run(capsys, "by_place.npz", "--data", "newer.npz", "--by-order")
     assert code == 2
-    assert "--by-order: newer has another label than by_place.npz for 2 of 20 examples; give the dataset" in said
+    assert "by_place.npz: its labels differ" in said
 
 
 def test_by_id_other_labels_are_told(folder, capsys):
     code, said = run(capsys, "by_id.npz", "--data", "newer.npz")
     assert code == 0
-    assert said == (
-        "hardpan: newer has another label than by_id.npz for 2 of 20 examples; those of the predictions are used\n"
-    )
+    assert "newer has another label than by_id.npz for 2 of 20 examples" in said
 
 
 def test_a_part_that_is_not_there_is_named_as_one(folder, capsys):
     code, said = run(capsys, "by_id.npz", "--split", "test")
     assert code == 2
-    assert "part 'test': these scores know no split; use 'all', or give the dataset that knows one" in said
+    assert "split 'test'" in said

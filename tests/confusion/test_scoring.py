@@ -274,10 +274,10 @@ def test_the_corrected_interval_covers_the_score_of_many_seeds():
     probs = np.stack([[rng.dirichlet(4 * p) for p in truth] for _ in range(4)])[:, None]
     found = confusion.scores(probs, stderr=True)
     low, high = found.interval(0.95, many_seeds=True)
-    plain_low, plain_high = found.interval(0.95)
-    covered = np.mean((low <= many) & (many <= high))
-    assert covered > 0.85
-    assert covered > np.mean((plain_low <= many) & (many <= plain_high)) + 0.1
+    assert np.mean((low <= many) & (many <= high)) > 0.88
+    # The score of four seeds is too low on average; the centre of the corrected interval is not.
+    corrected = 4 * found.values - 3 * found.left_out.mean(axis=0)
+    assert abs((corrected - many).mean()) < 0.3 * abs((found.values - many).mean())
 
 
 def test_every_kth_epoch_needs_as_many():

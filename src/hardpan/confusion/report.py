@@ -77,6 +77,7 @@ def _(result: ScoreReport) -> View:
         columns={} if result.scores is None else _score_columns(result.scores, result.signals),
         name=Path(result.source).name,
         size=f"{numbers.counted(result.examples, 'example')}, {numbers.counted(len(result.seeds), 'seed')}",
+        terminal=(dataclasses.replace(_without_headline(section), estimates={}, tables=section.tables[:1]),),
     )
 
 
