@@ -15,10 +15,11 @@ from hardpan.estimates import Estimate
 from hardpan.report.sections import Chart, Section, Table
 
 from .damage import damaged, with_damaged_member, with_damaged_node
+from .readers import READERS, fuzz
 
 pytestmark = pytest.mark.soak
 
-ROUNDS = 4000
+ROUNDS = 1000
 SHARDS = range(4)
 
 
@@ -56,7 +57,7 @@ def check_dataset(data: Dataset) -> None:
         assert data.labels.min() >= 0
         assert data.labels.max() < data.n_classes
     if data.split is not None:
-        assert set(data.split.tolist()) <= {"train", "test"}
+        assert set(data.split.tolist()) <= {"train", "validation", "test"}
 
 
 @pytest.mark.parametrize("shard", SHARDS)
@@ -108,6 +109,11 @@ def test_noise_is_no_dataset(tmp_path, shard):
         path.write_bytes(rng.bytes(int(rng.integers(400))))
         with pytest.raises(InputError):
             Dataset.open(path)
+
+
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
+def test_damaged_files_of_every_reader_are_refused_or_read(tmp_path, reader):
+    assert fuzz(reader, tmp_path, rounds=100).wrong == ()
 
 
 def sample_records() -> list[object]:

@@ -100,8 +100,12 @@ def read(path: Path) -> Dataset:
         content = members.content
     else:
         # One file alone is a fraction of a dataset, or a pickle.
-        _layout(path, "", {path.name})
-        raise InputError(f"{path}: is one file of several; give its folder, {path.parent}")
+        family = _pickled("", {path.name})
+        raise (
+            _is_pickled(path, family)
+            if family
+            else InputError(f"{path}: is one file of several; give its folder, {path.parent}")
+        )
     return _dataset(path, layout, content)
 
 
@@ -129,13 +133,17 @@ def _pickled(folder: str, listed: set[str]) -> str | None:
     return None
 
 
+def _is_pickled(path: Path, family: str) -> InputError:
+    return InputError(
+        f"{path}: has the Python version of {family.upper()}, which is pickled and never loaded; "
+        f"give the binary version, {family}-binary.tar.gz"
+    )
+
+
 def _layout(path: Path, folder: str, listed: set[str]) -> Layout:
     family = _pickled(folder, listed)
     if family:
-        raise InputError(
-            f"{path}: has the Python version of {family.upper()}, which is pickled and never loaded; "
-            f"give the binary version, {family}-binary.tar.gz"
-        )
+        raise _is_pickled(path, family)
     layout = max(LAYOUTS, key=lambda layout: len(set(layout.files) & listed))
     missing = [name for name in layout.files if name not in listed]
     if len(missing) == len(layout.files):
@@ -143,7 +151,7 @@ def _layout(path: Path, folder: str, listed: set[str]) -> Layout:
             f"{path}: has no file of CIFAR's binary version; give "
             + " or ".join(layout.archive for layout in LAYOUTS)
         )
-    if missing and len(listed) > 1:
+    if missing:
         raise InputError(f"{path}: {missing[0]} is missing; {layout.name} needs {', '.join(layout.files)}")
     return layout
 

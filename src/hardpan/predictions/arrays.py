@@ -29,6 +29,7 @@ from hardpan.predictions.checks import (
 )
 from hardpan.predictions.layout import default_block
 from hardpan.predictions.predictions import Predictions
+from hardpan.safe_files import DAMAGED, npz_header, read_npy
 
 IN_MEMORY = 2**28  # bytes of a compressed array that are unpacked in memory; larger ones on the temporary disk
 PROBABILITIES = ("probabilities", "probs", "proba", "p")
@@ -310,26 +311,17 @@ def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, 
         raise InputError(f"{path}: no such file")
     try:
         if path.suffix.lower() == ".npy":
-            array = np.lib.format.open_memmap(path, mode="r")
+            array = read_npy(path, mmap=True)
             return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **columns)
         return _open_npz(path, outputs, normalize, columns)
     except InputError:
         raise
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        zipfile.BadZipFile,
-        KeyError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); write it again with NumPy") from error
 
 
 def _open_npz(path: Path, outputs: str, normalize: bool, columns: dict[str, Any]) -> ArrayPredictions:
-    with zipfile.ZipFile(path) as archive:
-        names = [name.removesuffix(".npy") for name in archive.namelist()]
+    names = list(npz_header(path))  # which refuses headers that cannot be true
     with np.load(path, allow_pickle=False) as stored:
         known = _stored_columns(stored, names) | columns
         key = next((name for name in (*PROBABILITIES, *LOGITS, *LABELS) if name in names), None)

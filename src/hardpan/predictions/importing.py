@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from hardpan.predictions.opening import ARRAYS, TABLES, open_any
 from hardpan.predictions.results import ImportSummary
 from hardpan.predictions.storage import Place
 from hardpan.predictions.store import Store, begin
+from hardpan.safe_files import DAMAGED, npz_header, read_npy, read_npz
 
 PathLike = str | os.PathLike[str]
 _KEYS = {
@@ -141,15 +141,14 @@ def read_column(path: Path, what: str) -> NDArray[Any]:
     suffix = path.suffix.lower()
     try:
         if suffix == ".npy":
-            with path.open("rb") as stream:
-                return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+            return read_npy(path)
         if suffix == ".npz":
-            with np.load(path, allow_pickle=False) as stored:
-                return np.asarray(stored[_key(path, what, list(stored.files))])
+            key = _key(path, what, list(npz_header(path)))
+            return read_npz(path, [key])[key]
         values = _text(path, what, suffix == ".csv")
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, csv.Error) as error:
+    except (*DAMAGED, csv.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)[:120]
         raise InputError(f"{path}: {what} cannot be read ({reason}); give npy, npz, CSV or text") from error
     if what == "labels" and all(value.strip().lstrip("-").isdecimal() for value in values):

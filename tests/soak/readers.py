@@ -1,0 +1,142 @@
+"""Every reader of files with a small valid file, for tests that damage them.
+
+A package joins by adding a line to READERS: how a valid file is written, and the public function that reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.feather
+from tests.data.samples import SAMPLES, Truth
+
+from hardpan import safe_files, tables
+from hardpan.data import Dataset
+from hardpan.errors import InputError
+
+from .damage import damaged
+
+TABLE_KINDS = ("csv", "tsv", "json", "jsonl", "parquet")
+PROBS = np.random.default_rng(0).dirichlet([1, 1, 1], size=12)
+COLUMNS = {
+    "a": [0.5, 1.5, None, 3.5] * 3,
+    "town": ["rome", "oslo", "", "rome"] * 3,
+    "label": ["cat", "dog", "owl"] * 4,
+}
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a valid file (or folder) is written, and how it is read."""
+
+    name: str
+    write: Callable[[Path], Path]
+    read: Callable[[Path], Any]
+
+
+def _table(ending: str) -> Callable[[Path], Path]:
+    return lambda folder: tables.write_table(folder / f"table.{ending}", COLUMNS)
+
+
+def _feather(folder: Path) -> Path:
+    pyarrow.feather.write_feather(pyarrow.table(COLUMNS), str(folder / "table.feather"))
+    return folder / "table.feather"
+
+
+def _npz(folder: Path) -> Path:
+    np.savez_compressed(folder / "probs.npz", probs=PROBS, labels=np.arange(12) % 3)
+    return folder / "probs.npz"
+
+
+def _npy(folder: Path) -> Path:
+    np.save(folder / "probs.npy", PROBS)
+    return folder / "probs.npy"
+
+
+def _class_names(folder: Path) -> Path:
+    (folder / "names.txt").write_text("cat\ndog\nowl\n")
+    return folder / "names.txt"
+
+
+def _matrix(folder: Path) -> Path:
+    rows = [{"model": f"m{row}", **{f"q{k}": int((row + k) % 3 > 0) for k in range(6)}} for row in range(4)]
+    (folder / "matrix.json").write_text(json.dumps(rows))
+    return folder / "matrix.json"
+
+
+def _sample(write: Callable[[Path], tuple[Path, Truth]]) -> Callable[[Path], Path]:
+    return lambda folder: write(folder)[0]
+
+
+def _predictions(path: Path) -> Any:
+    from hardpan import Predictions
+
+    return Predictions.open(path)
+
+
+def _outcomes(path: Path) -> Any:
+    from hardpan import Outcomes
+
+    return Outcomes.open(path)
+
+
+def _named(path: Path) -> Any:
+    return Dataset.open((np.eye(3), np.arange(3)), class_names=path)
+
+
+READERS = [
+    *(Reader(f"Dataset: {sample.name}", _sample(sample.write), Dataset.open) for sample in SAMPLES),
+    *(
+        Reader(f"Dataset: {kind}", _table(kind), Dataset.open)
+        for kind in ("csv", "tsv", "json", "jsonl", "parquet")
+    ),
+    Reader("Dataset: feather", _feather, Dataset.open),
+    Reader("Dataset: class names", _class_names, _named),
+    *(Reader(f"tables: {kind}", _table(kind), tables.read_columns) for kind in ("csv", "json", "jsonl", "parquet")),
+    Reader("safe_files: npz", _npz, safe_files.read_npz),
+    Reader("safe_files: npy", _npy, safe_files.read_npy),
+    Reader("safe_files: npy mapped", _npy, lambda path: safe_files.read_npy(path, mmap=True)),
+    Reader("safe_files: json", _table("json"), safe_files.read_json),
+    Reader("Predictions: npz", _npz, _predictions),
+    Reader("Predictions: npy", _npy, _predictions),
+    Reader("Outcomes: json", _matrix, _outcomes),
+]
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """How often damaged files were refused and read, and what else came out."""
+
+    refused: int
+    read: int
+    wrong: tuple[str, ...]
+
+
+def fuzz(reader: Reader, folder: Path, rounds: int, seed: int = 0) -> Fuzzed:
+    """Damage one file of a valid sample at a time; anything but an answer or an InputError is wrong."""
+    path = reader.write(folder)
+    listed = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    contents = [file.read_bytes() for file in listed]
+    counts, wrong = {"refused": 0, "read": 0}, []
+    for number in range(rounds):
+        rng = np.random.default_rng([seed, number])
+        which = int(rng.integers(len(listed)))
+        listed[which].write_bytes(damaged(contents[which], rng) if contents[which] else rng.bytes(20))
+        try:
+            reader.read(path)
+            counts["read"] += 1
+        except InputError as error:
+            counts["refused"] += 1
+            if "\n" in str(error) or len(str(error)) > 1200:
+                wrong.append(f"round {number}: message of {len(str(error))} characters")
+        except Exception as error:  # exactly what is looked for
+            wrong.append(f"round {number}: {type(error).__name__}: {str(error)[:200]}")
+        finally:
+            listed[which].write_bytes(contents[which])
+    return Fuzzed(counts["refused"], counts["read"], tuple(wrong))
