@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -10,9 +12,18 @@ from playwright.sync_api import expect
 
 from hardpan import confusion
 from hardpan.auditing import examples
+from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
+from hardpan.data.galleries import gallery_chart, thumbnails
+from hardpan.report import page as write_page
+from hardpan.report.sections import Section
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+class Served(NamedTuple):
+    address: str
+    folder: Path
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +32,19 @@ def served(tmp_path_factory):
     dataset = Dataset.open("digits")
     parts = dataset.splits()
     names = {"train": parts.train, "validation": parts.validation, "test": parts.test}
-    table = examples.join(dataset, names, {"confusion": np.arange(len(dataset)) / 1000})
+    rows = np.arange(len(dataset))
+    columns = {"confusion": rows / 1000, "correct: tree": rows % 2 == 0, "correct: forest": rows % 3 > 0}
+    table = examples.join(dataset, names, columns)
     folder = tmp_path_factory.mktemp("audit") / "digits"
     examples.write(folder, table, dataset)
+    pictures = thumbnails(dataset.x[:2], 0.0, 16.0)
+    tiles = [{"group": "", "id": str(dataset.ids[row]), "label": str(row), "row": f"{row}"} for row in range(2)]
+    section = Section("Hard", charts=(gallery_chart("Two digits", pictures, tiles, "Two digits."),))
+    report = write_page([section], title="Audit", headline="Fine.")
+    (folder / "index.html").write_text(report, encoding="utf-8")
     command = [sys.executable, "-m", "hardpan", "browse", str(folder), "--no-open", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        yield re.search(r"http://\S+", server.stdout.readline()).group()
+        yield Served(re.search(r"http://\S+", server.stdout.readline()).group(), folder)
         server.terminate()
 
 
@@ -37,7 +55,7 @@ def page(browser, served):
     opened.complaints = []
     opened.on("console", lambda message: opened.complaints.append(message.text))
     opened.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    opened.goto(served)
+    opened.goto(served.address)
     opened.wait_for_selector("body[data-ready]")
     yield opened
     assert opened.complaints == []
@@ -49,18 +67,18 @@ def names(page):
 
 
 def test_the_most_confusing_come_first_and_pages_turn(page):
-    assert names(page)[:2] == ["confusion 1.80", "confusion 1.79"]
+    assert names(page)[:2] == ["1.80", "1.79"]
     page.get_by_role("button", name="Next").click()
     expect(page.locator("#where")).to_contain_text("121–240")
-    assert names(page)[0] == "confusion 1.68"
+    assert names(page)[0] == "1.68"
     page.reload()
     expect(page.locator("#where")).to_contain_text("121–240")
 
 
 def test_filters_narrow_and_the_subset_is_what_is_shown(page, tmp_path):
     dataset = Dataset.open("digits")
-    page.get_by_label("confusion: at least").fill("1.5")
-    page.get_by_role("group", name="label").get_by_label("7", exact=True).check()
+    page.get_by_label("Confusion score (bits): at least").fill("1.5")
+    page.get_by_role("group", name="Label").get_by_label("7", exact=True).check()
     wanted = {str(dataset.ids[row]) for row in range(1500, 1797) if dataset.labels[row] == 7}
     expect(page.locator("#count")).to_contain_text(f"{len(wanted)} of")
     with page.expect_download() as download:
@@ -73,7 +91,7 @@ def test_filters_narrow_and_the_subset_is_what_is_shown(page, tmp_path):
 
 def test_selected_by_keyboard_and_exported(page, tmp_path):
     dataset = Dataset.open("digits")
-    box = page.get_by_label(f"Select {dataset.ids[1796]}")
+    box = page.locator(".gallery input").first
     box.focus()
     page.keyboard.press("Space")
     assert page.locator("#chosen").inner_text() == "1 selected"
@@ -96,10 +114,50 @@ def test_the_story_of_an_example_and_the_table(page):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_the_keyboard_alone_relabels_and_tags(page, served):
+    dataset = Dataset.open("digits")
+    page.locator("h1").click()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("t")
+    page.keyboard.type("doubtful")
+    page.keyboard.press("Tab")
+    expect(page.locator("#story-tags")).to_contain_text("doubtful")
+    page.locator("#relabel").select_option("3")
+    expect(page.locator("#corrections")).to_contain_text("(1)")
+    page.locator("#story-title").click()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#story-tags")).to_be_empty()
+    page.keyboard.press("Escape")
+    expect(page.locator(".gallery .corrected")).to_have_text("corrected: 3")
+    corrected = apply_corrections(dataset, served.folder / "corrections.csv")
+    changed = np.flatnonzero(corrected.labels != dataset.labels)
+    assert changed.tolist() == [1795]
+    assert corrected.labels[1795] == 3
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+
+
+def test_two_models_side_by_side(page):
+    page.get_by_role("button", name="Disagreements side by side").click()
+    rows = np.arange(1797)
+    tree, forest = rows % 2 == 0, rows % 3 > 0
+    expect(page.locator(".sides h2").first).to_have_text(f"Only tree is right: {(tree & ~forest).sum()}")
+    expect(page.locator(".sides h2").last).to_have_text(f"Only forest is right: {(forest & ~tree).sum()}")
+    expect(page.locator("#cases")).to_contain_text(f"both right {(tree & forest).sum()}")
+
+
+def test_an_example_of_the_report_opens_in_the_explorer(page, served):
+    page.get_by_role("link", name="Report").click()
+    page.locator(".thumb summary").last.click()
+    page.get_by_role("link", name="Open in the explorer").last.click()
+    expect(page.get_by_role("dialog")).to_contain_text(str(Dataset.open("digits").ids[1]))
+
+
 def test_a_narrow_screen(browser, served):
     context = browser.new_context(viewport={"width": 320, "height": 700}, color_scheme="dark")
     page = context.new_page()
-    page.goto(served)
+    page.goto(served.address)
     page.wait_for_selector("body[data-ready]")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()
