@@ -236,7 +236,7 @@ def test_a_tooltip_says_what_lies_left_of_the_axis_and_what_is_disputed(browser,
         mark.hover(force=True)
         opened.wait_for_selector("#vg-tooltip-element.visible")
         said.append(opened.locator("#vg-tooltip-element").inner_text())
-    assert sum("2.1 × 10⁻⁶" in text and "Lies left of this axis" in text for text in said) == 1
+    assert sum("2.1 × 10⁻⁶" in text and "Lies to the left of this axis" in text for text in said) == 1
     assert sum("cap" in text and reason in text for text in said) == 1
     assert opened.locator(".legend").inner_text().count("disputed: not both can be true") == 1
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
