@@ -22,6 +22,7 @@ audit: $(STAMPS)/base  ## audit scikit-learn's digits (or DATA=name or file) and
 
 test: $(STAMPS)/test  ## run every test but the long ones
 	@sh scripts/browser
+	@sh scripts/axe
 	@$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(STAMPS)/check  ## lint, format, types and import contracts
@@ -36,6 +37,7 @@ format: $(STAMPS)/check  ## rewrite the code in the common format
 
 soak: $(STAMPS)/test  ## run the long fault and load tests (at most 20 minutes)
 	@sh scripts/browser
+	@sh scripts/axe
 	@$(TEST_ENV) $(SOAK_LIMIT) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist worksteal $(ARGS)
 
 bench: $(STAMPS)/bench  ## measure beside peers: all topics, or TOPIC=name

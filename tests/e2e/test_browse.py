@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from playwright.sync_api import expect
+from tests.e2e.accessibility import violations
 
 from hardpan import confusion
 from hardpan.auditing import examples
 from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
-from hardpan.data.galleries import gallery_chart, thumbnails
 from hardpan.report import page as write_page
+from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Section
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -111,6 +112,7 @@ def test_the_story_of_an_example_and_the_table(page):
     page.get_by_role("button", name="As a table").click()
     page.wait_for_selector("table")
     assert page.locator("tbody tr").count() == 120
+    assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -136,6 +138,7 @@ def test_the_keyboard_alone_relabels_and_tags(page, served):
     assert corrected.labels[1795] == 3
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
+    assert violations(page) == []
 
 
 def test_two_models_side_by_side(page):
@@ -144,6 +147,7 @@ def test_two_models_side_by_side(page):
     tree, forest = rows % 2 == 0, rows % 3 > 0
     expect(page.locator(".sides h2").first).to_have_text(f"Only tree is right: {(tree & ~forest).sum()}")
     expect(page.locator(".sides h2").last).to_have_text(f"Only forest is right: {(forest & ~tree).sum()}")
+    assert violations(page) == []
     expect(page.locator("#cases")).to_contain_text(f"both right {(tree & forest).sum()}")
 
 
@@ -159,6 +163,7 @@ def test_a_narrow_screen(browser, served):
     page = context.new_page()
     page.goto(served.address)
     page.wait_for_selector("body[data-ready]")
+    assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()
 

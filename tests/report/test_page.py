@@ -49,13 +49,13 @@ def test_text_from_outside_is_inert_everywhere():
     tags = Tags()
     tags.feed(evil_page())
     scripts = [attributes for tag, attributes in tags.found if tag == "script"]
-    assert scripts == [{"type": "application/json", "id": "charts"}, {}, {}]
+    assert scripts == [{"type": "application/json", "id": "chart-data"}, {}, {}]
     assert not [tag for tag, _ in tags.found if tag == "img"]
     assert not [name for _, attributes in tags.found for name in attributes if name.startswith("on")]
 
 
 def test_the_payload_survives_and_is_what_was_drawn():
-    payload = re.search(r'<script type="application/json" id="charts">(.*?)</script>', evil_page(), re.S)[1]
+    payload = re.search(r'<script type="application/json" id="chart-data">(.*?)</script>', evil_page(), re.S)[1]
     assert "<" not in payload
     content = json.loads(payload)
     assert content["charts"]["chart-1"]["title"] == EVIL

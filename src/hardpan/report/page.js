@@ -2,7 +2,7 @@
 // Without this script the page says the same: pictures and tables are already in it.
 (function () {
   "use strict";
-  const payload = document.getElementById("charts");
+  const payload = document.getElementById("chart-data");
   const data = payload ? JSON.parse(payload.textContent) : { charts: {}, colours: {} };
   document.documentElement.classList.add("has-js");
 
@@ -102,7 +102,9 @@
     let [which, zooming] = [0, false];
     const draw = async () => {
       const spec = themed(zooming ? zoomable(chart.specs[which], chart.zoom) : chart.specs[which]);
-      const { view } = await vegaEmbed(live, spec, { actions: false, renderer: "svg", mode: "vega-lite" });
+      const controls = figure.querySelector(".controls");  // sliders: outside the element that is one image to a screen reader
+      controls.replaceChildren();
+      const { view } = await vegaEmbed(live, spec, { actions: false, renderer: "svg", mode: "vega-lite", bind: controls });
       views.get(figure)?.finalize();
       views.set(figure, view);
       follow(view);

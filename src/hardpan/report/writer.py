@@ -29,6 +29,7 @@ from hardpan.report.palette import DARK, LIGHT
 from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
 
 RASTER = "raster"
+RESERVED = ("content", "methods")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
 
@@ -66,6 +67,10 @@ def view_page(view: View, *, date: str = "") -> str:
     keys = itertools.count(1)
     hero = [_item(chart, keys) for chart in view.hero]
     sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
+    names = [section["key"] for section in sections]
+    for number, section in enumerate(sections, 1):  # a name that the page uses itself, or twice, gets its number
+        if section["key"] in RESERVED or names.count(section["key"]) > 1 or section["key"].startswith("chart-"):
+            section["key"] = f"{section['key']}-{number}"
     drawings = [
         item["drawing"] for item in [*hero, *(item for s in sections for item in s["items"])] if item["drawing"]
     ]

@@ -1,0 +1,98 @@
+"""Every kind of page, wide and narrow, light and dark: axe-core finds no violation."""
+
+import numpy as np
+import pytest
+from tests.e2e.accessibility import violations
+from tests.report.samples import EVERY
+
+from hardpan.estimates import Estimate
+from hardpan.report.base import View
+from hardpan.report.figures import raster_chart
+from hardpan.report.galleries import gallery_chart
+from hardpan.report.sections import Problem, Provenance, Section, Table, Tile
+from hardpan.report.writer import view_page
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+TILES = [
+    {"group": "digits", "label": str(i), "suggested": "9", "row": f"test {i}", "id": f"e{i}"} for i in range(5)
+]
+GALLERY = gallery_chart("Five", np.zeros((5, 8, 8, 3), np.uint8), TILES, "Five dark squares.")
+VIEW = View(
+    "Audit of digits",
+    "The best model has 0.6 % error.",
+    sections=(
+        Section(
+            "Charts of every kind",
+            ("One sentence.",),
+            {"error": Estimate(0.1, 0.01, 0.08, 0.12, method="counted", n=100, notes=("a note",))},
+            tuple(EVERY.values()),
+            (Table("Counts", ("class", "n"), (("cat", 3), ("dog", 4)), bars=("n",)),),
+            ("A warning.",),
+            key="charts",
+            short="Charts",
+            folded=(Table("More", ("a",), ((1,),)), EVERY["bars"]),
+            methods=("Counted.",),
+        ),
+        Section("Pictures", charts=(GALLERY, raster_chart(np.eye(4, 40), "Responses", "A diagonal.", left="easy"))),
+    ),
+    tiles=(Tile("Best error", "0.6 %", "of the test set"), Tile("Fresh data", command="hardpan testbed compare")),
+    provenance=Provenance(("A method.",), ("A paper.",), "hardpan audit digits", hashes={"data": "0" * 64}),
+    name="digits",
+    size="1,797 images, 10 classes",
+    problems=(
+        Problem("labels", "high", "About 17 labels look wrong (10–27)", "Look before you correct.", link="#charts"),
+        Problem("copies", "medium", "3 copies", examples=GALLERY),
+        Problem("size", "low", "Models closer than 2 points cannot be ranked"),
+        Problem("fresh", "note", "Fresh data: not measured"),
+    ),
+    hero=(EVERY["composition"], EVERY["columns"]),
+    links={"report.json": "report.json"},
+)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(view_page(VIEW, date="2026-11-16"), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (320, "light"), (320, "dark")])
+def test_a_report_has_no_violation_and_does_not_scroll_sideways(browser, path, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_function(f"document.querySelectorAll('.live svg .mark-group').length >= {len(EVERY)}")
+    page.evaluate("document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })")
+    page.wait_for_timeout(300)
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+
+
+def test_without_javascript_the_first_screen_says_everything(browser, path):
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    for words in (
+        VIEW.headline,
+        VIEW.size,
+        "hardpan audit digits",
+        *(problem.title[:15] for problem in VIEW.problems),
+    ):
+        box = page.get_by_text(words, exact=False).first.bounding_box()
+        assert box is not None
+        assert box["y"] < 800
+    picture = page.locator(".pictures .static svg").first.bounding_box()
+    assert picture["y"] + picture["height"] < 800
+    context.close()
+
+
+def test_printed_everything_folded_is_open(browser, path):
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert not page.get_by_text("Counted.").is_visible()
+    page.emulate_media(media="print")
+    assert page.get_by_text("Counted.").bounding_box()["height"] > 0
+    context.close()
