@@ -33,6 +33,8 @@ ROWS = (
     ("fashion-paper", "fashion-mnist", "Fashion-MNIST"),
     ("fashion-paper-0.1", "fashion-mnist", "Fashion-MNIST, λ = 0.1"),
     ("cifar10-paper", "cifar10", "CIFAR-10"),
+    ("cifar10-dropout-0.1", "cifar10", "CIFAR-10, dropout 0.1"),
+    ("cifar10-dropout-0.25", "cifar10", "CIFAR-10, dropout 0.25"),
     ("mnist", "mnist", "MNIST, compact"),
     ("fashion-mnist", "fashion-mnist", "Fashion-MNIST, compact"),
 )
@@ -64,6 +66,8 @@ mirrored, too. NLL is in nats an image on the 256-level scale, dequantised, −l
 on the official test set. The compact flows (12 steps, 96 channels, half precision, 1.6 MB) are those that come with
 the package. The paper does not say how long it trained; the flows here had minutes. MNIST and Fashion-MNIST fall
 below the paper's NLL, CIFAR-10 does not reach it: its NLL was still falling when the time was over, if slowly.
+Dropout in the coupling networks, with looser bounds of their scales, removes the overfitting (0.25: training NLL
+above validation NLL at the end) and reaches the same NLL in the same four minutes.
 
 λ weighs the classification loss. Fashion-MNIST was fitted twice: with the λ that two epochs of a sweep chose, and
 with the one that a single epoch had chosen, a little shorter and at half the rate. Their NLL is 1.4 % apart, their
