@@ -1,4 +1,7 @@
-"""Corrected labels and tags of examples, as ``hardpan browse`` writes them to corrections.csv."""
+"""Corrected labels and tags of examples, as ``hardpan browse`` writes them to corrections.csv.
+
+Every command that takes a dataset applies them: ``hardpan audit digits@audits/digits/corrections.csv``.
+"""
 
 from __future__ import annotations
 

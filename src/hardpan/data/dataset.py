@@ -130,7 +130,8 @@ class Dataset:
         """Open a dataset: by name, from a file or folder, or from an object that has one.
 
         A name wins over a file of the same name in the working folder; write ``./digits`` for the file. After
-        either, ``@hard.json`` selects the examples of a subset. How columns become features:
+        either, ``@hard.json`` selects the examples of a subset and ``@corrections.csv`` corrects labels
+        (:mod:`hardpan.data.corrections`). How columns become features:
         :mod:`hardpan.data.tabular`.
 
         Args:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
 from hardpan.data.arrays import from_arrays, from_mapping, number_labels
+from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.safe_files import read_text
@@ -126,6 +127,9 @@ def _open_path(
     data, manifest = parse_source(source)
     if manifest and not _exists(Path(source)):
         whole = _open_path(data, options, mirror, cache)
+        if Path(manifest).suffix.lower() == ".csv":
+            corrected = apply_corrections(whole, manifest)
+            return dataclasses.replace(corrected, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
         part = whole.select(subset_rows(manifest, whole.ids))
         return dataclasses.replace(part, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
     if source in names():
@@ -286,14 +290,14 @@ def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
 
 
 def parse_source(text: str) -> tuple[str, str]:
-    """Divide ``DATA@MANIFEST.json`` into both; without a manifest the second is empty.
+    """Divide ``DATA@MANIFEST.json`` or ``DATA@CORRECTIONS.csv`` into both; without one the second is empty.
 
     Example:
         >>> parse_source("digits@hard.json"), parse_source("me@home/data.npz"), parse_source("digits")
         (('digits', 'hard.json'), ('me@home/data.npz', ''), ('digits', ''))
     """
     at = [index for index in range(len(text) - 1, 0, -1) if text[index] == SEPARATOR]
-    if not at or not text.endswith(".json"):
+    if not at or not text.endswith((".json", ".csv")) or os.path.exists(text):
         return text, ""
     # A path may contain the separator itself: after the right one comes a file.
     index = next((index for index in at if os.path.isfile(text[index + 1 :])), at[0])

@@ -115,7 +115,7 @@ def test_marks_are_saved_to_a_csv_that_corrects_the_dataset(digits):
     answer = client.post("/api/marks", json={"rows": [5, 6], "add": "exclude"}).json()
     assert (answer["marked"], answer["tags"]) == (3, ["doubtful", "exclude"])
     assert client.get("/api/corrections.csv").text == (digits / "corrections.csv").read_text(encoding="utf-8")
-    corrected = apply_corrections(dataset, digits / "corrections.csv")
+    corrected = Dataset.open(f"digits@{digits / 'corrections.csv'}")
     assert len(corrected) == len(dataset) - 2
     assert corrected.labels[3] == 9
     assert (np.delete(dataset.labels, [5, 6])[4:] == corrected.labels[4:]).all()
