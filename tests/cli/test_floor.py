@@ -233,7 +233,7 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
         capsys, "estimate", tmp_path / "data.npz", "--flow", tmp_path / "flow", "--json", "--out", page
     )
     assert code == 0
-    assert "floor along its training" in (page / "index.html").read_text()
+    assert "Bayes error of the flow during its fit" in (page / "index.html").read_text()
     assert [row["epoch"] for row in json.loads(shown)["along"]] == [1, 2]
     found = json.loads(shown)["floor"]
     entries = {entry["name"]: entry for entry in found["entries"]}
@@ -254,15 +254,15 @@ def test_a_flow_is_joined_and_held_against_its_own_decisions(tmp_path: Path, cap
 
 
 def test_a_floor_that_still_moves_is_said_to() -> None:
-    from hardpan.studies.flow_page import floor_along_training, unsettled
+    from hardpan.flows.charts import training_chart, unsettled_warning
 
     still = [{"epoch": n, "bayes_error": 0.5 / n, "validation_error": 0.2} for n in range(1, 9)]
     rest = [{"epoch": n, "bayes_error": 0.1 + 0.4 * 0.3**n} for n in range(9)]
-    assert "still moved when its training ended: 8.33 % after epoch 6 and 6.25 % after epoch 8" in unsettled(still)
-    assert unsettled(rest) == unsettled(still[:1]) == ""
+    assert "8.33 % after epoch 6 and 6.25 % after epoch 8" in unsettled_warning(still)
+    assert unsettled_warning(rest) == unsettled_warning(still[:1]) == ""
     noisy = [row | {"bayes_error_stderr": 0.05} for row in still]
-    assert unsettled(noisy) == ""
-    chart = floor_along_training(still)
-    assert {row["series"] for row in chart.rows} == {"floor of the flow", "error of its classifier"}
+    assert unsettled_warning(noisy) == ""
+    chart = training_chart(still)
+    assert {row["series"] for row in chart.rows} == {"Bayes error of the flow", "error of its classifier"}
     assert len(chart.rows) == 16
-    assert floor_along_training(still[:1]) is None
+    assert training_chart(still[:1]) is None

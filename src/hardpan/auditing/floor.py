@@ -23,10 +23,10 @@ from hardpan.bayes.floors.from_features import (
 )
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.flows.charts import TemperatureSamples, sample_gallery, training_chart, unsettled_warning
 from hardpan.report.figures import dial
 from hardpan.report.sections import Chart, Tile
 from hardpan.studies import floor_page
-from hardpan.studies.flow_page import Drawn, floor_along_training, sample_gallery, unsettled
 
 CURVE_RTOL = 1e-2  # finer than the line of the chart is thick
 LARGE_TRAIN = (
@@ -45,7 +45,7 @@ def find(evidence: Evidence) -> Finding:
     best = floor_page.best_classifier(floor)
     charts, curves = _dials(evidence)
     verdicts = _verdicts(evidence, floor)
-    moving = unsettled(evidence.flow.floors) if evidence.flow is not None else ""
+    moving = unsettled_warning(evidence.flow.floors) if evidence.flow is not None else ""
     section = floor_page.floor_section(floor, charts, warnings=(moving,) if moving else ())
     section = dataclasses.replace(section, sentences=(*section.sentences, *_of_the_flow(verdicts)))
     made = numbers.estimate(best.estimate)
@@ -226,7 +226,7 @@ def _dials(evidence: Evidence) -> tuple[tuple[Chart, ...], dict[str, tuple[tuple
     if flow is not None:
         title = "The dial: Bayes error of the flow against temperature"
         charts = [dial(flow.temperatures, flow.curve_estimates, title, at_one="as fitted")]
-        along = floor_along_training(flow.floors)
+        along = training_chart(flow.floors)
         if along is not None:
             charts.append(along)
         if flow.gallery:
@@ -259,7 +259,7 @@ def _gaussian_curve(evidence: Evidence) -> bayes.Curve:
 def _samples(flow: FlowEvidence, evidence: Evidence) -> Chart:
     """What the dial means: samples at several temperatures, each with its exact Bayes error."""
     drawn = [
-        Drawn(temperature, error, images, {"drawn by": [flow.name] * len(images)})
+        TemperatureSamples(temperature, error, images, {"drawn by": [flow.name] * len(images)})
         for temperature, error, images in flow.gallery
     ]
     words = "; ".join(

@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shlex
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
-from hardpan import files
 from hardpan.cli import train as flags
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.common import (
+    Confidence,
+    JsonFlag,
+    OutFolder,
+    Seed,
+    check_out,
+    emit_report,
+    floats,
+    progress_on_stderr,
+)
 from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.groups import parallel_options
 from hardpan.errors import InputError
-from hardpan.report.sections import Provenance, Section
-from hardpan.report.terminal import FittedTable
 from hardpan.studies import crossval as crossval_study
 from hardpan.studies import partial as partial_study
 from hardpan.studies import retune as retune_study
-from hardpan.studies import retune_page
-from hardpan.studies.runs import Place
 from hardpan.training.config import TrainConfig
 
-app = typer.Typer(help="Follow-up studies that train models: re-tuning, training on part, cross-validation.")
+app = typer.Typer(
+    help="Follow-up studies that train models: re-tuning, training on part of the new set, cross-validation."
+)
 DEFAULT = TrainConfig()
-PAPER = "Recht, Roelofs, Schmidt, Shankar: Do ImageNet Classifiers Generalize to ImageNet? (2019)"
-_MOST_SHOWN = 12
-_MOST_COLUMNS = 7
 
 New = Annotated[
     str | None,
-    typer.Option("--new", metavar="DATA", help="The new test set; without it half of the test set stands in."),
+    typer.Option("--new", metavar="DATA", help="The new test set (default: half of the test set, as a control)."),
 ]
 Model = Annotated[str, typer.Option("--model", help="Architecture, or module:factory.")]
 Folds = Annotated[int, typer.Option("--folds", min=2, help="Parts of the training set.")]
-Splits = Annotated[int, typer.Option("--splits", min=1, help="Random halves of the new set that are tried.")]
+Splits = Annotated[int, typer.Option("--splits", min=1, help="Number of random halves of the new set.")]
 Control = Annotated[
     bool, typer.Option("--control/--no-control", help="Also add as many original test examples instead.")
 ]
@@ -51,10 +48,12 @@ Grid = Annotated[
     ),
 ]
 Start = Annotated[
-    list[str] | None, typer.Option("--start", metavar="NAME=V", help="Where the comparison starts; repeat it.")
+    list[str] | None, typer.Option("--start", metavar="NAME=V", help="Starting point of the comparison; repeat it.")
 ]
 Choose = Annotated[str, typer.Option("--choose", help="Test set that chooses the best setting: new or original.")]
-Extensions = Annotated[int, typer.Option("--extensions", min=0, help="How often a range may grow at either end.")]
+Extensions = Annotated[
+    int, typer.Option("--extensions", min=0, help="How often a range may be extended at either end.")
+]
 
 
 @app.command()
@@ -74,7 +73,7 @@ def retune(
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
-    """Can other settings recover the drop? A grid that grows until its best is not at an edge.
+    """Can other settings recover the drop? A grid that is extended until its best setting is inside.
 
     Example: [bold]hardpan experiments retune cifar10 --new cifar10.1 --out retuned[/bold]
     """
@@ -87,18 +86,12 @@ def retune(
         seed=seed,
         confidence=confidence,
     )
+    check_out(out)
     with progress_on_stderr() as progress:
-        place = _place(out, progress)
-        study = retune_study.search_settings(reading.apply(data), reading.other(new), config, place=place)
-    method = (
-        "Every combination of the grid is trained once on the training set. Where the most accurate one has a "
-        "value at an end of its range, the range is continued and the new combinations are trained, until the best "
-        "lies inside.",
-        "Gains over the starting point are on the same examples: Agresti–Min intervals, exact McNemar p-values, "
-        "Holm's correction. For the fair gain, each random half of the new set chooses a setting and the other "
-        "half judges it.",
-    )
-    _finish(study, retune_page.section(study), config, method, out, as_json)
+        study = retune_study.search_settings(
+            reading.apply(data), reading.other(new), config, out=out, progress=progress
+        )
+    emit_report(study, json=as_json, out=out)
 
 
 @app.command()
@@ -124,15 +117,12 @@ def partial(
     """
     training = recipe.config(model=model, seeds=1, rate=rate, weight_decay=weight_decay)
     config = partial_study.PartialConfig(training, splits, control, seed, confidence)
+    check_out(out)
     with progress_on_stderr() as progress:
-        place = _place(out, progress)
-        study = partial_study.train_on_part(reading.apply(data), reading.other(new), config, place=place)
-    method = (
-        "A random, class-balanced half of the new test set is added to the training set; the model trained on that "
-        "and the model trained without it are tested on the other half, on the same examples (Agresti–Min "
-        "intervals, exact McNemar test). The control adds as many examples of the original test set instead.",
-    )
-    _finish(study, partial_study.section(study), config, method, out, as_json)
+        study = partial_study.train_on_part(
+            reading.apply(data), reading.other(new), config, out=out, progress=progress
+        )
+    emit_report(study, json=as_json, out=out)
 
 
 @app.command()
@@ -151,21 +141,18 @@ def crossval(
     confidence: Confidence = 0.95,
     as_json: JsonFlag = False,
 ) -> None:
-    """Could cross-validation on the original data have foreseen the new test set?
+    """Does cross-validation on the original data predict the new test set?
 
     Example: [bold]hardpan experiments crossval cifar10 --new cifar10.1 --model vgg16,resnet18 --out folds[/bold]
     """
     training = recipe.config(model=model, seeds=1, rate=rate, weight_decay=weight_decay)
     config = crossval_study.CrossvalConfig(training, folds, seed, confidence)
+    check_out(out)
     with progress_on_stderr() as progress:
-        place = _place(out, progress)
-        study = crossval_study.cross_validate(reading.apply(data), reading.other(new), config, place=place)
-    method = (
-        "The training set is cut at random into class-balanced folds. For each fold a model is trained on the "
-        "other folds and the original test set, and tested on the fold; one more model is trained on the training "
-        "set and tested on the original and the new test set. Clopper–Pearson intervals.",
-    )
-    _finish(study, crossval_study.section(study), config, method, out, as_json)
+        study = crossval_study.cross_validate(
+            reading.apply(data), reading.other(new), config, out=out, progress=progress
+        )
+    emit_report(study, json=as_json, out=out)
 
 
 def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
@@ -176,53 +163,3 @@ def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[s
             raise InputError(f"{flag} must be like {example}; got {item!r}")
         found.append((name.strip().replace("-", "_"), text))
     return found
-
-
-def _place(out: Path | None, progress: Any) -> Place:
-    if out is not None:
-        from hardpan.report.files import check_writable
-
-        check_writable(out)
-    return Place(out, progress)
-
-
-def _finish(
-    study: Any, part: Section, config: Any, method: tuple[str, ...], out: Path | None, as_json: bool
-) -> None:
-    """Write the page where there is a folder for it, and print the study."""
-    page = None
-    if out is not None:
-        from hardpan import report
-        from hardpan.report.files import write_together
-
-        # The page's table of estimates is one of errors; these are accuracies, and the part's own table has them.
-        html = report.page(
-            [dataclasses.replace(part, sentences=part.sentences[1:], estimates={})],
-            title=part.title,
-            headline=part.sentences[0],
-            provenance=Provenance(
-                method=method,
-                citations=(PAPER,),
-                command=shlex.join(["hardpan", *sys.argv[1:]]),
-                seed=config.seed,
-                versions=files.versions_of("numpy", "torch"),
-            ),
-        )
-        contents = {"index.html": html}
-        contents["config.json"] = files.dumps(files.to_json(config)) + "\n"
-        contents["report.json"] = files.dumps(files.to_json(study)) + "\n"
-        write_together(out, contents)
-        page = out / "index.html"
-    emit(study, as_json, _shown(part, page))
-
-
-def _shown(part: Section, page: Path | None) -> RenderableType:
-    lines: list[RenderableType] = [Text(sentence) for sentence in part.sentences[:_MOST_SHOWN]]
-    for table in part.tables:
-        if len(table.columns) > _MOST_COLUMNS:  # the sentences say it too, and the page has room for the table
-            continue
-        lines += [Text(""), FittedTable(table.title, table.columns, table.rows[:_MOST_SHOWN])]
-    lines += [Text(warning, style="yellow") for warning in part.warnings]
-    if page is not None:
-        lines.append(Text(f"Page: {page}"))
-    return Group(*lines)

@@ -156,7 +156,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _shown(report: FloorReport, page: Path | None) -> RenderableType:
     from hardpan.bayes.floors.crossings import in_sentences
-    from hardpan.studies.flow_page import unsettled
+    from hardpan.flows.charts import unsettled_warning
 
     table = Table(box=None, pad_edge=False, title_justify="left")
     for name in ("estimate", "what it is", "value", "verdict"):
@@ -174,7 +174,7 @@ def _shown(report: FloorReport, page: Path | None) -> RenderableType:
     ]
     lines += [Text(sentence, style="yellow") for sentence in in_sentences(report.floor.crossings)]
     lines += [Text(item.sentence) for item in report.floor.differences]
-    moving = unsettled(report.along)
+    moving = unsettled_warning(report.along)
     lines += [Text(moving, style="yellow")] if moving else []
     lines += [Text(f"Left out: {reason}", style="yellow") for reason in report.floor.left_out]
     if page is not None:

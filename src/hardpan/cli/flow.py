@@ -1,4 +1,4 @@
-"""``hardpan flow``: flows with an exactly known Bayes error; what is made from them is in ``flow_benchmark``."""
+"""``hardpan flow``: flows with an exactly known Bayes error, benchmarks drawn from them, classifiers on these."""
 
 from __future__ import annotations
 
@@ -6,17 +6,36 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
-from rich.table import Table
+from numpy.typing import NDArray
 
-from hardpan import numbers
-from hardpan.cli import flow_benchmark, flow_samples
-from hardpan.cli.common import JsonFlag, Seed, emit, floats, progress_on_stderr
+from hardpan.cli.common import (
+    JsonFlag,
+    OutFolder,
+    Seed,
+    check_out,
+    emit_report,
+    floats,
+    progress_on_stderr,
+    whole_numbers,
+)
+from hardpan.cli.data_options import DATA_FLAGS, DataFlags
+from hardpan.cli.groups import parallel_options, spread
 from hardpan.errors import InputError
+from hardpan.predictions import Predictions
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 
-SHOWN_FLOORS = 6  # of all epochs, in the table
+FlowPath = Annotated[
+    str, typer.Argument(metavar="FLOW", help="A folder of hardpan flow fit, or the name of a bundled flow.")
+]
+BayesError = Annotated[
+    float | None, typer.Option("--bayes-error", help="Bayes error of the examples, 0..1; sets the temperature.")
+]
+Temperature = Annotated[
+    float | None, typer.Option("--temperature", help="Temperature, instead of a Bayes error (default 1).")
+]
 
 
 @app.callback()
@@ -24,9 +43,11 @@ def group() -> None:
     """Flows with an exactly known Bayes error: fit them, draw benchmarks of any difficulty, judge classifiers."""
 
 
-@app.command("fit")
-def fit_command(
+@app.command()
+@spread
+def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A name, file or folder: images or feature vectors.")],
+    reading: DataFlags = DATA_FLAGS,
     preset: Annotated[str, typer.Option(help="tiny (CPU, seconds), small, or paper (K=16, L=3, C=512).")] = "small",
     out: Annotated[
         Path | None,
@@ -35,19 +56,19 @@ def fit_command(
     class_weight: Annotated[float, typer.Option(help="λ, the weight of the classification loss.")] = 0.01,
     sweep: Annotated[
         str,
-        typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best by validation NLL is used."),
+        typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best validation NLL decides."),
     ] = "",
     sweep_preset: Annotated[str, typer.Option(help="The preset of the trials.")] = "small",
     class_covariances: Annotated[
-        bool, typer.Option("--class-covariances", help="One covariance a class instead of one for all.")
+        bool, typer.Option("--class-covariances", help="One covariance per class instead of one for all.")
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
-    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Rows a step.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Rows per step.")] = None,
     rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
-    steps: Annotated[int | None, typer.Option(help="K, flow steps a level (images).")] = None,
+    steps: Annotated[int | None, typer.Option(help="K, flow steps per level (images).")] = None,
     levels: Annotated[int | None, typer.Option(help="L, levels (images).")] = None,
     width: Annotated[int | None, typer.Option(help="C, channels of the coupling networks (images).")] = None,
-    grey_levels: Annotated[int | None, typer.Option(help="Levels of integer images, where 256 is wrong.")] = None,
+    grey_levels: Annotated[int | None, typer.Option(help="Levels of integer images, if not 256.")] = None,
     pad_to: Annotated[int | None, typer.Option(help="Pad images to at least this height and width.")] = None,
     patience: Annotated[int, typer.Option(help="Stop after so many epochs without a better NLL (0: never).")] = 0,
     precision: Annotated[str, typer.Option(help="float32, or bf16 for the coupling networks.")] = "float32",
@@ -55,20 +76,18 @@ def fit_command(
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Fit a class-conditional flow to a dataset: exact likelihoods, and the Bayes error of what it learned.
+    """Fit a class-conditional flow to a dataset: exact likelihoods, and the Bayes error of the fitted distribution.
 
-    Killed, the same command goes on from its last checkpoint to the same numbers. Several GPUs:
+    If interrupted, run the same command again to resume. Several GPUs:
     torchrun --nproc-per-node N -m hardpan flow fit ...
 
     Example: [bold]hardpan flow fit digits --preset tiny --out flows/digits[/bold]
     """
     from hardpan import flows
-    from hardpan.data.dataset import Dataset
     from hardpan.data.opening import short_name
-    from hardpan.report.files import check_writable
 
     out = out or Path(f"flow-{short_name(data)}")
-    check_writable(out)
+    check_out(out)
     if rate is not None and not 0 < rate < math.inf:
         raise InputError(f"--rate must be a positive number; got {rate}")
     config = flows.FlowConfig(
@@ -80,7 +99,7 @@ def fit_command(
     weights = floats("--sweep", sweep) if sweep else ()
     if sweep and sweep_preset not in flows.PRESETS:
         raise InputError(f"--sweep-preset must be one of {', '.join(flows.PRESETS)}; got {sweep_preset!r}")
-    dataset = Dataset.open(data)
+    dataset = reading.open(data)
     with progress_on_stderr() as progress:
         progress("preparing", 0.0)
         if weights:
@@ -89,32 +108,168 @@ def fit_command(
             )
         else:
             flow = flows.fit(dataset, config, out=out, progress=progress)
-    emit(flow.record, json, _table(flow, out))
+    emit_report(flow.record, json=json)
+    if not json:
+        typer.echo(f"Flow: {out}")
 
 
-def _table(flow: Any, out: Path) -> Table:
-    fitted = flow.record.fitted
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    error = flow.bayes_error()
-    table.add_row("flow", str(out))
-    for part in ("validation", "test"):
-        if f"{part}_nll" in fitted:
-            nll, bits = fitted[f"{part}_nll"], fitted[f"{part}_bits_per_dim"]
-            wrong = numbers.percent(fitted[f"{part}_error"])
-            table.add_row(f"{part} NLL", f"{nll:,.2f} nats ({bits:.3f} bits a dimension); own error {wrong}")
-    shown = f"{numbers.estimate(error)}, of the flow; of the data only if the flow is right"
-    table.add_row("Bayes error at τ = 1", shown)
-    floors = flow.record.floors
-    chosen = sorted({round(i * (len(floors) - 1) / (SHOWN_FLOORS - 1)) for i in range(SHOWN_FLOORS)})
-    along = ", ".join(f"{floors[i]['epoch']}: {numbers.percent(floors[i]['bayes_error'])}" for i in chosen)
-    table.add_row("along training", f"epoch and Bayes error {along}")
-    for trial in fitted.get("sweep", ()):
-        table.add_row(f"λ = {trial['class_weight']:g}", f"validation NLL {trial['validation_nll']:,.2f} nats")
-    table.add_row("best epoch", f"{fitted['best_epoch']} of {fitted['epochs']}, {fitted['seconds']:,.0f} s")
-    return table
+@app.command()
+def synthesize(
+    flow: FlowPath,
+    bayes_error: BayesError = None,
+    temperature: Temperature = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the examples and manifest.json; default synthetic-FLOW."
+        ),
+    ] = None,
+    n: Annotated[int, typer.Option("-n", help="Number of examples, train and test together.")] = 70_000,
+    test_share: Annotated[float, typer.Option(help="Proportion of test examples.")] = 1 / 7,
+    format: Annotated[
+        str, typer.Option(help="npz (float32: posteriors are exact), npz8, idx or png (8 bits).")
+    ] = "npz",
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Write a synthetic benchmark of a chosen difficulty, with the true posterior of every example.
+
+    If interrupted, run the same command again to resume.
+
+    Example: [bold]hardpan flow synthesize fashion-mnist --bayes-error 0.10 -n 70000 --out synthetic[/bold]
+    """
+    from hardpan import flows
+    from hardpan.data.opening import short_name
+
+    out = out or Path(f"synthetic-{short_name(flow)}")
+    check_out(out)
+    config = flows.SynthesizeConfig(bayes_error, _one_of(bayes_error, temperature), n, test_share, seed, format)
+    with progress_on_stderr() as progress:
+        benchmark = flows.synthesize(flows.load(flow), out, config, source=flow, progress=progress)
+    emit_report(benchmark, json=json)
+    if not json:
+        typer.echo(f"Data: {out / benchmark.data}\nTrue posteriors: {out / 'manifest.json'}")
 
 
-flow_benchmark.register(app)
-flow_samples.register(app)
+@app.command()
+def judge(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A benchmark of hardpan flow synthesize.")],
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="Probabilities of the test examples: a store, npz (keys probs and ids), or npy with --by-order.",
+        ),
+    ],
+    by_order: Annotated[
+        bool, typer.Option("--by-order", help="Join rows by position, because the predictions have no ids.")
+    ] = False,
+    name: Annotated[str, typer.Option(help="Name of the classifier.")] = "",
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """Compare a classifier with the true posteriors: exact excess error, calibration error, difficulty by example.
+
+    Example: [bold]hardpan flow judge synthetic predictions.npz --out judged[/bold]
+    """
+    from hardpan import flows
+
+    check_out(out)
+    benchmark = flows.read_benchmark(folder)
+    probs = _test_probabilities(predictions, benchmark, by_order)
+    emit_report(flows.judge(benchmark, probs, name=name or predictions.stem), json=json, out=out)
+
+
+@app.command()
+@parallel_options
+def curve(
+    flow: FlowPath,
+    models: Annotated[str, typer.Option(help="Architectures, with commas between them.")] = "linear,mlp,convnet",
+    sizes: Annotated[str, typer.Option(help="Training-set sizes, with commas.")] = "500,2000,8000,32000",
+    bayes_error: BayesError = None,
+    temperature: Temperature = None,
+    test: Annotated[int, typer.Option(help="Number of test examples.")] = 10_000,
+    seeds: Annotated[int, typer.Option(help="Runs of each architecture at each size.")] = 1,
+    epochs: Annotated[int, typer.Option(help="Passes over the training set, at least.")] = 15,
+    steps: Annotated[int, typer.Option(help="Steps of training, at least.")] = 1000,
+    soft: Annotated[bool, typer.Option("--soft", help="Train on the exact posteriors as soft labels.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Learning curves above the known Bayes error: how the excess error falls as training data grow.
+
+    With --out, finished trainings are kept; if interrupted, run the same command again to resume.
+
+    Example: [bold]hardpan flow curve fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
+    """
+    from hardpan import flows
+    from hardpan.studies import learning_curve
+
+    check_out(out)
+    config = learning_curve.CurveConfig(
+        bayes_error,
+        _one_of(bayes_error, temperature),
+        tuple(item.strip() for item in models.split(",") if item.strip()),
+        whole_numbers("--sizes", sizes),
+        test,
+        seeds,
+        epochs,
+        steps,
+        soft,
+        seed,
+        device,
+    )
+    with progress_on_stderr() as progress:
+        result = learning_curve.grow(flows.load(flow), config, name=flow, out=out, progress=progress)
+    emit_report(result, json=json, out=out)
+
+
+@app.command()
+def samples(
+    flow: FlowPath,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for index.html and report.json.")],
+    temperature: Annotated[str, typer.Option(help="Temperatures, with commas between them.")] = "0.2,0.5,1,1.4,3",
+    n: Annotated[int, typer.Option("-n", min=1, max=400, help="Samples at each temperature.")] = 48,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Draw grids of samples at several temperatures, each with its exact Bayes error, on a page with a slider.
+
+    Example: [bold]hardpan flow samples fashion-mnist --temperature 0.2,1,1.4,3 --out samples[/bold]
+    """
+    from hardpan import flows
+
+    check_out(out)
+    temperatures = floats("--temperature", temperature)
+    with progress_on_stderr() as progress:
+        result = flows.sample_temperatures(
+            flows.load(flow), temperatures, n, name=flow, seed=seed, progress=progress
+        )
+    emit_report(result, json=json, out=out)
+
+
+def _one_of(bayes_error: float | None, temperature: float | None) -> float:
+    if bayes_error is not None and temperature is not None:
+        raise InputError(
+            f"--bayes-error {bayes_error:g} sets the temperature; got --temperature {temperature:g} too: use one"
+        )
+    return 1.0 if temperature is None else temperature
+
+
+def _test_probabilities(path: Path, benchmark: Any, by_order: bool) -> NDArray[Any]:
+    """Probabilities of the test examples in the order of the benchmark; the mean over seeds, last epoch."""
+    predictions = Predictions.open(path)
+    if by_order and len(predictions) == len(benchmark.test):
+        return np.asarray(predictions.align(benchmark.ids[benchmark.test], by_order=True).final_probs())
+    aligned = predictions.align(benchmark.ids, by_order=by_order)
+    row_of = np.full(len(benchmark.ids), -1, dtype=np.int64)
+    row_of[aligned.rows] = np.arange(len(aligned))
+    test = row_of[benchmark.test]
+    if (test < 0).any():
+        missing = benchmark.ids[benchmark.test[test < 0]]
+        raise InputError(
+            f"{path}: has no prediction for {len(missing):,} test examples, such as {str(missing[0])!r}"
+        )
+    return np.asarray(aligned.final_probs()[test])

@@ -1,21 +1,44 @@
 """Normalizing flows with class-conditional Gaussian base: exact densities, and the exact Bayes error behind them.
 
 ``fit`` learns a flow from a dataset (``sweep`` chooses the weight of its classification loss first), ``load`` reads
-one, and a :class:`Flow` gives densities, posteriors, samples at any temperature, and Bayes errors.
+one, and a :class:`Flow` has densities, posteriors, samples at any temperature, and Bayes errors. ``synthesize``
+writes a benchmark with a chosen Bayes error, ``judge`` compares a classifier with its true posteriors.
+
+Everything is imported at first use; what computes needs torch.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from hardpan.errors import MissingExtra
 
-try:
-    import torch as _torch  # noqa: F401  (one clear sentence instead of a traceback from deep inside)
-except ImportError as error:
-    raise MissingExtra("torch", "torch") from error
+if TYPE_CHECKING:
+    from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
+    from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
+    from hardpan.flows.fitting import fit, sweep
+    from hardpan.flows.flow import Flow, FlowRecord, load, weights_hash
+    from hardpan.flows.judging import Judgement, judge
+    from hardpan.flows.sampling import FlowSamples, sample_temperatures
 
-from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
-from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
-from hardpan.flows.fitting import fit, sweep
-from hardpan.flows.flow import Flow, FlowRecord, Samples, load, save, weights_hash
-from hardpan.flows.judging import Judged, judge
+_HOME = {
+    "CLASS_WEIGHTS": "config",
+    "PRESETS": "config",
+    "Benchmark": "benchmark",
+    "Flow": "flow",
+    "FlowConfig": "config",
+    "FlowRecord": "flow",
+    "FlowSamples": "sampling",
+    "Judgement": "judging",
+    "SynthesizeConfig": "benchmark",
+    "fit": "fitting",
+    "judge": "judging",
+    "load": "flow",
+    "read_benchmark": "benchmark",
+    "sample_temperatures": "sampling",
+    "sweep": "fitting",
+    "synthesize": "benchmark",
+    "weights_hash": "flow",
+}
 
 __all__ = [
     "CLASS_WEIGHTS",
@@ -24,15 +47,30 @@ __all__ = [
     "Flow",
     "FlowConfig",
     "FlowRecord",
-    "Judged",
-    "Samples",
+    "FlowSamples",
+    "Judgement",
     "SynthesizeConfig",
     "fit",
     "judge",
     "load",
     "read_benchmark",
-    "save",
+    "sample_temperatures",
     "sweep",
     "synthesize",
     "weights_hash",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hardpan.flows' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"hardpan.flows.{_HOME[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "safetensors"):
+            raise MissingExtra(error.name, "torch") from error
+        raise
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -23,6 +23,7 @@ from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.flows import formats
 from hardpan.flows.flow import Flow, fingerprint, weights_hash
+from hardpan.report.base import Report
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
@@ -64,7 +65,7 @@ class SynthesizeConfig:
 
 @record
 @dataclass(frozen=True, slots=True, eq=False)
-class Benchmark:
+class Benchmark(Report):
     """The manifest of a synthetic benchmark.
 
     Attributes:
@@ -100,6 +101,17 @@ class Benchmark:
     posterior: NDArray[np.float64]
     files: Mapping[str, str] = field(default_factory=dict)
     other_temperatures: tuple[float, ...] = ()
+
+    def to_json(self) -> str:
+        """The manifest without its arrays, which are in the folder."""
+        none = np.zeros(0)
+        empty: dict[str, Any] = {
+            "ids": none.astype(str),
+            "labels": none.astype(np.int64),
+            "split": none.astype(str),
+        }
+        brief = dataclasses.replace(self, **empty, posterior=np.zeros((0, len(self.class_names))))
+        return files.dumps(files.to_json(brief))
 
     @property
     def test(self) -> NDArray[np.int64]:

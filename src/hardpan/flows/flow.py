@@ -31,6 +31,7 @@ from hardpan.flows.config import FlowConfig
 from hardpan.flows.cpu_steps import run_quick, undo_quick
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork, build, rebuild_scaling
+from hardpan.report.base import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
 
@@ -45,7 +46,7 @@ class Samples(NamedTuple):
 
 @record
 @dataclass(frozen=True, slots=True)
-class FlowRecord:
+class FlowRecord(Report):
     """What is known of a flow beside its weights.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Judging a classifier where the truth is known: exact excess risk, calibration and difficulty."""
+"""Classifiers compared with true posteriors: exact excess error, calibration and difficulty."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hardpan import numbers, stats
+from hardpan import stats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.flows.benchmark import Benchmark
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.report.base import Report
 
 BINS = 15
 SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
@@ -22,24 +22,26 @@ SUM_TOLERANCE = 5e-3  # what float16 rounding of a thousand classes explains
 
 @record
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
-    """A classifier held against the true posteriors of a synthetic test set.
+class Judgement(Report):
+    """A classifier compared with the true posteriors of a synthetic test set.
 
     Attributes:
-        error: share of wrong labels, as anyone would count it.
-        expected_error: mean of 1 − p(ŷ | x): the same without the noise of the drawn labels.
+        error: proportion of wrong labels.
+        expected_error: mean of 1 − p(ŷ | x): the same without the noise of the sampled labels.
         floor: the exact Bayes error.
-        excess: mean of max p − p(ŷ | x): error above the floor, exactly as small as the classifier deserves.
+        excess: mean of max p − p(ŷ | x): error above the Bayes error.
         calibration: mean over bins of |mean confidence − mean p(ŷ | x)|, weighted: the calibration error without
             label noise.
         distance: mean total variation ½ Σ_y |q(y) − p(y | x)| between predicted and true posterior.
         divergence: mean Kullback–Leibler divergence KL(p ‖ q) in nats: log loss above the lowest possible.
         brier: mean of Σ_y (q(y) − p(y | x))²: Brier score above the lowest possible.
-        disagreement: share of examples on which ŷ is not the Bayes-optimal label.
+        disagreement: proportion of examples on which ŷ is not the Bayes-optimal label.
         inexact_by: for 8-bit files, by how much the true posterior of the files may differ (excess error at most).
-        n: how many examples.
+        n: number of examples.
+        name: of the classifier.
+        hashes: sha256 of the flow and of the files of the benchmark.
         reliability: bins: confidence, p(ŷ | x), examples.
-        difficulty: (N,) 1 − max p of each example: what even the best classifier risks there.
+        difficulty: (N,) 1 − max p of each example: the lowest possible error there.
         excess_by_example: (N,) max p − p(ŷ | x).
     """
 
@@ -54,21 +56,26 @@ class Judged:
     disagreement: Estimate
     inexact_by: Estimate | None
     n: int
+    name: str = "classifier"
+    hashes: Mapping[str, str] = field(default_factory=dict)
     reliability: tuple[Mapping[str, float], ...] = ()
     difficulty: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     excess_by_example: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
-def judge(benchmark: Benchmark, probs: ArrayLike, *, confidence: float = 0.95) -> Judged:
-    """Hold a classifier's probabilities on the test set against the true ones.
+def judge(
+    benchmark: Benchmark, probs: ArrayLike, *, name: str = "classifier", confidence: float = 0.95
+) -> Judgement:
+    """Compare a classifier's probabilities on the test set with the true ones.
 
     Args:
         benchmark: with N test examples of K classes.
         probs: (N, K) probabilities in the order of the test set, or (N,) predicted class numbers.
+        name: of the classifier.
         confidence: level of all intervals.
 
     Returns:
-        Exact numbers: what is uncertain in them is which x were drawn, not which labels.
+        Numbers without label noise: their uncertainty is about which x were drawn, not which labels.
 
     Example:
         >>> import tempfile
@@ -95,8 +102,8 @@ def judge(benchmark: Benchmark, probs: ArrayLike, *, confidence: float = 0.95) -
     def mean(values: NDArray[np.float64], method: str) -> Estimate:
         return stats.mean(values, confidence, least=0.0, method=method)
 
-    return Judged(
-        error=stats.share(wrong, n, confidence, method="share of wrong labels, Clopper–Pearson"),
+    return Judgement(
+        error=stats.share(wrong, n, confidence, method="proportion of wrong labels, Clopper–Pearson"),
         expected_error=mean(1 - right, "mean of 1 − p(ŷ | x)"),
         floor=benchmark.bayes_error,
         excess=mean(best - right, "mean of max p − p(ŷ | x)"),
@@ -104,80 +111,34 @@ def judge(benchmark: Benchmark, probs: ArrayLike, *, confidence: float = 0.95) -
         distance=mean(0.5 * np.abs(q - truth).sum(axis=1), "mean of ½ Σ |q − p|"),
         divergence=mean(np.maximum((truth * (p_log - q_log)).sum(axis=1), 0.0), "mean of KL(p ‖ q), nats"),
         brier=mean(((q - truth) ** 2).sum(axis=1), "mean of Σ (q − p)²"),
-        disagreement=mean((chosen != truth.argmax(axis=1)).astype(np.float64), "share of labels not optimal"),
+        disagreement=mean((chosen != truth.argmax(axis=1)).astype(np.float64), "proportion of suboptimal labels"),
         inexact_by=benchmark.rounding,
         n=n,
+        name=name,
+        hashes={"Flow, sha256": benchmark.flow_sha256, **benchmark.files},
         reliability=bins,
         difficulty=1 - best,
         excess_by_example=best - right,
     )  # fmt: skip
 
 
-def section(judged: Judged, name: str) -> Section:
-    """The judgement as a part of a page."""
-    shown = {
-        "Error (counted)": judged.error,
-        "Error (expected)": judged.expected_error,
-        "Floor (exact)": judged.floor,
-        "Error above the floor": judged.excess,
-        "Calibration error": judged.calibration,
-        "Distance of the posteriors": judged.distance,
-        "Labels that are not optimal": judged.disagreement,
-    }
-    left, off = (numbers.plain(item, 100, "points") for item in (judged.excess, judged.calibration))
-    makes, best, everywhere = (
-        numbers.percent(value)
-        for value in (judged.expected_error.value, float(judged.difficulty.mean()), judged.floor.value)
-    )
-    sentences = (
-        f"{name} is expected to make {makes} of errors on these test examples, and no classifier less than {best} "
-        f"(over all that the flow draws, {everywhere}): {left} are left to win.",
-        f"Its probabilities are off by {off} on average over bins of confidence, and "
-        f"{numbers.plain(judged.divergence, unit='nats')} of log loss above the lowest possible.",
-    )
-    chart = Chart(
-        "lines",
-        "Confidence against truth",
-        tuple({"series": name, "x": row["confidence"], "y": row["truth"]} for row in judged.reliability)
-        + tuple({"series": "perfect", "x": end, "y": end} for end in (0.0, 1.0)),
-        "; ".join(f"confidence {r['confidence']:.2f}: true {r['truth']:.2f}" for r in judged.reliability),
-        {"x_title": "confidence of the classifier", "y_title": "true probability that it is right"},
-    )
-    table = Table(
-        "In other losses",
-        ("loss above the lowest possible", "value", "standard error"),
-        (
-            ("log loss, nats", judged.divergence.value, judged.divergence.stderr),
-            ("Brier score", judged.brier.value, judged.brier.stderr),
-        ),
-    )
-    warnings: tuple[str, ...] = ()
-    if judged.inexact_by is not None:
-        warnings = (
-            "These files hold 8-bit images. The posteriors are those before rounding: the floor of the files is up "
-            f"to {numbers.plain(judged.inexact_by, scale=100, unit='points')} higher, and "
-            "the error above the floor that much smaller.",
-        )
-    return Section("Against the truth", sentences, shown, (chart,), (table,), warnings)
-
-
-def _probabilities(given: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:
+def _probabilities(values: NDArray[np.generic], shape: tuple[int, int]) -> NDArray[np.float64]:
     n, k = shape
-    if given.ndim == 1 and np.issubdtype(given.dtype, np.integer):
-        if len(given) != n or given.min(initial=0) < 0 or given.max(initial=0) >= k:
-            raise InputError(f"predictions must be {n:,} class numbers in 0..{k - 1}; got {len(given):,}")
-        return np.asarray(np.eye(k)[given])
-    if given.shape != shape or not np.issubdtype(given.dtype, np.floating):
+    if values.ndim == 1 and np.issubdtype(values.dtype, np.integer):
+        if len(values) != n or values.min(initial=0) < 0 or values.max(initial=0) >= k:
+            raise InputError(f"probs must be {n:,} class numbers in 0..{k - 1}; got {len(values):,}")
+        return np.asarray(np.eye(k)[values])
+    if values.shape != shape or not np.issubdtype(values.dtype, np.floating):
         raise InputError(
-            f"predictions must be probabilities of shape ({n:,}, {k}), one row a test example in order; got "
-            f"{given.dtype} of shape {given.shape}"
+            f"probs must be probabilities of shape ({n:,}, {k}), one row per test example in order; got "
+            f"{values.dtype} of shape {values.shape}"
         )
-    q = given.astype(np.float64)
+    q = values.astype(np.float64)
     bad = ~np.isfinite(q).all(axis=1) | (q < 0).any(axis=1) | (np.abs(q.sum(axis=1) - 1) > SUM_TOLERANCE)
     if bad.any():
         row = int(bad.argmax())
         raise InputError(
-            f"predictions: row {row} is no probability distribution (sum {q[row].sum():.4g}); give probabilities, "
+            f"probs: row {row} is not a probability distribution (sum {q[row].sum():.4g}); pass probabilities, "
             "not logits"
         )
     return np.asarray(q / q.sum(axis=1, keepdims=True))

@@ -5,7 +5,6 @@ from hardpan.studies.floor_bench import FloorBench, FloorBenchConfig, run_bench
 from hardpan.studies.floor_estimate import FloorConfig, FloorReport, estimate_floor
 from hardpan.studies.partial import PartialConfig, PartialStudy, train_on_part
 from hardpan.studies.retune import RetuneConfig, RetuneStudy, search_settings
-from hardpan.studies.runs import Place
 
 __all__ = [
     "CrossvalConfig",
@@ -16,7 +15,6 @@ __all__ = [
     "FloorReport",
     "PartialConfig",
     "PartialStudy",
-    "Place",
     "RetuneConfig",
     "RetuneStudy",
     "cross_validate",

@@ -1,21 +1,22 @@
-"""Could cross-validation on the original data have foreseen the new test set? (Recht et al., B.2.7 and Table 4)"""
+"""Does cross-validation on the original data predict the new test set? (Recht et al., B.2.7 and Table 4)"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardpan import numbers, testbed
+from hardpan import testbed
 from hardpan.errors import InputError
+from hardpan.execution import Progress
 from hardpan.files import record
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
-from hardpan.studies.runs import HERE, Arrangement, Place, Run, describe, run_all
-from hardpan.studies.sets import Labelled, Sets, Source, balanced_parts, read_sets
-from hardpan.testbed import CrossValidated, CrossValidation
+from hardpan.studies.runs import Arrangement, Labelled, Run, Sets, Source, balanced_parts, read_sets, run_all
+from hardpan.testbed import CrossValidation
 from hardpan.training import TrainConfig
 
 
@@ -26,7 +27,7 @@ class CrossvalConfig:
 
     Attributes:
         train: settings of the training; ``train.model`` names one or several architectures with commas.
-        folds: how many parts the training set is cut into.
+        folds: number of parts of the training set.
         seed: of the folds and of the training.
         confidence: level of the intervals.
     """
@@ -44,15 +45,25 @@ class CrossvalConfig:
 
 @record
 @dataclass(frozen=True, slots=True)
-class CrossvalStudy:
-    """What :func:`cross_validate` returns: the table, on what, and with what settings."""
+class CrossvalStudy(Report):
+    """The result of :func:`cross_validate`.
+
+    Attributes:
+        table: accuracies of every model on the folds, the original and the new test set.
+        data: name of the dataset.
+        new: name of the new test set.
+        n_train: number of training examples.
+        diverged: runs whose loss became NaN, as "model, test set".
+        control: True if half of the test set was used as the new set.
+        config: the settings.
+    """
 
     table: CrossValidation
     data: str
     new: str
     n_train: int
     diverged: tuple[str, ...]
-    notes: tuple[str, ...]
+    control: bool
     config: CrossvalConfig
 
 
@@ -82,19 +93,25 @@ class Fold:
 
 
 def cross_validate(
-    data: Source, new: Source | None = None, config: CrossvalConfig | None = None, *, place: Place = HERE
+    data: Source,
+    new: Source | None = None,
+    config: CrossvalConfig | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> CrossvalStudy:
     """Train each architecture on every fold's complement plus the original test set, and once as usual.
 
     The training set is cut into class-balanced folds at random; the model of a fold is trained on the other folds
-    and the original test set and tested on the fold. If cross-validation foresaw the new test set, the accuracy
-    there would lie among those of the folds.
+    and the original test set and tested on the fold. If cross-validation predicts the new test set, the accuracy
+    there lies among those of the folds.
 
     Args:
         data: a dataset, or a name, file or folder of one.
-        new: the new test set; None: half of the test set stands in for it.
+        new: the new test set; None uses half of the test set instead, as a control.
         config: settings.
-        place: where the runs compute and are kept.
+        out: folder that keeps every finished run; an interrupted study resumes from it.
+        progress: called with a line and the fraction done.
 
     Source: Recht et al. (2019), appendix B.2.7.
 
@@ -118,75 +135,14 @@ def cross_validate(
         for model in models
         for arrangement in arrangements
     ]
-    results = run_all(runs, data, new, config.seed, place)
+    results = run_all(runs, data, new, config.seed, out=out, progress=progress)
     rows, diverged = [], []
     for run, result in zip(runs, results, strict=True):
-        for name, right in result.right.items():
-            shown = f"split {run.arrangement.number + 1}" if isinstance(run.arrangement, Fold) else name
-            counted = {"correct": int(right.sum()), "total": len(right)}
-            rows.append({"model": run.config.model, "dataset": shown} | counted)
+        for name, correct in result.correct.items():
+            test_set = f"split {run.arrangement.number + 1}" if isinstance(run.arrangement, Fold) else name
+            counted = {"correct": int(correct.sum()), "total": len(correct)}
+            rows.append({"model": run.config.model, "dataset": test_set} | counted)
             if result.diverged:
-                diverged.append(f"{run.config.model}, {shown}")
+                diverged.append(f"{run.config.model}, {test_set}")
     table = testbed.cross_validation(rows, config.confidence)
-    notes = describe(sets, config.train)
-    return CrossvalStudy(table, sets.name, sets.new_name, len(sets.train), tuple(diverged), notes, config)
-
-
-def section(study: CrossvalStudy) -> Section:
-    """The study as a part of a report."""
-    rows = study.table.rows
-    unseen = [row.model for row in rows if not row.foreseen]
-    first = (
-        f"Cross-validation on {study.data} foresees the accuracy on the new test set ({study.new}) "
-        f"for {len(rows) - len(unseen)} of {len(rows)} {'model' if len(rows) == 1 else 'models'}."
-    )
-    sentences = [first, *(_sentence(row) for row in rows)]
-    warnings = [*study.notes]
-    if study.diverged:
-        warnings.append(f"The loss became NaN, and the accuracy counts as 0: {'; '.join(study.diverged)}.")
-    table = Table("Accuracies (percent)", ("test set", *(row.model for row in rows)), _cells(study))
-    estimates = {f"{row.model}, new test set": row.new for row in rows}
-    return Section(
-        "Could cross-validation have foreseen it?",
-        tuple(sentences),
-        estimates,
-        (_chart(study),),
-        (table,),
-        tuple(warnings),
-    )
-
-
-def _cells(study: CrossvalStudy) -> tuple[tuple[str, ...], ...]:
-    """The paper's Table 4: a row a test set, a column a model."""
-    rows = study.table.rows
-    splits = [(f"split {k + 1}", [row.splits[k] for row in rows]) for k in range(study.config.folds)]
-    named = [("original", [row.original for row in rows]), *splits, ("new", [row.new for row in rows])]
-    columns = [numbers.aligned(items, scale=100) for items in zip(*(items for _, items in named), strict=True)]
-    return tuple(zip((name for name, _ in named), *columns, strict=True))
-
-
-def _sentence(row: CrossValidated) -> str:
-    inside = "within their range" if row.foreseen else "outside their range"
-    return (
-        f"{row.model}: the splits differ by {100 * row.spread:.1f} points; the new test set lies "
-        f"{100 * abs(row.drop):.1f} points {'below' if row.drop >= 0 else 'above'} their mean, {inside}."
-    )
-
-
-def _chart(study: CrossvalStudy) -> Chart:
-    rows = []
-    for row in study.table.rows:
-        mean = float(np.mean([item.value for item in row.splits]))
-        named = [("original", row.original), *((f"split {k + 1}", item) for k, item in enumerate(row.splits))]
-        for name, item in [*named, ("new", row.new)]:
-            ends = {"value": item.value - mean, "low": item.low - mean, "high": item.high - mean}
-            role = "left out" if name == "new" else "in the fit"
-            rows.append({"name": f"{row.model}, {name}", **ends, "role": role})
-    return Chart(
-        "deviations",
-        "Accuracy beyond the mean of the splits",
-        tuple(rows),
-        "For each model the original test set, the cross-validation splits and the new test set, as dots with "
-        "intervals, relative to the mean accuracy of the splits. " + " ".join(map(_sentence, study.table.rows)),
-        {"x_title": "accuracy less the mean over the splits"},
-    )
+    return CrossvalStudy(table, sets.name, sets.new_name, len(sets.train), tuple(diverged), sets.control, config)

@@ -20,11 +20,11 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
+from hardpan.flows.charts import training_chart, unsettled_warning
 from hardpan.report.notebook import framed
 from hardpan.report.sections import Provenance
 from hardpan.studies import floor_page
 from hardpan.studies.floor_sources import FlowEvidence, Judged, flow_evidence, read_predictions, read_votes
-from hardpan.studies.flow_page import floor_along_training, unsettled
 
 
 @record
@@ -78,7 +78,7 @@ class FloorReport:
         """Give the report as one self-contained HTML file."""
         from hardpan.report import page
 
-        drawn, moving = floor_along_training(self.along), unsettled(self.along)
+        drawn, moving = training_chart(self.along), unsettled_warning(self.along)
         section = floor_page.floor_section(
             self.floor, () if drawn is None else (drawn,), warnings=(moving,) if moving else ()
         )

@@ -130,11 +130,11 @@ _kept: dict[tuple[str, float, int], KnownSet] = {}
 def _from_flow(path: str, n: int, floor: float, seed: int) -> KnownSet:
     held = _kept.get((path, floor, seed))
     if held is None or len(held.y) < n:
-        from hardpan.studies.learning_curve import tamed  # torch: only where a flow is asked for
+        from hardpan.studies.learning_curve import compressed  # torch: only where a flow is asked for
 
         flow = _flow(path)
         drawn = flow.sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
-        flat = tamed(drawn.x, flow.grey_levels).reshape(n, -1)
+        flat = compressed(drawn.x, flow.grey_levels).reshape(n, -1)
         held = KnownSet(flat, np.asarray(drawn.y, dtype=np.int64), np.asarray(drawn.posterior, dtype=np.float64))
         _kept.clear()
         _kept[path, floor, seed] = held

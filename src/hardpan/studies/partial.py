@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hardpan import numbers
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.execution import Progress
 from hardpan.files import record
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.report.base import Report
 from hardpan.stats import mcnemar
 from hardpan.stats.intervals import check_confidence
 from hardpan.studies.runs import (
-    HERE,
     Arrangement,
-    Place,
+    Labelled,
     Run,
     RunResult,
+    Sets,
+    Source,
     accuracy,
-    describe,
+    balanced_parts,
     difference,
+    read_sets,
     run_all,
 )
-from hardpan.studies.sets import Labelled, Sets, Source, balanced_parts, read_sets
 from hardpan.training import TrainConfig
 
 
@@ -35,8 +37,8 @@ class PartialConfig:
 
     Attributes:
         train: settings of the training; ``train.model`` names one or several architectures with commas.
-        splits: how many random halves of the new set are tried.
-        control: also add as many examples of the original test set instead, which tells more data from other data.
+        splits: number of random halves of the new set.
+        control: also add as many examples of the original test set instead, to separate more data from new data.
         seed: of the halves and of the training.
         confidence: level of the intervals.
     """
@@ -61,13 +63,13 @@ class PartialRow:
     Attributes:
         model: its name.
         split: number of the random half, from 1.
-        added: how many new examples were trained on.
+        added: number of new training examples.
         without: accuracy of the model that was trained on the training set alone.
         with_new: accuracy of the one that had the other half of the new set too.
         gain: with_new − without, on the same examples.
         p: exact McNemar p-value of that gain.
         with_original: accuracy with as many examples of the original test set instead, or None.
-        beyond: with_new − with_original, or None: what the new examples give beyond any examples.
+        beyond: with_new − with_original, or None: the gain from new rather than just more examples.
     """
 
     model: str
@@ -83,15 +85,25 @@ class PartialRow:
 
 @record
 @dataclass(frozen=True, slots=True)
-class PartialStudy:
-    """What :func:`train_on_part` returns."""
+class PartialStudy(Report):
+    """The result of :func:`train_on_part`.
+
+    Attributes:
+        rows: one per model and random half.
+        data: name of the dataset.
+        new: name of the new test set.
+        n_train: number of training examples.
+        diverged: runs whose loss became NaN, as "model, training set".
+        control: True if half of the test set was used as the new set.
+        config: the settings.
+    """
 
     rows: tuple[PartialRow, ...]
     data: str
     new: str
     n_train: int
     diverged: tuple[str, ...]
-    notes: tuple[str, ...]
+    control: bool
     config: PartialConfig
 
 
@@ -123,7 +135,12 @@ class WithHalf:
 
 
 def train_on_part(
-    data: Source, new: Source | None = None, config: PartialConfig | None = None, *, place: Place = HERE
+    data: Source,
+    new: Source | None = None,
+    config: PartialConfig | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> PartialStudy:
     """Add a random, class-balanced half of the new set to the training set, and test on the other half.
 
@@ -132,9 +149,10 @@ def train_on_part(
 
     Args:
         data: a dataset, or a name, file or folder of one.
-        new: the new test set; None: half of the test set stands in for it.
+        new: the new test set; None uses half of the test set instead, as a control.
         config: settings.
-        place: where the runs compute and are kept.
+        out: folder that keeps every finished run; an interrupted study resumes from it.
+        progress: called with a line and the fraction done.
 
     Source: Recht et al. (2019), appendix B.2.6: 85.1 and 85.4 % with the half, 84.9 % without.
 
@@ -147,9 +165,7 @@ def train_on_part(
     config = config or PartialConfig()
     sets = read_sets(data, new, config.seed)
     if len(sets.new) < 4:
-        raise InputError(
-            f"new set {sets.new_name} has {len(sets.new)} examples; at least 4 are needed for two halves"
-        )
+        raise InputError(f"new: {sets.new_name} has {len(sets.new)} examples; two halves need at least 4")
     kinds = ("original", "new") if config.control else ("new",)
     halves = [WithHalf(split, config.seed, kind) for split in range(config.splits) for kind in kinds]
     arrangements: list[Arrangement] = [Baseline(), *halves]
@@ -158,101 +174,35 @@ def train_on_part(
         for model in config.train.models
         for arrangement in arrangements
     ]
-    results = run_all(runs, data, new, config.seed, place)
+    results = run_all(runs, data, new, config.seed, out=out, progress=progress)
     found = {(run.config.model, run.arrangement): result for run, result in zip(runs, results, strict=True)}
     rows = tuple(
         _row(model, split, sets, found, config) for model in config.train.models for split in range(config.splits)
     )
-    diverged = tuple(f"{model}, {_named(kind)}" for (model, kind), result in found.items() if result.diverged)
-    return PartialStudy(
-        rows, sets.name, sets.new_name, len(sets.train), diverged, describe(sets, config.train), config
-    )
+    diverged = tuple(f"{model}, {_name(kind)}" for (model, kind), result in found.items() if result.diverged)
+    return PartialStudy(rows, sets.name, sets.new_name, len(sets.train), diverged, sets.control, config)
 
 
 def _row(
     model: str, split: int, sets: Sets, found: Mapping[tuple[str, Arrangement], RunResult], config: PartialConfig
 ) -> PartialRow:
     half, rest = balanced_parts(sets.new.labels, 2, config.seed, split)
-    without = found[model, Baseline()].right["new"][rest]
-    fresh = found[model, WithHalf(split, config.seed, "new")].right["rest"]
+    without = found[model, Baseline()].correct["new"][rest]
+    fresh = found[model, WithHalf(split, config.seed, "new")].correct["rest"]
     level = config.confidence
     gain = difference(fresh, without, level)
     p = float(mcnemar([int((fresh & ~without).sum())], [int((without & ~fresh).sum())])[0])
     other = beyond = None
     if config.control:
-        right = found[model, WithHalf(split, config.seed, "original")].right["rest"]
-        other = accuracy(right, level)
-        beyond = difference(fresh, right, level)
+        other_half = found[model, WithHalf(split, config.seed, "original")].correct["rest"]
+        other = accuracy(other_half, level)
+        beyond = difference(fresh, other_half, level)
     return PartialRow(
         model, split + 1, len(half), accuracy(without, level), accuracy(fresh, level), gain, p, other, beyond
     )
 
 
-def section(study: PartialStudy) -> Section:
-    """The study as a part of a report."""
-    rows = study.rows
-    sure = [row for row in rows if row.gain.low > 0]
-    added = max(row.added for row in rows)
-    first = (
-        f"Training on half of the new test set as well ({study.new}, {added:,} examples beside {study.n_train:,}) "
-        f"clearly raises the accuracy on the other half in {len(sure)} of {len(rows)} trials."
-    )
-    warnings = [*study.notes]
-    if study.diverged:
-        warnings.append(f"The loss became NaN, and the accuracy counts as 0: {'; '.join(study.diverged)}.")
-    control = ("with original", "beyond it") if study.config.control else ()
-    table = Table(
-        "Accuracies on the half that was not trained on (percent), gains (points)",
-        ("model", "split", "without", "with new", "gain", "p (McNemar)", *control),
-        _cells(rows, study.config.control),
-    )
-    chart = Chart(
-        "deviations",
-        "Gain from training on half of the new test set",
-        tuple(
-            {
-                "name": f"{row.model}, split {row.split}",
-                "value": row.gain.value,
-                "low": row.gain.low,
-                "high": row.gain.high,
-                "role": "in the fit",
-            }
-            for row in rows
-        ),
-        "A dot with its interval for each model and split: " + " ".join(map(_sentence, rows)),
-        {"x_title": "gain by the half of the new set"},
-    )
-    estimates = {f"{row.model}, split {row.split}: gain": row.gain for row in rows}
-    sentences = (first, *map(_sentence, rows))
-    return Section("Would training on the new set help?", sentences, estimates, (chart,), (table,), tuple(warnings))
-
-
-def _sentence(row: PartialRow) -> str:
-    text = (
-        f"{row.model}, split {row.split}: {numbers.estimate(row.with_new)} with the half, "
-        f"{numbers.estimate(row.without)} without, a change of {numbers.signed(row.gain)}."
-    )
-    if row.beyond is not None:
-        text += f" As many original examples instead: the new ones give {numbers.signed(row.beyond)} more."
-    return text
-
-
-def _cells(rows: Sequence[PartialRow], control: bool) -> tuple[tuple[object, ...], ...]:
-    columns: list[Sequence[object]] = [
-        [row.model for row in rows],
-        [row.split for row in rows],
-        numbers.aligned((row.without for row in rows), scale=100),
-        numbers.aligned((row.with_new for row in rows), scale=100),
-        numbers.aligned((row.gain for row in rows), scale=100, sign="+"),
-        [float(f"{row.p:.2g}") for row in rows],
-    ]
-    if control:
-        columns.append(numbers.aligned((row.with_original for row in rows), scale=100))
-        columns.append(numbers.aligned((row.beyond for row in rows), scale=100, sign="+"))
-    return tuple(zip(*columns, strict=True))
-
-
-def _named(arrangement: Arrangement) -> str:
+def _name(arrangement: Arrangement) -> str:
     if isinstance(arrangement, WithHalf):
         return f"split {arrangement.split + 1} with {arrangement.added} examples"
     return "without more examples"

@@ -1,27 +1,58 @@
-"""Can other hyperparameters recover the drop on the new test set? (Recht et al., B.2.3)"""
+"""Can other hyperparameters recover the drop on the new test set? (Recht et al., B.2.3)
+
+A grid of settings is trained, and extended where the best setting lies at its edge.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import itertools
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.execution import Progress
 from hardpan.files import record
+from hardpan.report.base import Report
 from hardpan.stats import holm, mcnemar
 from hardpan.stats.intervals import check_confidence
-from hardpan.studies import grids
 from hardpan.studies.crossval import Everything
-from hardpan.studies.runs import HERE, Place, Run, RunResult, accuracy, describe, difference, run_all
-from hardpan.studies.sets import Sets, Source, balanced_parts, read_sets
+from hardpan.studies.runs import (
+    Run,
+    RunResult,
+    Sets,
+    Source,
+    accuracy,
+    balanced_parts,
+    difference,
+    read_sets,
+    run_all,
+)
 from hardpan.training import TrainConfig
 
 Booleans = NDArray[np.bool_]
 CHOICES = ("new", "original")
+Values = tuple[float, ...]
+Grid = Mapping[str, Values]
+
+# Recht et al. (2019), B.2.3; dropout is a factor on all of the network's probabilities.
+PAPER_GRID: dict[str, Values] = {
+    "rate": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8),
+    "dropout": (0.5, 0.75, 1.0, 1.25, 1.75),
+    "weight_decay": (5e-5, 1e-4, 5e-4, 1e-3, 5e-3),
+}
+PAPER_START: dict[str, float] = {"rate": 0.1, "dropout": 1.0, "weight_decay": 5e-4}
+
+_BY_FACTORS = ("rate", "weight_decay", "clip")  # the next value is as many times the last one as that one was
+_BOUNDS = {"momentum": (0.0, 1.0), "smoothing": (0.0, 1.0), "average": (0.0, 1.0), "warmup": (0.0, 1.0)}
+_TRAINING = ("rate", "weight_decay", "momentum", "smoothing", "average", "warmup", "clip")
 
 
 @record
@@ -82,8 +113,8 @@ class Setting:
 
 @record
 @dataclass(frozen=True, slots=True)
-class RetuneStudy:
-    """What :func:`search_settings` returns.
+class RetuneStudy(Report):
+    """The result of :func:`search_settings`.
 
     Attributes:
         settings: every combination, the best on the chosen set first.
@@ -92,8 +123,14 @@ class RetuneStudy:
         fair_gain: gain of the best over the start on new examples that did not choose it (halves in turn).
         better: how many combinations are better than the start on the new set after Holm's correction.
         grid: the values in the end, extensions included.
-        extended: what was added, in order, as "rate 1.6".
+        extended: (setting, value) that were added, in order.
         at_edge: settings whose best value is still at an end of its range.
+        at_bound: (setting, value) that are best where the range of the setting ends by nature.
+        data: name of the dataset.
+        new: name of the new test set.
+        n_train: number of training examples.
+        control: True if half of the test set was used as the new set.
+        config: the settings.
     """
 
     settings: tuple[Setting, ...]
@@ -102,17 +139,23 @@ class RetuneStudy:
     fair_gain: Estimate
     better: int
     grid: Mapping[str, tuple[float, ...]]
-    extended: tuple[str, ...]
+    extended: tuple[tuple[str, float], ...]
     at_edge: tuple[str, ...]
+    at_bound: tuple[tuple[str, float], ...]
     data: str
     new: str
     n_train: int
-    notes: tuple[str, ...]
+    control: bool
     config: RetuneConfig
 
 
 def search_settings(
-    data: Source, new: Source | None = None, config: RetuneConfig | None = None, *, place: Place = HERE
+    data: Source,
+    new: Source | None = None,
+    config: RetuneConfig | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> RetuneStudy:
     """Train every combination of a grid, extend the grid until the best is inside, and weigh the gain.
 
@@ -121,9 +164,10 @@ def search_settings(
 
     Args:
         data: a dataset, or a name, file or folder of one.
-        new: the new test set; None: half of the test set stands in for it.
+        new: the new test set; None uses half of the test set instead, as a control.
         config: settings.
-        place: where the runs compute and are kept.
+        out: folder that keeps every finished run; an interrupted study resumes from it.
+        progress: called with a line and the fraction done.
 
     Source: Recht et al. (2019), appendix B.2.3: "the best performance was never at an extreme point of any range",
     and no setting was significantly better (85.3 to 85.8 %).
@@ -137,19 +181,18 @@ def search_settings(
     """
     config = config or RetuneConfig()
     sets = read_sets(data, new, config.seed)
-    notes = list(describe(sets, config.train))
-    grid = grids.checked_grid(*_wanted_grid(config, notes))
-    start = grids.starting_point(grid, config.start)
+    grid = checked_grid(*_grid_of(config))
+    start = starting_point(grid, config.start)
 
     def train(settings: list[dict[str, float]]) -> list[RunResult]:
-        runs = [Run(Everything(), grids.configured(config.train, item), config.seed) for item in settings]
-        return run_all(runs, data, new, config.seed, place)
+        runs = [Run(Everything(), configured(config.train, item), config.seed) for item in settings]
+        return run_all(runs, data, new, config.seed, out=out, progress=progress)
 
-    grid, found, added = _search(grid, train, config, notes)
-    return _study(sets, grid, start, found, added, notes, config)
+    searched = _search(grid, train, config)
+    return _study(sets, start, searched, config)
 
 
-def _wanted_grid(config: RetuneConfig, notes: list[str]) -> tuple[Mapping[str, tuple[float, ...]], tuple[str, ...]]:
+def _grid_of(config: RetuneConfig) -> tuple[Mapping[str, tuple[float, ...]], tuple[str, ...]]:
     from hardpan.training import classifiers
 
     model = config.train.models[0]
@@ -159,8 +202,7 @@ def _wanted_grid(config: RetuneConfig, notes: list[str]) -> tuple[Mapping[str, t
     if config.grid:
         return config.grid, options
     if is_vgg(model):
-        return grids.PAPER_GRID, options
-    notes.append(f"{model} has no dropout scale, so the grid varies learning rate and weight decay only.")
+        return PAPER_GRID, options
     return _without_dropout(), options
 
 
@@ -170,112 +212,208 @@ def is_vgg(model: str) -> bool:
 
 
 def _without_dropout() -> dict[str, tuple[float, ...]]:
-    return {name: values for name, values in grids.PAPER_GRID.items() if name != "dropout"}
+    return {name: values for name, values in PAPER_GRID.items() if name != "dropout"}
 
 
-_Found = dict[tuple[float, ...], RunResult]
+_Results = dict[tuple[float, ...], RunResult]
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """The grid in the end, results by combination, what was added to the grid, and bounds that were reached."""
+
+    grid: dict[str, tuple[float, ...]]
+    results: _Results
+    added: tuple[tuple[str, float], ...]
+    at_bound: tuple[tuple[str, float], ...]
 
 
 def _search(
     grid: dict[str, tuple[float, ...]],
     train: Callable[[list[dict[str, float]]], list[RunResult]],
     config: RetuneConfig,
-    notes: list[str],
-) -> tuple[dict[str, tuple[float, ...]], _Found, list[str]]:
-    """Train the grid, and more of it on every side where the best lies at an end, within the allowed times."""
-    found: _Found = {}
-    added: list[str] = []
+) -> _Searched:
+    """Train the grid, then extend it on every side where the best lies at an end, as often as allowed."""
+    results: _Results = {}
+    added: list[tuple[str, float]] = []
     times: dict[tuple[str, str], int] = {}
-    ended: set[tuple[str, str]] = set()
+    bounds: dict[tuple[str, str], float] = {}
     limit = 2.0 if is_vgg(config.train.model) else 1.0
     while True:
-        settings = [item for item in grids.settings_of(grid) if tuple(item.values()) not in found]
+        settings = [item for item in settings_of(grid) if tuple(item.values()) not in results]
         for item, result in zip(settings, train(settings), strict=True):
-            found[tuple(item.values())] = result
-        best = dict(zip(grid, _best(grid, found, config.choose), strict=True))
+            results[tuple(item.values())] = result
+        best = dict(zip(grid, _best(grid, results, config.choose), strict=True))
         grown = False
-        for name, side in grids.edges(grid, best).items():
-            if times.get((name, side), 0) >= config.extensions or (name, side) in ended:
+        for name, side in edges(grid, best).items():
+            if times.get((name, side), 0) >= config.extensions or (name, side) in bounds:
                 continue
-            longer = grids.extended(name, grid[name], side, limit)
+            longer = extended(name, grid[name], side, limit)
             if longer is None:
-                ended.add((name, side))
-                notes.append(f"{name} is best at {best[name]:g}, where its range ends by nature.")
+                bounds[name, side] = best[name]
                 continue
             times[name, side] = times.get((name, side), 0) + 1
-            added.append(f"{name.replace('_', ' ')} {longer[0 if side == 'low' else -1]:g}")
+            added.append((name, longer[0 if side == "low" else -1]))
             grid = {**grid, name: longer}
             grown = True
         if not grown:
-            return grid, found, added
+            return _Searched(grid, results, tuple(added), tuple((name, at) for (name, _), at in bounds.items()))
 
 
-def _best(grid: grids.Grid, found: _Found, choose: str, rows: NDArray[np.int64] | None = None) -> tuple[float, ...]:
+def _best(grid: Grid, results: _Results, choose: str, rows: NDArray[np.int64] | None = None) -> tuple[float, ...]:
     """The combination with the most right answers; of equals the one at the fewest ends, then the first."""
 
     def rank(values: tuple[float, ...]) -> tuple[int, int]:
-        right = found[values].right[choose]
-        ends = len(grids.edges(grid, dict(zip(grid, values, strict=True))))
-        return int((right if rows is None else right[rows]).sum()), -ends
+        correct = results[values].correct[choose]
+        ends = len(edges(grid, dict(zip(grid, values, strict=True))))
+        return int((correct if rows is None else correct[rows]).sum()), -ends
 
-    return max(sorted(found), key=rank)
+    return max(sorted(results), key=rank)
 
 
-def _study(
-    sets: Sets,
-    grid: dict[str, tuple[float, ...]],
-    start: dict[str, float],
-    found: _Found,
-    added: list[str],
-    notes: list[str],
-    config: RetuneConfig,
-) -> RetuneStudy:
-    base = found[tuple(start.values())].right["new"]
-    best_values = _best(grid, found, config.choose)
+def _study(sets: Sets, start: dict[str, float], searched: _Searched, config: RetuneConfig) -> RetuneStudy:
+    grid, results = searched.grid, searched.results
+    base = results[tuple(start.values())].correct["new"]
+    best_values = _best(grid, results, config.choose)
     order = sorted(
-        found, key=lambda values: (values != best_values, -int(found[values].right[config.choose].sum()))
+        results, key=lambda values: (values != best_values, -int(results[values].correct[config.choose].sum()))
     )
-    only = [(int((r & ~base).sum()), int((base & ~r).sum())) for r in (found[v].right["new"] for v in order)]
+    only = [(int((r & ~base).sum()), int((base & ~r).sum())) for r in (results[v].correct["new"] for v in order)]
     corrected = holm(mcnemar([item[0] for item in only], [item[1] for item in only]))
     settings = tuple(
         Setting(
             dict(zip(grid, values, strict=True)),
-            accuracy(found[values].right["original"], config.confidence),
-            accuracy(found[values].right["new"], config.confidence),
-            difference(found[values].right["new"], base, config.confidence),
+            accuracy(results[values].correct["original"], config.confidence),
+            accuracy(results[values].correct["new"], config.confidence),
+            difference(results[values].correct["new"], base, config.confidence),
             float(p),
-            found[values].diverged,
+            results[values].diverged,
         )
         for values, p in zip(order, corrected, strict=True)
     )
     better = sum(item.p_holm < 1 - config.confidence and item.gain.value > 0 for item in settings)
-    edge = tuple(grids.edges(grid, settings[0].values))
-    if edge:
-        notes.append(f"The best setting is still at an end of the range of {', '.join(edge)}.")
     return RetuneStudy(
         settings,
         next(item for item in settings if item.values == start),
         settings[0],
-        _fair_gain(sets, grid, found, base, config),
+        _fair_gain(sets, grid, results, base, config),
         better,
         grid,
-        tuple(added),
-        edge,
+        searched.added,
+        tuple(edges(grid, settings[0].values)),
+        searched.at_bound,
         sets.name,
         sets.new_name,
         len(sets.train),
-        tuple(notes),
+        sets.control,
         config,
     )
 
 
-def _fair_gain(sets: Sets, grid: grids.Grid, found: _Found, base: Booleans, config: RetuneConfig) -> Estimate:
+def _fair_gain(sets: Sets, grid: Grid, results: _Results, base: Booleans, config: RetuneConfig) -> Estimate:
     """Each half of the new set judges the setting that the other half chose."""
     halves = balanced_parts(sets.new.labels, 2, config.seed, draw=1)
-    judged = np.zeros_like(base)
+    evaluated = np.zeros_like(base)
     for chooser, judge in (halves, halves[::-1]):
-        judged[judge] = found[_best(grid, found, "new", chooser)].right["new"][judge]
-    gain = difference(judged, base, config.confidence)
+        evaluated[judge] = results[_best(grid, results, "new", chooser)].correct["new"][judge]
+    gain = difference(evaluated, base, config.confidence)
     return dataclasses.replace(
-        gain, method=f"each half judges what the other chose; {gain.method}", seed=config.seed
+        gain, method=f"each half evaluates the choice of the other; {gain.method}", seed=config.seed
     )
+
+
+def checked_grid(grid: Mapping[str, Sequence[float]], options: Sequence[str]) -> dict[str, Values]:
+    """The grid with rising values; a name is a setting of the training or an option of the classifier.
+
+    Example:
+        >>> checked_grid({"rate": [0.1, 0.05]}, ())
+        {'rate': (0.05, 0.1)}
+    """
+    if not grid:
+        raise InputError("grid is empty; name at least one setting with at least one value")
+    for name, values in grid.items():
+        if name not in _TRAINING and name not in options:
+            known = ", ".join((*_TRAINING, *options))
+            raise InputError(f"grid names {name!r}; it must be one of {known}")
+        if not len(values) or not all(isinstance(v, (int, float)) and math.isfinite(v) and v >= 0 for v in values):
+            raise InputError(f"grid of {name} must be numbers of at least 0; got {list(values)}")
+        if name in _BY_FACTORS and min(values) <= 0:
+            raise InputError(f"grid of {name} must be above 0, for it grows by factors; got {list(values)}")
+    return {name: tuple(sorted({float(value) for value in values})) for name, values in grid.items()}
+
+
+def starting_point(grid: Grid, start: Mapping[str, float]) -> dict[str, float]:
+    """The setting that is compared with: what is given, else the paper's value, else the middle of the grid."""
+    for name in start:
+        if name not in grid:
+            raise InputError(f"start names {name!r}, which the grid does not vary; it varies {', '.join(grid)}")
+    chosen = {}
+    for name, values in grid.items():
+        preferred = start.get(name, PAPER_START.get(name, math.nan))
+        if name in start and preferred not in values:
+            raise InputError(f"start has {name}={preferred:g}, which is not in its grid {list(values)}")
+        chosen[name] = preferred if preferred in values else values[len(values) // 2]
+    return chosen
+
+
+def settings_of(grid: Grid) -> list[dict[str, float]]:
+    """All combinations, in the order of the grid.
+
+    Example:
+        >>> settings_of({"rate": (0.1, 0.2), "dropout": (1.0,)})
+        [{'rate': 0.1, 'dropout': 1.0}, {'rate': 0.2, 'dropout': 1.0}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def configured(config: TrainConfig, setting: Mapping[str, float]) -> TrainConfig:
+    """The training settings with a combination of the grid put in."""
+    changes: dict[str, Any] = {name: value for name, value in setting.items() if name in _TRAINING}
+    options = {name: value for name, value in setting.items() if name not in _TRAINING}
+    return dataclasses.replace(config, **changes, model_options={**config.model_options, **options})
+
+
+def edges(grid: Grid, setting: Mapping[str, float]) -> dict[str, str]:
+    """The settings that are at an end of their range: name to "low" or "high"; a single value has no ends.
+
+    Example:
+        >>> edges({"rate": (0.1, 0.2, 0.4), "dropout": (1.0,)}, {"rate": 0.4, "dropout": 1.0})
+        {'rate': 'high'}
+    """
+    found = {}
+    for name, values in grid.items():
+        if len(values) > 1 and setting[name] in (values[0], values[-1]):
+            found[name] = "low" if setting[name] == values[0] else "high"
+    return found
+
+
+def extended(name: str, values: Values, side: str, dropout_limit: float = 1.0) -> Values | None:
+    """The range with one more value at a side, or None where the setting has no further values.
+
+    Rates and weight decays continue by the factor between their last two values, the others by the difference;
+    where that would pass a bound, the next value is the bound itself if it is allowed (0), else half-way to it.
+
+    Example:
+        >>> extended("rate", (0.1, 0.2), "high"), extended("dropout", (0.5, 1.5), "high", 2.0)
+        ((0.1, 0.2, 0.4), (0.5, 1.5, 1.75))
+        >>> extended("dropout", (0.25, 0.75), "low"), extended("dropout", (0.0, 0.5), "low")
+        ((0.0, 0.25, 0.75), None)
+    """
+    end, inner = (values[0], values[1]) if side == "low" else (values[-1], values[-2])
+    if name in _BY_FACTORS:
+        following = end * end / inner
+        if not 1e-12 < following < 1e12:
+            return None
+    else:
+        low, high = (0.0, dropout_limit) if name == "dropout" else _BOUNDS.get(name, (0.0, math.inf))
+        following = end + (end - inner)
+        if following <= low:
+            if end <= low:
+                return None
+            following = low
+        elif following >= high:
+            following = (end + high) / 2
+    following = float(f"{following:.12g}")  # 0.4·2 is 0.8, not 0.8000000000000002
+    if following == end or (following < end) != (side == "low"):
+        return None  # the last two values are so close that there is no next one
+    return (following, *values) if side == "low" else (*values, following)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hardpan.errors import InputError
 from hardpan.studies.crossval import Fold
 from hardpan.studies.partial import WithHalf
-from hardpan.studies.sets import balanced_parts, read_sets
+from hardpan.studies.runs import balanced_parts, read_sets
 
 
 @given(
@@ -69,7 +69,7 @@ def test_a_half_is_added_and_the_other_one_tested(world, same, split):
 
 def test_without_a_new_set_the_test_set_is_halved(world):
     sets = read_sets(world)
-    assert sets.stand_in
+    assert sets.control
     assert (len(sets.original), len(sets.new)) == (60, 60)
     assert not rows_of(sets.original) & rows_of(sets.new)
 
@@ -87,7 +87,7 @@ def test_names_and_records_give_the_same_sets():
     ("changes", "message"),
     [
         ({"labels": None}, "turned has no labels"),
-        ({"x": np.zeros((120, 3))}, r"must hold examples like world, float64 \(2,\); it has float64 \(3,\)"),
+        ({"x": np.zeros((120, 3))}, r"must have examples like world, float64 \(2,\); it has float64 \(3,\)"),
         ({"x": np.zeros((120, 2), dtype=np.float32)}, "it has float32"),
         ({"class_names": ("a", "c", "b")}, "must have the classes of world in the same order; it has a, c, b"),
     ],

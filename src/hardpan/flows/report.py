@@ -1,0 +1,213 @@
+"""What flows, synthetic benchmarks, judgements of classifiers and samples say, and their charts."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from hardpan import files, numbers
+from hardpan.estimates import Estimate
+from hardpan.flows.benchmark import Benchmark
+from hardpan.flows.charts import TemperatureSamples, sample_gallery, training_chart, unsettled_warning
+from hardpan.flows.flow import FlowRecord
+from hardpan.flows.judging import Judgement
+from hardpan.flows.sampling import FlowSamples
+from hardpan.report.base import View
+from hardpan.report.figures import dial
+from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+
+_PAPER = (
+    "Theisen, Wang, Varshney, Xiong, Socher: Evaluating State-of-the-Art Classification Models Against Bayes "
+    "Optimality (2021)"
+)
+
+
+@functools.singledispatch
+def view(result: Any) -> View:
+    """The view of a result about flows."""
+    raise TypeError(f"no view of {type(result).__name__}")
+
+
+@view.register
+def _fitted(result: FlowRecord) -> View:
+    fitted, floors = result.fitted, result.floors
+    data = fitted.get("dataset", "data")
+    tiles, rows = [], []
+    headline = f"Flow of {data}."
+    if floors:
+        best = floors[int(fitted["best_epoch"]) - 1]
+        value, stderr = float(best["bayes_error"]), float(best["bayes_error_stderr"])
+        error = Estimate(value, stderr, max(value - 1.96 * stderr, 0.0), value + 1.96 * stderr)
+        headline = (
+            f"The Bayes error of this flow of {data} is {numbers.estimate(error)}; it is that of the data only if "
+            "the flow describes the data."
+        )
+    for split in ("validation", "test"):
+        if f"{split}_nll" in fitted:
+            nll, bits = fitted[f"{split}_nll"], fitted[f"{split}_bits_per_dim"]
+            tiles.append(Tile(f"{split.capitalize()} NLL", f"{nll:,.2f} nats ({bits:.3f} bits per dimension)"))
+            tiles.append(Tile(f"{split.capitalize()} error", numbers.percent(fitted[f"{split}_error"])))
+    if "best_epoch" in fitted:
+        tiles.append(
+            Tile("Best epoch", f"{fitted['best_epoch']} of {fitted['epochs']}, {fitted['seconds']:,.0f} s")
+        )
+    chart = training_chart(floors)
+    warning = unsettled_warning(floors)
+    rows = [(trial["class_weight"], f"{trial['validation_nll']:,.2f}") for trial in fitted.get("sweep", ())]
+    tables = (
+        (Table("Weights λ of the classification loss", ("λ", "validation NLL, nats"), tuple(rows)),) if rows else ()
+    )
+    section = Section(
+        "Fit",
+        charts=() if chart is None else (chart,),
+        tables=tables,
+        warnings=(warning,) if warning else (),
+        key="fit",
+    )
+    columns = {name: [row.get(name) for row in floors] for name in (floors[0] if floors else ())}
+    shown = (section,) if chart is not None or tables or warning else ()
+    made = Provenance(citations=(_PAPER,), seed=result.config.seed, versions=files.versions_of("numpy", "torch"))
+    return View(f"Flow of {data}", headline, shown, tiles=tuple(tiles), provenance=made, columns=columns)
+
+
+@view.register
+def _benchmark(result: Benchmark) -> View:
+    tiles = [
+        Tile("Bayes error", numbers.estimate(result.bayes_error), "known from the flow"),
+        Tile(
+            "Observed", numbers.estimate(result.observed), "error of the Bayes-optimal classifier on these examples"
+        ),
+        Tile("Temperature", f"{result.temperature:.4g}"),
+    ]
+    if result.other_temperatures:
+        others = ", ".join(f"{t:.4g}" for t in result.other_temperatures)
+        tiles.append(Tile("Same error at temperature", others))
+    test = len(result.test) if len(result.split) else round(result.config.test_share * result.config.n)
+    tiles.append(Tile("Examples", f"{result.config.n - test:,} for training, {test:,} for testing"))
+    if result.rounding is not None:
+        cost = numbers.plain(result.rounding, scale=100, unit="points")
+        tiles.append(Tile("Cost of 8 bits", f"at most {cost}"))
+    tiles.append(Tile("Data", result.data))
+    headline = (
+        f"Synthetic benchmark from {result.flow} with a Bayes error of {numbers.percent(result.bayes_error.value)}."
+    )
+    made = Provenance(
+        citations=(_PAPER,),
+        seed=result.config.seed,
+        versions=files.versions_of("numpy", "torch"),
+        hashes={"Flow, sha256": result.flow_sha256, **result.files},
+    )
+    columns = {"id": result.ids, "label": result.labels, "split": result.split}
+    return View("Synthetic benchmark", headline, tiles=tuple(tiles), provenance=made, columns=columns)
+
+
+@view.register
+def _judgement(result: Judgement) -> View:
+    excess, off = (numbers.plain(item, 100, "points") for item in (result.excess, result.calibration))
+    error, lowest, overall = (
+        numbers.percent(value)
+        for value in (result.expected_error.value, float(result.difficulty.mean()), result.floor.value)
+    )
+    headline = (
+        f"{result.name} has an expected error of {error} on these test examples; the lowest possible is {lowest}: "
+        f"{excess} could be gained."
+    )
+    sentences = (
+        f"Over everything that the flow can draw, the lowest possible error is {overall}.",
+        f"Its probabilities are off by {off} on average over bins of confidence, and its log loss is "
+        f"{numbers.plain(result.divergence, unit='nats')} above the lowest possible.",
+    )
+    estimates = {
+        "Error (counted)": result.error,
+        "Error (expected)": result.expected_error,
+        "Bayes error (exact)": result.floor,
+        "Error above the Bayes error": result.excess,
+        "Calibration error": result.calibration,
+        "Total variation of the posteriors": result.distance,
+        "Labels that are not optimal": result.disagreement,
+    }
+    chart = Chart(
+        "lines",
+        "Reliability against the true posterior",
+        tuple({"series": result.name, "x": row["confidence"], "y": row["truth"]} for row in result.reliability)
+        + tuple({"series": "perfect", "x": end, "y": end} for end in (0.0, 1.0)),
+        "; ".join(f"confidence {r['confidence']:.2f}: true {r['truth']:.2f}" for r in result.reliability),
+        {"x_title": "confidence of the classifier", "y_title": "true probability of its label"},
+    )
+    table = Table(
+        "Proper losses",
+        ("loss above the lowest possible", "value", "standard error"),
+        (
+            ("log loss, nats", result.divergence.value, result.divergence.stderr),
+            ("Brier score", result.brier.value, result.brier.stderr),
+        ),
+    )
+    warnings: tuple[str, ...] = ()
+    if result.inexact_by is not None:
+        cost = numbers.plain(result.inexact_by, scale=100, unit="points")
+        warnings = (
+            f"The files have 8-bit images and the posteriors are those before rounding: the Bayes error of the "
+            f"files is up to {cost} higher, and the error above it that much smaller.",
+        )
+    section = Section(
+        "Against the true posteriors", sentences, estimates, (chart,), (table,), warnings, key="judgement"
+    )
+    made = Provenance(
+        citations=(_PAPER,),
+        versions=files.versions_of("numpy"),
+        hashes=dict(result.hashes),
+    )
+    columns = {"difficulty": result.difficulty, "excess": result.excess_by_example}
+    return View(f"{result.name} against the truth", headline, (section,), provenance=made, columns=columns)
+
+
+@view.register
+def _samples(result: FlowSamples) -> View:
+    ends = [
+        f"{numbers.percent(error.value, error.value / 50)} at temperature {t:g}"
+        for t, error in [*zip(result.temperatures, result.errors, strict=True)][:: max(len(result.errors) - 1, 1)]
+    ]
+    each = result.labels.shape[1]
+    drawn = [
+        TemperatureSamples(t, error, images, {"class": [result.class_names[k] for k in labels]})
+        for t, error, images, labels in zip(
+            result.temperatures, result.errors, result.images, result.labels, strict=True
+        )
+    ]
+    along = training_chart(result.floors)
+    section = Section(
+        "Samples",
+        (
+            f"Each grid has {each} samples of {len(result.class_names)} classes. The Bayes error of each "
+            "temperature is exact: no classifier can have a lower error on examples drawn there.",
+        ),
+        charts=(
+            dial(
+                result.curve.temperatures,
+                result.curve.estimates,
+                "Bayes error against temperature",
+                at_one="as fitted",
+            ),
+            sample_gallery(
+                drawn,
+                0.0,
+                float(max(1, result.grey_levels - 1)),
+                "Samples by temperature",
+                f"A grid of {each} samples for each temperature.",
+            ),
+            *(() if along is None else (along,)),
+        ),
+        tables=(
+            Table("", ("temperature", "Bayes error"), tuple(zip(result.temperatures, result.errors, strict=True))),
+        ),
+        key="samples",
+    )
+    made = Provenance(
+        citations=(_PAPER,),
+        seed=result.seed,
+        versions=files.versions_of("numpy", "torch"),
+        hashes={"Flow, sha256": result.flow_sha256},
+    )
+    headline = f"One flow, any difficulty: Bayes errors from {ends[0]} to {ends[1]}."
+    columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
+    return View(f"Samples of {result.flow}", headline, (section,), provenance=made, columns=columns)
