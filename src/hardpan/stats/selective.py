@@ -75,7 +75,7 @@ def aurc(size: Floats, wrong: Floats) -> Floats:
     h = np.where(size == 1, 1.0 / (kept + 1.0), harmonic[below + size.astype(np.int64)] - harmonic[below])
     rate = np.divide(wrong, size, out=np.zeros(size.shape), where=size > 0)
     total: Floats = (wrong + (failed - kept * rate) * h).sum(axis=1)
-    return total / n
+    return np.asarray(total / n)
 
 
 def oracle_aurc(wrong: ArrayLike) -> float:

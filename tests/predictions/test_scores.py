@@ -181,7 +181,7 @@ def test_commands_read_what_scalars_only_wrote(tmp_path, monkeypatch):
     command("train", "digits", *settings, "--out", "full")
     full = json.loads(command("confusion", "bands", "full", "--json"))
     for part in ("train", "test"):
-        assert told["parts"][part]["error"] == full["parts"][part]["error"]
+        assert told["splits"][part]["error"] == full["splits"][part]["error"]
     np.savez("other.npz", ids=scores.ids[1:], seeds=np.ones((2, len(scores.ids) - 1), dtype=bool))
     for given in ((), ("--correct", "nowhere.npz"), ("--correct", "other.npz")):
         with pytest.raises(SystemExit) as ended:

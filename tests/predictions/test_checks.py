@@ -46,7 +46,7 @@ def test_what_rows_are_is_said_or_seen():
     some_bad = probabilities(100, 5, dtype=np.float64)
     some_bad[:30] = logits(30, 5)
     assert rows.detect("p", some_bad) == "probabilities"
-    with pytest.raises(InputError, match="say which"):
+    with pytest.raises(InputError, match="outputs"):
         rows.detect("p", np.random.default_rng(0).uniform(0, 0.1, size=(50, 5)))
     with pytest.raises(InputError, match="outputs must be one of auto, probabilities, logits"):
         rows.detect("p", logits(5, 5), "scores")
@@ -66,3 +66,16 @@ def test_half_precision_is_judged_as_single_precision_is(values):
 
 def test_minus_zero_is_no_fault():
     assert rows.are_probabilities(np.array([[1.0, -0.0]], dtype=np.float16)).all()
+
+
+@pytest.mark.parametrize("total", [100, 255, 7])
+def test_shares_of_another_whole_are_no_logits(total):
+    shares = np.round(rows.softmax(np.random.default_rng(0).standard_normal((40, 4))) * total * 100) / 100
+    with pytest.raises(InputError, match="normalize"):
+        rows.detect("p.npy", shares)
+    assert rows.detect("p.npy", shares, "logits") == "logits"
+
+
+def test_logits_that_are_not_negative_are_logits():
+    assert rows.detect("z", np.maximum(5 * np.random.default_rng(1).standard_normal((40, 4)), 0) + 1) == "logits"
+    assert rows.detect("z", np.array([[3.0, 1.0, 0.0]])) == "logits"

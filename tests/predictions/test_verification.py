@@ -84,7 +84,7 @@ def test_what_went_away_is_never_read_as_zeros(path):
     (path / "probabilities/1/0/c/2/0").unlink()
     held = Predictions.open(path)
     for start, stop in ((0, N), (60, 90), (75, 76), (29, 61)):
-        with pytest.raises(InputError, match=r"damaged \(block 2 is not there\); run: hardpan predictions verify"):
+        with pytest.raises(InputError, match="hardpan predictions verify"):
             held.read(1, 0, start, stop)
     assert np.array_equal(held.read(1, 0, 0, 60), probabilities(N, C, seed=10)[:60])
     assert held.read(1, 0, 75, 75).shape == (0, C)

@@ -61,7 +61,7 @@ def test_a_manifest_behind_a_store_takes_its_examples_in_the_order_of_the_store(
     assert "hard.json" in repr(hard)
     again = pickle.loads(pickle.dumps(hard))
     assert np.array_equal(again.read(0, 1), hard.read(0, 1))
-    with pytest.raises(InputError, match="can only be read"):
+    with pytest.raises(InputError, match="read-only"):
         hard.write(0, 9, hard.read(0, 0))
 
 
@@ -86,11 +86,11 @@ def test_parts_that_were_cut_apart_merge_to_the_whole(tmp_path, run):
 
 def test_a_manifest_that_does_not_fit_is_refused(tmp_path, run):
     other = manifest(tmp_path / "other.json", ["image-3", "elsewhere"])
-    with pytest.raises(InputError, match=r"1 of its 2 ids are not among the 40 given \(first elsewhere\)"):
+    with pytest.raises(InputError, match="elsewhere"):
         Predictions.open(f"{tmp_path / 'run'}@{other}")
     changed = manifest(tmp_path / "changed.json", ["image-3", "image-5"])
     changed.write_text(changed.read_text().replace("image-5", "image-6"))
-    with pytest.raises(InputError, match="the manifest was changed"):
+    with pytest.raises(InputError, match=r"changed\.json"):
         Predictions.open(f"{tmp_path / 'run'}@{changed}")
     with pytest.raises(InputError, match=r"missing\.json"):
         Predictions.open(f"{tmp_path / 'run'}@{tmp_path / 'missing.json'}")
@@ -103,6 +103,6 @@ def test_a_place_that_has_the_mark_in_its_name_is_opened_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("look", [Predictions.open, open_scores])
 def test_looking_for_a_store_that_is_not_there_leaves_nothing_behind(tmp_path, look):
-    with pytest.raises(InputError, match="holds no"):
+    with pytest.raises(InputError, match="nothing"):
         look(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []
