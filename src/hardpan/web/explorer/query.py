@@ -183,7 +183,9 @@ class Explorer:
         values, column = self.table[sort].combine_chunks(), self.columns[sort]
         if column.kind == "choice":
             ranks = pa.array(np.arange(len(column.choices)), pa.int32())
-            positions = pc.index_in(values.dictionary.cast(pa.string()), value_set=pa.array(column.choices))
+            positions = pc.index_in(
+                values.dictionary.cast(pa.string()), value_set=pa.array(column.choices, pa.string())
+            )
             values = ranks.take(positions).take(values.indices)
         elif column.kind == "text":
             values = values.cast(pa.string())
