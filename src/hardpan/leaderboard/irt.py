@@ -7,11 +7,11 @@ priors. Scores x between 0 and 1 make it a quasi-likelihood with the same mean.
 Two ways to compute it. :func:`fit_by_quadrature` integrates over nodes that all models share, dense where the test
 is informative, and takes Newton steps. With W_jq the posterior of model j over nodes θ_q, s = σ(aθ + d), g = s/P:
 the score of item i from model j is E_j[g (x − P)] (times θ for a), and by Louis' identity the information is
-that of known skills minus Σ_j Cov_j(score). Each covariance is taken on the first two orthonormal polynomials of θ
-under the posterior of model j, so that it is a product of matrices of 2M rows; it serves the steps and the standard
-errors, while the gradient, and so the optimum, are exact. The information is then B − CᵀC with B of 2 × 2
-blocks and C of 2M × 2N: it is solved as a matrix of size 2N, or of size 2M by Woodbury's identity, whichever
-is smaller.
+that of known skills minus Σ_j Cov_j(score). Each covariance is taken on the first two (four) orthonormal
+polynomials of θ under the posterior of model j, so that it is a product of matrices of 2M rows; it serves the
+steps and the standard errors, while the gradient, and so the optimum, are exact. The information is then B −
+CᵀC with B of 2 × 2 blocks and C of 2M × 2N: it is solved as a matrix of size 2N, or of size 2M by Woodbury's
+identity, whichever is smaller.
 
 :func:`fit_by_modes` is for very many items. Then each skill is known almost exactly, the integral is its mode,
 and items and skills are fitted in turn; standardising the skills after each turn removes the two slow directions.
@@ -33,6 +33,8 @@ REACH = 6.0  # of the nodes, in standard deviations of skill
 STEP = 0.75  # distance of nodes in standard deviations of a posterior
 MOST_STEPS = 100
 LARGE = 4e9  # models × items × nodes from which skills are taken at their modes
+DEGREE = 2  # of the polynomials of skill in Louis' identity
+FEW_ITEMS, FEW_ITEM_DEGREE = 60, 4  # with few items posteriors are wide, and need more
 _TOLERANCE = 1e-9  # of Newton's decrement
 
 
@@ -283,6 +285,22 @@ def _moments(data: _Data, theta: Floats, state: _State, weights: Floats) -> NDAr
     return found
 
 
+def _polynomials(weights: Floats, theta: Floats, degree: int) -> list[Floats]:
+    """Orthonormal polynomials of skill under each "
+    "model's posterior, of degree 1 on, times the posterior: (M, Q)."""
+    mean = (weights @ theta)[:, None]
+    spread = np.sqrt(np.maximum(weights @ theta**2 - mean[:, 0] ** 2, 1e-12))[:, None]
+    t = (theta - mean) / spread
+    basis = [np.ones_like(t)]
+    for _ in range(degree):
+        new = basis[-1] * t
+        for old in basis:
+            new = new - (weights * new * old).sum(axis=1, keepdims=True) * old
+        size = (weights * new * new).sum(axis=1, keepdims=True)
+        basis.append(new / np.sqrt(np.maximum(size, 1e-6)))
+    return [weights * part for part in basis[1:]]
+
+
 class _System:
     """The information B − CᵀC of (a, d), solved densely or by Woodbury's identity, whichever is smaller."""
 
@@ -298,14 +316,8 @@ class _System:
         self.dd = weight.sum(axis=1) + prior.intercept_spread**-2
         self.shared = data.shared_slope
         self.n = len(state.a)
-        mean = (state.weights @ theta)[:, None]
-        spread = np.sqrt(np.maximum(state.weights @ theta**2 - mean[:, 0] ** 2, 1e-12))[:, None]
-        t = (theta - mean) / spread
-        first = state.weights * t
-        skew = (first * t * t).sum(axis=1, keepdims=True)
-        kurtosis = (first * t * t * t).sum(axis=1, keepdims=True)
-        second = state.weights * (t * t - 1 - skew * t) / np.sqrt(np.maximum(kurtosis - 1 - skew**2, 1e-6))
-        self.rows = np.concatenate([_moments(data, theta, state, part) for part in (first, second)])
+        weighted = _polynomials(state.weights, theta, FEW_ITEM_DEGREE if self.n <= FEW_ITEMS else DEGREE)
+        self.rows = np.concatenate([_moments(data, theta, state, part) for part in weighted])
         self.dense = self.rows.shape[1] <= self.rows.shape[0]
         self._factor: Any = None
         self._fraction = -1.0

@@ -35,6 +35,7 @@ from hardpan.stats.intervals import check_confidence
 
 TOP = 12  # models whose paired differences are kept
 FEW_SHARED = 30
+MOST_REPEATED = 0.8  # share of cells with several runs from which the variance between runs is estimated
 
 Ints = NDArray[np.int64]
 
@@ -78,8 +79,8 @@ class Ranking(Report):
         few_groups: whether there are fewer than 20.
         large_group: whether one group has more than a tenth of the items.
         repeats: runs per cell, at most.
-        between_variance: variance of the items' expected scores, per model; NaN where every cell has one run.
-        within_variance: variance between runs of one item, per model; NaN where every cell has one run.
+        between_variance: variance of the items' expected scores, per model; NaN where most cells have one run.
+        within_variance: variance between runs of one item, per model; NaN where most cells have one run.
         smallest_difference: median over pairs of the best models of the difference that a paired test detects with
             power 0.8 (without a correction for many comparisons).
         lead: paired difference of the first two models.
@@ -407,9 +408,11 @@ def _repeat_variances(outcomes: Outcomes) -> tuple[Floats, Floats]:
     deviations = np.where(np.isfinite(scores), scores - mean[:, :, None], 0.0)
     repeated = count > 1
     variance = np.where(repeated, (deviations**2).sum(axis=2) / np.maximum(count - 1, 1), 0.0)
-    cells = repeated.sum(axis=1)
+    # Where only some cells were run again, those may be the disputed ones: they say little about the others.
+    most = repeated.sum(axis=1) >= MOST_REPEATED * np.maximum((count > 0).sum(axis=1), 1)
+    cells = np.where(most, repeated.sum(axis=1), 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        within = np.where(cells > 0, variance.sum(axis=1) / cells, np.nan)
+        within = np.where(cells > 0, variance.sum(axis=1) / np.maximum(cells, 1), np.nan)
         runs = np.where(count > 0, 1.0 / np.maximum(count, 1), 0.0).sum(axis=1) / (count > 0).sum(axis=1)
     total = np.array(
         [np.var(row[np.isfinite(row)], ddof=1) if np.isfinite(row).sum() > 1 else np.nan for row in mean]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import singledispatch
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from hardpan.report.sections import Chart, Problem, Provenance, Section, Table
 from hardpan.tables import csv_text
 
 CHART_ROWS = 24
+HERO_ROWS = 16
 ROWS = 100  # of a table on a page; to_frame has all of them
 _PAIRED = (
     "All pairs of models are tested on the items that both have and corrected by Holm. A model's rank set is "
@@ -63,7 +65,7 @@ def _(result: Ranking) -> View:
             method=_PAIRED, citations=_CITATIONS, versions=versions_of("numpy", "scipy"), warnings=result.notes
         ),
         columns=ranking_columns(result),
-        name=result.source,
+        name=_name(result.source),
         size=f"{numbers.counted(len(result.models), 'model')}, {numbers.counted(result.n_items, 'item')}",
         links={"ranking.csv": "ranking.csv"},
         downloads={"ranking.csv": csv_text(ranking_columns(result))},
@@ -192,13 +194,14 @@ def ranking_table(result: Ranking, rows: int = ROWS) -> Table:
 
 def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
     """Dots with intervals, the first tier shaded, rank sets at the right."""
+    tied = first_tier(result)  # a model with few items may be in tier 1 further down
     marks = tuple(
         {
             "name": name,
             "value": float(result.score[i]),
             "low": float(result.low[i]),
             "high": float(result.high[i]),
-            "tier": int(result.tier[i]),
+            "tier": 1 if i < tied else 2,
             "note": f"{result.rank_low[i]}–{result.rank_high[i]}",
         }
         for i, name in enumerate(result.models[:rows])
@@ -337,6 +340,11 @@ def _(result: PairedComparison) -> View:
     )
 
 
+def _name(source: str) -> str:
+    """The last part of a path, without the folders that only its owner knows."""
+    return PurePath(source).name if source else ""
+
+
 def _round_up(count: float) -> str:
     """A number of items with two significant digits, rounded up."""
     step = 10 ** max(0, math.floor(math.log10(max(count, 1))) - 1)
@@ -365,7 +373,7 @@ def _(result: ItemFit) -> View:
         sections=(items_section(result), information_section(result)),
         provenance=Provenance(method=_ITEM_METHODS, citations=(_IRT,), versions=versions_of("numpy", "scipy")),
         columns=item_columns(result),
-        name=result.source,
+        name=_name(result.source),
         size=f"{numbers.counted(len(result.models), 'model')}, {numbers.counted(len(result.items), 'item')}",
         links={"items.csv": "items.csv"},
         downloads={"items.csv": csv_text(item_columns(result)), "skills.csv": csv_text(skill_columns(result))},
@@ -540,6 +548,7 @@ def information_chart(result: ItemFit) -> Chart:
         "x_title": "skill (ticks: the ten best models)",
         "y_title": "information",
         "rug": [round(float(value), 3) for value in skill[:10]],
+        "percent": False,
         "domain": [0.0, float(curve.max()) * 1.05],
     }
     return Chart("lines", "Which items still measure the best models?", rows, words, options)
@@ -553,7 +562,7 @@ def _(result: SuspectKeys) -> View:
         sections=(keys_section(result),),
         provenance=Provenance(method=_KEY_METHODS, versions=versions_of("numpy")),
         columns=key_columns(result),
-        name=result.source,
+        name=_name(result.source),
         size=numbers.counted(result.answered, "item"),
         links={"review sheet": "review.csv"},
         downloads={"review.csv": review_sheet(result)},
@@ -964,7 +973,7 @@ def _(result: LeaderboardSummary) -> View:
     picture = picture_chart(result)
     downloads: dict[str, Any] = {"ranking.csv": csv_text(ranking_columns(ranking))}
     links = {"ranking.csv": "ranking.csv"}
-    hero = [ranking_chart(ranking)]
+    hero = [ranking_chart(ranking, HERO_ROWS)]
     if fit is not None:
         found = items_section(fit)
         sections.append(
@@ -1013,7 +1022,7 @@ def _(result: LeaderboardSummary) -> View:
             versions=versions_of("numpy", "scipy"),
         ),
         columns=ranking_columns(ranking),
-        name=result.source or "Leaderboard",
+        name=_name(result.source) or "Leaderboard",
         size=size,
         problems=leaderboard_problems(result),
         hero=tuple(hero),

@@ -1,0 +1,79 @@
+"""Accuracy on an unlabelled set from agreements."""
+
+import numpy as np
+import pytest
+
+from hardpan import Predictions
+from hardpan.errors import InputError
+from hardpan.leaderboard import agreement
+
+
+def predictions(rng, labels, skill, classes=10):
+    hard = rng.normal(0, 1.2, labels.size)
+    right = skill[:, None] - hard + rng.normal(size=(skill.size, labels.size)) > 0
+    return np.where(right, labels, rng.integers(0, classes, (skill.size, labels.size)))
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    rng = np.random.default_rng(0)
+    old, new = rng.integers(0, 10, 6000), rng.integers(0, 10, 3000)
+    skill = np.linspace(1, 3, 15)
+    return predictions(rng, old, skill), old, predictions(rng, new, skill - 0.6), new
+
+
+def test_planted_drop_is_recovered(shifted):
+    old, labels, new, hidden = shifted
+    result = agreement(old, labels, new)
+    truth = (new == hidden).mean(axis=1)
+    drop = (result.accuracy - truth).mean()
+    assert drop > 0.05
+    assert np.abs(result.estimate - truth).mean() < 0.25 * drop
+    assert np.mean((result.low <= truth) & (truth <= result.high)) > 0.9
+    assert list(result.to_frame("pandas").columns) == ["model", "accuracy", "estimate", "stderr", "low", "high"]
+
+
+def test_no_shift_gives_no_drop(shifted):
+    old, labels, *_ = shifted
+    result = agreement(old[:, :3000], labels[:3000], old[:, 3000:])
+    assert abs((result.accuracy - result.estimate).mean()) < 0.015
+
+
+def test_transfer_error_widens_the_interval(shifted):
+    old, labels, new, _ = shifted
+    tight, wide = agreement(old, labels, new, transfer_error=0), agreement(old, labels, new, transfer_error=0.03)
+    np.testing.assert_allclose(wide.stderr**2, tight.stderr**2 + 0.03**2)
+    assert (wide.estimate == tight.estimate).all()
+
+
+def test_forms_of_predictions_agree(shifted):
+    old, labels, new, _ = shifted
+    expected = agreement(old, labels, new)
+    probs_old, probs_new = np.eye(10)[old], np.eye(10)[new]
+    np.testing.assert_allclose(agreement(probs_old, labels, probs_new).estimate, expected.estimate)
+    by_name = agreement(
+        {f"m{i}": row for i, row in enumerate(old)}, labels, {f"m{i}": row for i, row in enumerate(new)}
+    )
+    np.testing.assert_allclose(by_name.estimate, expected.estimate)
+    text = agreement(old.astype(str), labels, new.astype(str))
+    np.testing.assert_allclose(text.estimate, expected.estimate)
+    stored = [Predictions.from_arrays(part[:, None].astype(np.float32)) for part in (probs_old, probs_new)]
+    np.testing.assert_allclose(agreement(stored[0], labels, stored[1]).estimate, expected.estimate)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda o, y, n: (o[:2], y, n[:2]), "predictions_old"),
+        (lambda o, y, n: (o, y[:5], n), "labels"),
+        (lambda o, y, n: (o, y, n[:4]), "predictions_new"),
+        (lambda o, y, n: (o.astype(float), y, n), "predictions_old"),
+        (lambda o, y, n: (o[0], y, n), "predictions_old"),
+    ],
+)
+def test_wrong_arguments_are_named(shifted, change, name):
+    old, labels, new, _ = shifted
+    with pytest.raises(InputError, match=name):
+        agreement(*change(old, labels, new))
+    with pytest.raises(InputError, match="transfer_error"):
+        agreement(old, labels, new, transfer_error=-1)

@@ -1,0 +1,84 @@
+"""Suspect keys: planted wrong keys, ties, repeats, corrected scores."""
+
+import numpy as np
+import pytest
+
+from hardpan import Outcomes
+from hardpan.errors import InputError
+from hardpan.leaderboard import correct_keys, suspect_keys
+
+
+@pytest.fixture(scope="module")
+def planted():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 4, 200)
+    right = rng.random((12, 200)) < 0.75
+    said = np.where(right, truth, rng.integers(0, 4, (12, 200)))
+    key = truth.copy()
+    key[:10] = (truth[:10] + 1) % 4
+    letters = np.array(list("ABCD"))
+    return Outcomes.from_arrays((said == key).astype(float), answers=letters[said], key=letters[key]), letters[
+        truth
+    ]
+
+
+def test_planted_wrong_keys_come_first(planted):
+    outcomes, truth = planted
+    found = suspect_keys(outcomes)
+    frame = found.to_frame("pandas")
+    assert list(frame.columns) == ["item", "key", "suggested", "margin", "models"]
+    assert set(frame.item[:10]) == {f"item-{i}" for i in range(10)}
+    for item, suggested in zip(frame.item[:10], frame.suggested[:10], strict=True):
+        assert suggested == truth[int(item.split("-")[1])]
+    assert frame.margin.is_monotonic_decreasing
+    assert (frame.models == 12).all()
+
+
+def test_margin_is_a_difference_of_shares():
+    answers = [["A"], ["B"], ["B"], ["C"], [""]]
+    outcomes = Outcomes.from_arrays(np.zeros((5, 1)), answers=answers, key=["A"])
+    found = suspect_keys(outcomes)
+    assert found.margin[0] == pytest.approx(2 / 4 - 1 / 4)
+    assert (found.models[0], found.suggested[0]) == (4, "B")
+
+
+def test_runs_of_one_model_share_its_vote():
+    answers = np.array([[["A", "B"]], [["B", "B"]]])
+    found = suspect_keys(Outcomes.from_arrays(np.zeros((2, 1, 2)), answers=answers, key=["A"]))
+    assert found.margin[0] == pytest.approx(0.75 - 0.25)
+
+
+def test_equal_margins_share_a_rank():
+    answers = [["B", "B", "A"], ["B", "B", "A"]]
+    found = suspect_keys(Outcomes.from_arrays(np.zeros((2, 3)), answers=answers, key=["A", "A", "A"]))
+    assert found.position.tolist() == [1, 1, 3]
+    assert found.suggested[2] == ""
+
+
+def test_independent_models_count_one_each():
+    rng = np.random.default_rng(1)
+    scores = rng.integers(0, 2, (6, 5000)).astype(float)
+    answers = np.where(scores == 1, "A", "B")
+    found = suspect_keys(Outcomes.from_arrays(scores, answers=answers, key=["A"] * 5000))
+    assert found.effective_models == pytest.approx(6, rel=0.15)
+    same = Outcomes.from_arrays(np.tile(scores[:1], (6, 1)), answers=np.tile(answers[:1], (6, 1)), key=["A"] * 5000)
+    assert suspect_keys(same).effective_models == pytest.approx(1)
+
+
+def test_corrected_keys_give_the_true_scores(planted):
+    outcomes, truth = planted
+    new = {f"item-{i}": truth[i] for i in range(10)}
+    result = correct_keys(outcomes, new)
+    rows = [outcomes.models.index(name) for name in result.models]
+    np.testing.assert_allclose(result.score_after, (outcomes.answers == truth).mean(axis=1)[rows])
+    np.testing.assert_allclose(result.score_before, outcomes.scores.mean(axis=1)[rows])
+    assert len(result.items) == 10
+    assert correct_keys(outcomes, {}).rank_after.tolist() == correct_keys(outcomes, {}).rank_before.tolist()
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(InputError, match="answers"):
+        suspect_keys(Outcomes.from_arrays(np.eye(3)))
+    outcomes = Outcomes.from_arrays(np.eye(2), answers=[["A", "B"], ["B", "A"]], key=["A", "A"])
+    with pytest.raises(InputError, match="new_keys"):
+        correct_keys(outcomes, {"no such item": "A"})
