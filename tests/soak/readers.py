@@ -5,7 +5,6 @@ A package joins by adding a line to READERS: how a valid file is written, and th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +63,14 @@ def _class_names(folder: Path) -> Path:
     return folder / "names.txt"
 
 
-def _matrix(folder: Path) -> Path:
-    rows = [{"model": f"m{row}", **{f"q{k}": int((row + k) % 3 > 0) for k in range(6)}} for row in range(4)]
-    (folder / "matrix.json").write_text(json.dumps(rows))
-    return folder / "matrix.json"
+def _matrix(kind: str) -> Callable[[Path], Path]:
+    items = {f"q{item}": [int((row + item) % 3 > 0) for row in range(4)] for item in range(6)}
+    return lambda folder: tables.write_table(folder / f"matrix.{kind}", {"model": [*"abcd"], **items})
+
+
+def _answers(kind: str) -> Callable[[Path], Path]:
+    columns = {"id": [f"e{row}" for row in range(8)], "label": [row % 3 for row in range(8)]}
+    return lambda folder: tables.write_table(folder / f"labels.{kind}", columns)
 
 
 def _sample(write: Callable[[Path], tuple[Path, Truth]]) -> Callable[[Path], Path]:
@@ -84,6 +87,12 @@ def _outcomes(path: Path) -> Any:
     from hardpan import Outcomes
 
     return Outcomes.open(path)
+
+
+def _ledger(path: Path) -> Any:
+    from hardpan.ledger.labels import LABEL_COLUMNS, as_classes, read_answers
+
+    return as_classes(read_answers(path, LABEL_COLUMNS).values, "labels")
 
 
 def _named(path: Path) -> Any:
@@ -105,7 +114,9 @@ READERS = [
     Reader("safe_files: json", _table("json"), safe_files.read_json),
     Reader("Predictions: npz", _npz, _predictions),
     Reader("Predictions: npy", _npy, _predictions),
-    Reader("Outcomes: json", _matrix, _outcomes),
+    *(Reader(f"Outcomes: {kind}", _matrix(kind), _outcomes) for kind in ("csv", "json", "parquet")),
+    *(Reader(f"Ledger: {kind}", _answers(kind), _ledger) for kind in ("csv", "json", "parquet")),
+    Reader("Ledger: npz", _npz, _ledger),
 ]
 
 

@@ -5,15 +5,15 @@ Every command that takes a dataset applies them: ``hardpan audit digits@audits/d
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
-from pathlib import Path
 
 import numpy as np
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.safe_files import existing_file, few
+from hardpan.tables import read_rows
 
 EXCLUDE = "exclude"
 """Examples with this tag are left out."""
@@ -30,10 +30,11 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
             ``tags`` (separated by semicolons).
 
     Example:
+        >>> import pathlib
         >>> import tempfile
         >>> digits = Dataset.open("digits")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "corrections.csv"
+        ...     path = pathlib.Path(folder) / "corrections.csv"
         ...     _ = path.write_text(f"id,corrected_label,tags\\n{digits.ids[0]},7,\\n{digits.ids[1]},,exclude\\n")
         ...     corrected = apply_corrections(digits, path)
         >>> len(digits), int(digits.labels[0]), len(corrected), int(corrected.labels[0])
@@ -41,15 +42,10 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
     """
     if dataset.labels is None:
         raise InputError(f"{dataset.name}: has no labels to correct; give a labelled dataset")
-    file = Path(path)
-    try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"corrections: {file} cannot be read ({error}); give a CSV") from error
-    if rows and not {"id", "corrected_label"} <= set(rows[0]):
-        columns = ", ".join(str(name) for name in rows[0])
-        raise InputError(f"corrections: {file} needs the columns id and corrected_label; got {columns}")
+    file = existing_file(path, "corrections")
+    rows = read_rows(file)
+    if not {"id", "corrected_label"} <= set(rows[0]):
+        raise InputError(f"corrections: {file} needs the columns id and corrected_label; got {few(rows[0])}")
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
     positions = {str(name): row for row, name in enumerate(dataset.ids)}
     labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
 import secrets
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,17 +16,13 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.files import sync_folder, write_bytes
 from hardpan.ledger import chain, sealing
+from hardpan.safe_files import DAMAGED, few, read_json, read_npy, read_npz
+from hardpan.tables import read_columns
 
 IDS = "ids.json"
 LABEL_COLUMNS = ("label", "labels", "y_test", "y")
 PREDICTION_COLUMNS = ("prediction", "predictions", "label", "labels")
 PENDING = "pending-"
-
-# What NumPy raises for files that are not what their ending says.
-UNREADABLE = (
-    *(OSError, ValueError, EOFError, KeyError, TypeError, AttributeError, SyntaxError, NotImplementedError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,16 +40,11 @@ def read_answers(path: Path, names: tuple[str, ...]) -> Answers:
         path: the file; its ending says the format.
         names: column or key names that hold the classes, the first that is there is taken.
     """
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".json": _read_json}
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".json": _read_json, ".parquet": _read_csv}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: ending must be one of {', '.join(readers)}; convert the file")
-    try:
-        return reader(path, names)
-    except (*UNREADABLE, csv.Error, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: cannot be read ({error}); give a file with one class per example") from error
+    return reader(path, names)
 
 
 def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
@@ -100,37 +88,32 @@ def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
 
 
 def _read_npy(path: Path, names: tuple[str, ...]) -> Answers:
-    return Answers(np.load(path, allow_pickle=False))
+    return Answers(read_npy(path))
 
 
 def _read_npz(path: Path, names: tuple[str, ...]) -> Answers:
-    with np.load(path, allow_pickle=False) as stored:
-        found = next((name for name in names if name in stored), None)
-        if found is None and len(stored.files) == 1:
-            found = stored.files[0]
-        if found is None:
-            raise InputError(f"{path}: no array named {' or '.join(names)}; it has {', '.join(stored.files)}")
-        ids = tuple(str(item) for item in stored["ids"].tolist()) if "ids" in stored else None
-        return Answers(stored[found], ids)
+    stored = read_npz(path)
+    key = next((name for name in names if name in stored), None)
+    if key is None and len(stored) == 1:
+        key = next(iter(stored))
+    if key is None:
+        raise InputError(f"{path}: no array named {' or '.join(names)}; it has {few(stored)}")
+    ids = tuple(str(item) for item in stored["ids"].tolist()) if "ids" in stored else None
+    return Answers(stored[key], ids)
 
 
 def _read_csv(path: Path, names: tuple[str, ...]) -> Answers:
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.DictReader(stream, strict=True)
-        columns = reader.fieldnames or []
-        found = next((name for name in names if name in columns), None)
-        if found is None:
-            raise InputError(f"{path}: no column named {' or '.join(names)}; it has {', '.join(columns)}")
-        rows = list(reader)
-    values = [row[found] for row in rows]
-    if any(value in (None, "") for value in values):
-        raise InputError(f"{path}: column {found} has an empty cell; give every example a class")
-    ids = tuple(row["id"] for row in rows) if "id" in columns else None
-    return Answers(_numbers_or_text(values), ids)
+    columns = read_columns(path, text=True)
+    name = next((name for name in names if name in columns), None)
+    if name is None:
+        raise InputError(f"{path}: no column named {' or '.join(names)}; it has {few(columns)}")
+    if "" in columns[name]:
+        raise InputError(f"{path}: column {name} has an empty cell; give every example a class")
+    return Answers(_numbers_or_text(columns[name]), tuple(columns["id"]) if "id" in columns else None)
 
 
 def _read_json(path: Path, names: tuple[str, ...]) -> Answers:
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = read_json(path)
     if isinstance(data, dict):
         found = next((name for name in names if isinstance(data.get(name), list)), None)
         if found is None:
@@ -205,7 +188,7 @@ def read_revealed(path: Path, header: dict[str, Any]) -> Secret:
             secret = Secret(
                 stored["labels"].astype(np.int32), stored["held_out"].astype(bool), stored["salt"].tobytes()
             )
-    except UNREADABLE as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: cannot be read ({error}); give the file that ledger reveal wrote") from error
     if chain.digest(secret.content()) != header["commitment"]:
         raise InputError(
@@ -281,7 +264,7 @@ def read_submission(folder: Path, submission: str) -> NDArray[np.int32]:
     try:
         stored: NDArray[Any] = np.load(path, allow_pickle=False)
         return stored.astype(np.int32)
-    except UNREADABLE as error:
+    except DAMAGED as error:
         raise InputError(
             f"submission {submission[:12]} cannot be read ({error}); restore it from a copy"
         ) from error

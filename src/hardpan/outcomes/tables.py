@@ -16,6 +16,7 @@ from hardpan.errors import InputError
 from hardpan.outcomes.cells import BLANK, Cells, number
 from hardpan.outcomes.outcomes import few
 from hardpan.outcomes.sources import GROUPS, Options, json_lines, read_json
+from hardpan.tables import read_columns as table_columns
 
 Columns = dict[str, Sequence[Any]]
 MODEL = ("model", "model_name", "model_id", "system", "submission", "participant")
@@ -145,17 +146,7 @@ def _csv(path: Path) -> Columns:
 
 
 def _parquet(path: Path) -> Columns:
-    from pyarrow import ArrowException, parquet  # only Parquet needs it, and it is slow to load
-
-    try:
-        table = parquet.read_table(path)
-    except (OSError, ArrowException) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error})") from error
-    if not table.num_rows:
-        raise InputError(f"{path}: the table has no rows")
-    return {
-        _known(name): column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)
-    }
+    return {_known(name): values for name, values in table_columns(path).items()}
 
 
 def read(columns: Columns, where: str, stem: str, cells: Cells, options: Options) -> None:

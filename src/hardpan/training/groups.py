@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
+from hardpan.safe_files import read_npz
 
 _OF_GROUP = "_accuracy_group_"
 
@@ -91,11 +92,7 @@ def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:
 
 
 def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in ("groups", "ids") if name in stored.files}
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read as npz ({error}); write it with numpy.savez") from error
+    arrays = read_npz(path, ("groups", "ids"))
     if "groups" not in arrays:
         raise InputError(f"{path}: has no array 'groups'; give (N,) group numbers under that name")
     if "ids" not in arrays:
