@@ -62,12 +62,13 @@ def is_frame(value: Any) -> bool:
     )
 
 
-def read_table(source: Any, *, text: bool | Sequence[str] = ()) -> pyarrow.Table:
+def read_table(source: Any, *, text: bool | Sequence[str] = (), empty: bool = False) -> pyarrow.Table:
     """Columns of a file, a frame, a mapping of columns or a list of rows, as an Arrow table.
 
     Args:
         source: the path of a table; a pandas, polars or pyarrow frame; ``{"a": [...]}``; ``[{"a": ...}, ...]``.
         text: columns of a CSV file that stay as they are written (``007``); True for all.
+        empty: accept a table without rows.
 
     Example:
         >>> read_table([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]).column("a").to_pylist()
@@ -93,24 +94,27 @@ def read_table(source: Any, *, text: bool | Sequence[str] = ()) -> pyarrow.Table
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{where}: column {repeated!r} occurs {names.count(repeated)} times; rename it")
-    if not names or table.num_rows == 0:
+    if not names or (table.num_rows == 0 and not empty):
         raise InputError(f"{where}: the table has no rows")
     return table
 
 
-def read_columns(source: Any, *, text: bool = False, required: Sequence[str] = ()) -> dict[str, list[Any]]:
+def read_columns(
+    source: Any, *, text: bool = False, required: Sequence[str] = (), empty: bool = False
+) -> dict[str, list[Any]]:
     """The same as lists by name; a missing cell is None.
 
     Args:
         source: as for :func:`read_table`.
         text: every cell as the text that a CSV file has, without spaces around it; missing cells are "".
         required: columns that must be there and have a value in every row.
+        empty: accept a table without rows.
 
     Example:
         >>> read_columns({"id": [7, 8], "class": ["cat", None]}, text=True)
         {'id': ['7', '8'], 'class': ['cat', '']}
     """
-    table = read_table(source, text=text)
+    table = read_table(source, text=text, empty=empty)
     where = str(source) if isinstance(source, (str, Path)) else "table"
     columns: dict[str, list[Any]] = {}
     for name in table.column_names:

@@ -13,7 +13,7 @@ import numpy as np
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.safe_files import existing_file, few
-from hardpan.tables import read_rows
+from hardpan.tables import read_columns
 
 EXCLUDE = "exclude"
 """Examples with this tag are left out."""
@@ -43,9 +43,10 @@ def apply_corrections(dataset: Dataset, path: str | os.PathLike[str]) -> Dataset
     if dataset.labels is None:
         raise InputError(f"{dataset.name}: has no labels to correct; give a labelled dataset")
     file = existing_file(path, "corrections")
-    rows = read_rows(file)
-    if not {"id", "corrected_label"} <= set(rows[0]):
-        raise InputError(f"corrections: {file} needs the columns id and corrected_label; got {few(rows[0])}")
+    columns = read_columns(file, text=True, empty=True)
+    if not {"id", "corrected_label"} <= set(columns):
+        raise InputError(f"corrections: {file} needs the columns id and corrected_label; got {few(columns)}")
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     numbers = {name: number for number, name in enumerate(dataset.class_names)}
     positions = {str(name): row for row, name in enumerate(dataset.ids)}
     labels, keep = dataset.labels.copy(), np.ones(len(dataset), dtype=bool)
