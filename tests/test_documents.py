@@ -16,6 +16,7 @@ from hardpan import cli
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
     "README.md",
+    "docs/bring-your-data.md",
     "docs/datasets.md",
     "docs/recording.md",
     "docs/parallel.md",
