@@ -246,7 +246,8 @@ def write_npz(folder: Path) -> tuple[Path, Truth]:
     return path, truth
 
 
-# A new reader joins here, and gets every check of test_contract.py.
+# A new reader whose format can show damage joins here, and gets every check of test_contract.py; all readers join
+# tests/soak/readers.py. Text formats have no checksum: a cut CSV file is a shorter one.
 SAMPLES = [
     Sample("npz", write_npz, header=128),
     Sample("idx", write_idx, header=8),  # the labels' header; that of the images goes on for eight bytes of shape

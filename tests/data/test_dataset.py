@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardpan.data.dataset import Dataset, content_ids
@@ -14,6 +14,7 @@ def made(values, split=None):
     return Dataset("made", x, content_ids(x), split=split)
 
 
+@settings(max_examples=40)
 @given(contents)
 def test_ids_are_unique_and_know_nothing_of_the_order(values):
     x = np.array(values)[:, None]
@@ -31,6 +32,7 @@ def test_ids_know_dtype_and_shape():
     assert len({content_ids(variant)[0] for variant in variants}) == 4
 
 
+@settings(max_examples=40)
 @given(contents, st.integers(0, 5), st.randoms(use_true_random=False))
 def test_parts_are_disjoint_complete_and_independent_of_row_order(values, seed, random):
     dataset = made(values)
@@ -46,6 +48,7 @@ def test_parts_are_disjoint_complete_and_independent_of_row_order(values, seed, 
         assert sorted(dataset.ids[ours].tolist()) == sorted(mixed.ids[theirs].tolist())
 
 
+@settings(max_examples=40)
 @given(contents, st.integers(0, 5))
 def test_copies_of_one_example_stay_in_one_part(values, seed):
     parts = made(values).splits(seed)
@@ -53,6 +56,7 @@ def test_copies_of_one_example_stay_in_one_part(values, seed):
     assert len(held[0] | held[1] | held[2]) == sum(map(len, held))
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(0, 5))
 def test_an_official_test_set_stays(n_train, n_test, seed):
     split = np.repeat(["train", "test"], [n_train, n_test])
@@ -61,6 +65,7 @@ def test_an_official_test_set_stays(n_train, n_test, seed):
     assert len(parts.validation) == pytest.approx(0.1 * n_train, abs=0.5)
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 500))
 def test_without_a_split_the_shares_are_exact(n):
     parts = made(range(n)).splits()
@@ -81,9 +86,53 @@ def test_a_seed_that_is_none_is_refused(seed):
         made(range(5)).splits(seed)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["train", "validation", "test"]), min_size=1, max_size=60), st.integers(0, 5))
 def test_official_validation_examples_stay_where_they_are(names, seed):
     names = [*names, "validation"]
     parts = made(range(len(names)), np.array(names)).splits(seed)
     for part in ("train", "validation", "test"):
         assert getattr(parts, part).tolist() == [row for row, name in enumerate(names) if name == part]
+
+
+def test_select_by_rows_mask_ids_and_split():
+    digits = Dataset.open("digits")
+    for rows in ([7, 3], digits.ids[[7, 3]], np.array([7, 3], dtype=np.uint8)):
+        part = digits.select(rows)
+        assert part.labels.tolist() == digits.labels[[7, 3]].tolist()
+        assert part.metadata["row"].tolist() == [7, 3]
+    assert digits.select(np.arange(1797) < 5).ids.tolist() == digits.ids[:5].tolist()
+    assert digits.select(split="test").ids.tolist() == digits.ids[digits.splits().test].tolist()
+    assert len(digits.select([])) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({}, "rows"),
+        ({"rows": [1], "split": "test"}, "rows"),
+        ({"split": "dev"}, "split"),
+        ({"rows": [1797]}, "1797"),
+        ({"rows": [-1]}, "-1"),
+        ({"rows": [0.5]}, "rows"),
+        ({"rows": [True, False]}, "mask"),
+        ({"rows": [[1]]}, "rows"),
+        ({"rows": ["nobody"]}, "nobody"),
+    ],
+)
+def test_select_names_what_is_wrong(arguments, named):
+    with pytest.raises(InputError, match=named):
+        Dataset.open("digits").select(**arguments)
+
+
+def test_align_by_id_and_by_order():
+    digits = Dataset.open("digits")
+    part = digits.select([9, 4, 7])
+    assert digits.align(part).labels.tolist() == part.labels.tolist()
+    renamed = part.align(["a", "b", "c"], by_order=True)
+    assert renamed.ids.tolist() == ["a", "b", "c"]
+    assert renamed.labels.tolist() == part.labels.tolist()
+    with pytest.raises(InputError, match="by_order"):
+        part.align(["a", "b"], by_order=True)
+    with pytest.raises(InputError, match="'a'"):
+        digits.align(["a"])

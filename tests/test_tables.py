@@ -1,0 +1,119 @@
+"""Columns in and out of every format."""
+
+import pandas
+import polars
+import pyarrow
+import pytest
+
+from hardpan import tables
+from hardpan.errors import InputError
+
+COLUMNS = {
+    "id": ["a", "b", "c"],
+    "n": [1, 2, 3],
+    "x": [0.5, None, 1.5],
+    "t": ["one, two", 'say "x"', "li\u2028ne\nbreak"],
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "parquet"])
+def test_what_is_written_is_read(tmp_path, ending):
+    path = tables.write_table(tmp_path / f"t.{ending}", COLUMNS)
+    assert tables.read_columns(path) == COLUMNS
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_frames_are_made_and_read(kind):
+    assert tables.read_columns(tables.to_frame(COLUMNS, kind)) == COLUMNS
+
+
+def test_cells_as_text_and_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("id, name\n007, x \n010,\n")
+    assert tables.read_columns(tmp_path / "a.csv", text=True) == {"id": ["007", "010"], "name": ["x", ""]}
+    assert tables.read_table(tmp_path / "a.csv", text=["id"]).column("id").to_pylist() == ["007", "010"]
+    assert tables.read_rows(tmp_path / "a.csv", required=["id"])[1] == {"id": "010", "name": ""}
+    with pytest.raises(InputError, match="name"):
+        tables.read_rows(tmp_path / "a.csv", required=["name"])
+    with pytest.raises(InputError, match="absent"):
+        tables.read_rows(tmp_path / "a.csv", required=["absent"])
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("a;b\n1,5;x\n", {"a": [1.5], "b": ["x"]}),
+        ("a|b\n1|x\n", {"a": [1], "b": ["x"]}),
+        ("a\n1\nNA\n", {"a": [1, None]}),
+        ("a\nNA\nx\n", {"a": ["NA", "x"]}),
+        ("0,1\n0.2,0.8\n", {"0": [0.2], "1": [0.8]}),
+        ("a,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
+    ],
+)
+def test_dialects_of_csv(tmp_path, text, columns):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    assert tables.read_columns(tmp_path / "a.csv") == columns
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"a": [1, 2], "b": ["x", "y"]},
+        [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
+        pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}, index=[5, 3]),
+        polars.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
+        pyarrow.table({"a": [1, 2], "b": ["x", "y"]}),
+        pyarrow.RecordBatch.from_pydict({"a": [1, 2], "b": ["x", "y"]}),
+    ],
+    ids=lambda source: type(source).__name__,
+)
+def test_objects_with_columns(source):
+    assert tables.read_columns(source) == {"a": [1, 2], "b": ["x", "y"]}
+
+
+def test_mixed_values_are_text():
+    assert tables.read_columns([{"a": 1}, {"a": "x"}, {}]) == {"a": ["1", "x", None]}
+
+
+def test_index_columns_of_pandas(tmp_path):
+    frame = pandas.DataFrame({"a": [1, 2, 3]}, index=[5, 3, 4])
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert tables.index_columns(tables.read_table(tmp_path / "a.parquet")) == ["__index_level_0__"]
+    frame.rename_axis("key").to_parquet(tmp_path / "b.parquet")
+    assert tables.index_columns(tables.read_table(tmp_path / "b.parquet")) == ["key"]
+    frame.to_csv(tmp_path / "c.csv")
+    assert tables.index_columns(tables.read_table(tmp_path / "c.csv")) == [""]
+    assert tables.index_columns(pyarrow.table({"a": [1]}).replace_schema_metadata({"pandas": "[["})) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        (5, "int"),
+        (b"a.csv", "bytes"),
+        ([1, 2], "row 0"),
+        ({"a": 1}, "'a'"),
+        ({"a": [1], "b": [1, 2]}, "b 2"),
+        ({}, "rows"),
+        ("absent.csv", "absent"),
+    ],
+)
+def test_what_has_no_columns_is_refused(source, named):
+    with pytest.raises(InputError, match=named):
+        tables.read_table(source)
+
+
+def test_an_unknown_ending_or_frame_is_refused(tmp_path):
+    (tmp_path / "a.xls").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"a\.xls"):
+        tables.read_table(tmp_path / "a.xls")
+    with pytest.raises(InputError, match=r"a\.xls"):
+        tables.write_table(tmp_path / "a.xls", COLUMNS)
+    with pytest.raises(InputError, match="kind"):
+        tables.to_frame(COLUMNS, "excel")
+
+
+def test_a_table_without_rows_is_read_where_it_is_meant(tmp_path):
+    (tmp_path / "a.csv").write_text("id,label\n")
+    with pytest.raises(InputError, match="rows"):
+        tables.read_columns(tmp_path / "a.csv")
+    assert tables.read_columns(tmp_path / "a.csv", empty=True) == {"id": [], "label": []}
