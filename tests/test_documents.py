@@ -32,6 +32,7 @@ DOCUMENTS = [
             "floor",
             "flow-fit",
             "flow-synthesize",
+            "leaderboard",
             "predictions",
             "replicate",
             "testbed",

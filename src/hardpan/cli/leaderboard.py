@@ -176,7 +176,9 @@ def keys(
     if reviewed is None:
         emit_report(leaderboard.suspect_keys(data), json=json, out=out)
         return
-    columns = tables.read_columns(reviewed, text=True, required=("item", "correct_key"))
+    columns = tables.read_columns(reviewed, text=True, required=("item",))
+    if "correct_key" not in columns:
+        raise InputError(f"--reviewed {reviewed}: has no column correct_key; use the review sheet of --out")
     new_keys = {
         str(item): str(value)
         for item, value in zip(columns["item"], columns["correct_key"], strict=True)

@@ -1,0 +1,139 @@
+"""hardpan leaderboard on the command line: one folder of simulated logs, every command."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from hardpan import Outcomes, cli, files, leaderboard
+from hardpan.leaderboard.card import badge, markdown, verdict
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("logs")
+    ease, truth = rng.normal(0.5, 1.0, 120), rng.integers(0, 4, 120)
+    for number, skill in enumerate(np.linspace(-1.5, 2, 8)):
+        right = rng.random(120) < 1 / (1 + np.exp(-(skill + ease)))
+        said = np.where(right, truth, (truth + 1) % 4)
+        rows = [
+            {
+                "doc_id": doc,
+                "doc": {"question": str(doc)},
+                "target": "ABCD"[truth[doc]],
+                "filtered_resps": ["ABCD"[said[doc]]],
+                "resps": [["ABCD"[said[doc]]]],
+                "filter": "none",
+                "metrics": ["exact_match"],
+                "exact_match": float(right[doc]),
+            }
+            for doc in range(120)
+        ]
+        path = folder / f"m{number}" / "samples_quiz_2026-11-16T12-00-00.000000.jsonl"
+        path.parent.mkdir()
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as done:
+        cli.main([str(argument) for argument in arguments])
+    shown = capsys.readouterr()
+    return done.value.code or 0, shown.out, shown.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("rank",),
+        ("items", "--model", "rasch"),
+        ("keys",),
+        ("shorten", "--items", "40", "--method", "stratified"),
+        ("report", "--short-items", "30"),
+    ],
+)
+def test_commands_print_json_alone(logs, capsys, arguments):
+    code, out, _ = run(capsys, "leaderboard", arguments[0], logs, *arguments[1:], "--json")
+    assert code == 0
+    result = files.from_json(json.loads(out))
+    assert result.headline
+
+
+def test_report_writes_the_page_and_its_lists(logs, capsys, tmp_path):
+    code, out, _ = run(capsys, "leaderboard", "report", logs, "--out", tmp_path / "board")
+    assert code == 0
+    assert "index.html" in out
+    written = {path.name for path in (tmp_path / "board").iterdir()}
+    assert {"index.html", "report.json", "ranking.csv", "items.csv", "review.csv", "samples.json"} <= written
+    samples = json.loads((tmp_path / "board" / "samples.json").read_text())
+    assert list(samples) == ["quiz"]
+    assert all(isinstance(doc, int) for doc in samples["quiz"])
+    page = (tmp_path / "board" / "index.html").read_text()
+    assert "Models (best on top)" in page
+
+
+def test_gate_fails_only_for_a_worse_model(logs, capsys, tmp_path):
+    assert run(capsys, "leaderboard", "compare", logs, "m7", "m0", "--fail-if", "worse")[0] == 1
+    assert run(capsys, "leaderboard", "compare", logs, "m7", "m0")[0] == 0
+    code, *_ = run(
+        capsys, "leaderboard", "compare", logs, "m0", "m7", "--fail-if", "worse", "--card", tmp_path / "card"
+    )
+    assert code == 0
+    assert "m7" in (tmp_path / "card" / "card.md").read_text()
+    assert (tmp_path / "card" / "badge.svg").read_text().startswith("<svg")
+
+
+def test_review_sheet_goes_back_in(logs, capsys, tmp_path):
+    assert run(capsys, "leaderboard", "keys", logs, "--out", tmp_path / "keys")[0] == 0
+    with open(tmp_path / "keys" / "review.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert run(capsys, "leaderboard", "keys", logs, "--reviewed", tmp_path / "keys" / "review.csv")[0] == 2
+    rows[0]["correct_key"] = rows[0]["suggested"]
+    with open(tmp_path / "reviewed.csv", "w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    code, out, _ = run(capsys, "leaderboard", "keys", logs, "--reviewed", tmp_path / "reviewed.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["items"] == [rows[0]["item"]]
+
+
+def test_agreement_and_inflation_read_files(logs, capsys, tmp_path):
+    rng = np.random.default_rng(1)
+    labels, skill = rng.integers(0, 5, 2000), np.linspace(0.5, 0.95, 6)[:, None]
+    old = np.where(rng.random((6, 2000)) < skill, labels, rng.integers(0, 5, (6, 2000)))
+    np.savez(tmp_path / "p.npz", old=old, labels=labels, new=old[:, :1000])
+    names = [f"{tmp_path / 'p.npz'}::{name}" for name in ("old", "labels", "new")]
+    assert run(capsys, "leaderboard", "agreement", *names)[0] == 0
+    assert run(capsys, "leaderboard", "agreement", tmp_path / "p.npz", *names[1:])[0] == 2
+    assert run(capsys, "leaderboard", "inflation", logs, logs)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("compare", "LOGS", "m0", "nobody"), "nobody"),
+        (("compare", "LOGS", "m0", "m1", "--fail-if", "better"), "--fail-if"),
+        (("rank", "LOGS", "--cluster", "passage"), "passage"),
+        (("rank", "no such folder"), "no such folder"),
+        (("shorten", "LOGS", "--items", "5000"), "items"),
+    ],
+)
+def test_bad_input_is_one_sentence(logs, capsys, arguments, name):
+    code, out, err = run(capsys, "leaderboard", *(logs if part == "LOGS" else part for part in arguments))
+    assert (code, out) == (2, "")
+    assert name in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_card_tells_better_from_worse():
+    scores = np.zeros((3, 400))
+    scores[0, :300], scores[1, :200], scores[2, :302] = 1, 1, 1
+    outcomes = Outcomes.from_arrays(scores, ["main", "a|b <script>", "close"])
+    worse = leaderboard.compare(outcomes, 0, 1)
+    assert (verdict(worse), verdict(leaderboard.compare(outcomes, 1, 0))) == ("worse", "better")
+    assert verdict(leaderboard.compare(outcomes, 0, 2)) == "no difference"
+    assert "a\\|b" in markdown(worse)
+    assert "<script>" not in badge(worse)
