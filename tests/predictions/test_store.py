@@ -257,10 +257,10 @@ def test_any_shape_block_and_id_survives(tmp_path_factory, n, classes, block, se
 def test_a_remote_place_remembers_no_listing():
     """A listing that is remembered hides what other processes write later."""
     pytest.importorskip("s3fs")
-    from hardpan.predictions.storage import Place
+    from hardpan.predictions.storage import Storage
 
     for address in ("s3://runs/run", "memory://run"):
-        systems = [Place(address).store._store.fs]
+        systems = [Storage(address).store._store.fs]
         systems += [vars(system)["sync_fs"] for system in systems if "sync_fs" in vars(system)]
         for system in systems:
             system.dircache["folder"] = [{"name": "folder/object"}]

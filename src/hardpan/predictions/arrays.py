@@ -343,14 +343,14 @@ def _unnamed_arrays(
     columns = {name for known in COLUMNS.values() for name in known}
     others = [name for name in names if name not in columns]
     arrays = {name: stored[name] for name in others}
-    held = few(f"{name} {stored[name].shape}" for name in names)
+    contents = few(f"{name} {stored[name].shape}" for name in names)
     shapes = {array.shape for array in arrays.values()}
     if len(shapes) == 1 and all(_clearly_probabilities(array, normalize) for array in arrays.values()):
         if len(arrays) == 1:
             return next(iter(arrays.values())), ()
         if next(iter(arrays.values())).ndim == 2:
             return np.stack(list(arrays.values())), tuple(others)
-    raise InputError(f"{path}: has no predictions under a known name; {EXPECTED}; it has {held}")
+    raise InputError(f"{path}: has no predictions under a known name; {EXPECTED}; it has {contents}")
 
 
 def _clearly_probabilities(array: NDArray[Any], normalize: bool) -> bool:
@@ -406,7 +406,7 @@ def _unpacked(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> NDArray[Any]:
 
 
 def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """An array of zeros: in memory, or beyond :data:`IN_MEMORY` bytes in a temporary file that goes with it."""
+    """An array of zeros: in memory, or beyond :data:`IN_MEMORY` bytes in an anonymous temporary file."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     if size <= 4 * IN_MEMORY:
         return np.zeros(shape, dtype=dtype)

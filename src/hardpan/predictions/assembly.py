@@ -1,4 +1,4 @@
-"""Rows that come in any order, put together into whole shards; full shards are written in the background."""
+"""Assembles rows in any order into whole shards, which are written in the background."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _WRITERS = 16  # shards at once: shuffled rows fill all of an epoch's in the sam
 
 
 class Buffers:
-    """Arrays of one shape a block, in memory up to a limit and beyond it in a file that nobody else sees.
+    """Arrays for blocks, in memory up to a limit, beyond it in an anonymous temporary file.
 
-    Arrays that are given back are taken again: memory that is new to a process costs as much as filling it.
+    Returned arrays are used again: fresh memory costs as much as filling it.
     """
 
     def __init__(self, memory: int) -> None:
@@ -51,18 +51,18 @@ class Buffers:
                 _reserve(file.fileno(), max(size, 1))
             except OSError as error:
                 raise InputError(
-                    f"{tempfile.gettempdir()}: no room for {size:,} bytes of rows that wait for their shard "
+                    f"{tempfile.gettempdir()}: no room for {size:,} bytes of rows of incomplete shards "
                     f"({error.strerror}); record in the order of the ids, raise memory, or set TMPDIR"
                 ) from error
             return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
 
     def give_back(self, array: NDArray[Any]) -> None:
-        """Say that an array is no longer used."""
+        """Return an array that is no longer used."""
         if not isinstance(array, np.memmap):
             self._free.setdefault((array.shape, array.dtype), []).append(array)
 
     def forget(self) -> None:
-        """Let arrays that were given back go."""
+        """Release returned arrays."""
         self._held -= sum(array.nbytes for arrays in self._free.values() for array in arrays)
         self._free.clear()
 
@@ -75,7 +75,7 @@ def _reserve(file: int, size: int) -> None:
 
 
 class _Epoch:
-    """The rows of one seed and epoch that have come so far."""
+    """The rows of one seed and epoch that were recorded so far."""
 
     def __init__(self, examples: int) -> None:
         self.seen = np.zeros(examples, dtype=bool)
@@ -87,17 +87,18 @@ class _Epoch:
 class Assembler:
     """Takes rows of any seeds and epochs in any order, and commits every shard that has become full.
 
-    When :meth:`add` returns from the last row of an epoch, that epoch is committed: who saves a checkpoint then can
-    be killed at any time. Rows in the order of the ids need the memory of a shard or two; shuffled rows that of an
-    epoch, beyond ``memory`` bytes on the temporary disk. What is committed already is not written again.
+    When :meth:`add` returns from the last row of an epoch, that epoch is committed: a run that saves a
+    checkpoint then can be killed at any time. Rows in the order of the ids need the memory of a shard or two;
+    shuffled rows that of an epoch, beyond ``memory`` bytes on the temporary disk. What is committed is not written
+    again.
 
     Attributes:
-        given: what the rows were made of, for the words in which some are refused.
+        made_of: "logits" if the rows are a softmax, for messages.
     """
 
     def __init__(self, predictions: Store, *, memory: int = MEMORY) -> None:
         self._into = predictions
-        self.given: Outputs = "probabilities"
+        self.made_of: Outputs = "probabilities"
         self._buffers = Buffers(memory)
         self._epochs: dict[tuple[int, int], _Epoch] = {}
         self._writer = ThreadPoolExecutor(_WRITERS, thread_name_prefix="hardpan-store")
@@ -115,7 +116,7 @@ class Assembler:
         part = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
         self._check_index(seed, epoch, part, index)
         what = f"{self._into.where}: seed {seed} epoch {epoch}"
-        check_rows(what, rows, lambda row: str(self._into.ids[index[row]]), self.given)
+        check_rows(what, rows, lambda row: str(self._into.ids[index[row]]), self.made_of)
         if (seed, epoch) not in self._epochs:
             self._epochs[seed, epoch] = part
             # Now, and not with the last rows: shuffled ones fill every shard of an epoch at once.
@@ -132,12 +133,12 @@ class Assembler:
         return self._into.committed(seed, epoch)
 
     def left(self, seed: int, epoch: int) -> int:
-        """How many rows of an epoch were not given yet."""
+        """Number of rows of an epoch that are missing."""
         part = self._epochs.get((seed, epoch))
         return len(self._into) if part is None else len(self._into) - part.count
 
     def check_whole(self, seed: int | None = None, but: int | None = None) -> None:
-        """Refuse epochs that were begun and lack rows: of one seed or of all, and other than ``but``."""
+        """Refuse incomplete epochs: of one seed or of all, other than ``but``."""
         for begun, epoch in sorted(self._epochs):
             if seed in (None, begun) and epoch != but:
                 self._refuse_part(begun, epoch)
@@ -147,7 +148,7 @@ class Assembler:
         self._settle(wait=True)
 
     def close(self) -> None:
-        """Wait for the writer and let it go; rows of shards that are not full are dropped."""
+        """Wait for the writers and stop them; rows of incomplete shards are dropped."""
         try:
             self._settle(wait=True)
         finally:
@@ -160,7 +161,7 @@ class Assembler:
         first = ", ".join(str(self._into.ids[row]) for row in absent[:_NAMED])
         raise InputError(
             f"{self._into.where}: seed {seed} epoch {epoch} lacks {len(absent):,} of {len(self._into):,} examples "
-            f"(first {first}); give every example once an epoch (a DataLoader with drop_last=False)"
+            f"(first {first}); record every example once per epoch (a DataLoader with drop_last=False)"
         )
 
     def _check_index(self, seed: int, epoch: int, part: _Epoch, index: NDArray[np.int64]) -> None:
@@ -177,19 +178,19 @@ class Assembler:
 
     def _twice(self, seed: int, epoch: int, row: int) -> str:
         name = str(self._into.ids[row])
-        return f"{self._into.where}: {name} was given twice for seed {seed} epoch {epoch}; give every example once"
+        return f"{self._into.where}: {name} was recorded twice for seed {seed} epoch {epoch}; record it once"
 
     def _fill(self, seed: int, epoch: int, part: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
-        held = self._into.committed_blocks(seed, epoch)
+        done = self._into.committed_blocks(seed, epoch)
         in_order = bool((np.diff(index) == 1).all())
         of_row = index // self._into.block
-        if not in_order and (np.diff(of_row) < 0).any():  # rows of the same block are brought together
+        if not in_order and (np.diff(of_row) < 0).any():  # rows of the same block become neighbours
             order = np.argsort(of_row, kind="stable")
             rows, index, of_row = rows[order], index[order], of_row[order]
         ends = [*np.flatnonzero(np.diff(of_row)) + 1, len(index)]
         for begin, end in pairwise([0, *ends] if len(index) else []):
             block = int(of_row[begin])
-            if block not in held:
+            if block not in done:
                 self._fill_block(seed, epoch, part, block, rows[begin:end], index[begin:end], in_order)
 
     def _fill_block(
@@ -225,7 +226,7 @@ class Assembler:
             self._finish_oldest()
 
     def _settle(self, wait: bool) -> None:
-        """Take note of what the writer has done; what failed there is raised here, and every time after."""
+        """Collect the results of the writers; a failure is raised here, and on every later call."""
         while self._writing and (wait or self._writing[0][0].done()):
             self._finish_oldest()
         if self._failed is not None:
@@ -244,7 +245,7 @@ class Assembler:
 
 @contextmanager
 def assembling(predictions: Store) -> Iterator[Assembler]:
-    """Give an assembler; when the block ends, everything is committed, and an epoch that lacks rows is refused."""
+    """An assembler; at the end of the block everything is committed, and incomplete epochs are refused."""
     assembler = Assembler(predictions)
     try:
         yield assembler

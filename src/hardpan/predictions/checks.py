@@ -19,7 +19,7 @@ Outputs = Literal["probabilities", "logits"]
 OUTPUTS = ("auto", "probabilities", "logits", "labels")
 SPLITS = ("train", "validation", "test")
 LARGEST = 2**31 - 1  # of a seed's or an epoch's number
-ROW_ID = re.compile(r"row-\d{7,}")  # ids that stand for row numbers (hardpan.data.row_ids)
+ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (hardpan.data.row_ids)
 _LISTED = 5
 _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
 _JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
@@ -283,7 +283,7 @@ def by_name(what: str, labels: NDArray[Any], class_names: Sequence[str]) -> NDAr
     texts = labels.astype(np.str_)
     unknown = sorted(set(np.unique(texts).tolist()) - set(class_names))
     if not unknown:
-        number = {name: place for place, name in enumerate(class_names)}
+        number = {name: index for index, name in enumerate(class_names)}
         return np.array([number[name] for name in texts.reshape(-1).tolist()], dtype=np.int64).reshape(labels.shape)
     if all(text.isdecimal() for text in unknown):
         return texts.astype(np.int64)

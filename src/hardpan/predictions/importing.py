@@ -17,7 +17,7 @@ from hardpan.predictions.arrays import COLUMNS, ArrayPredictions
 from hardpan.predictions.checks import few
 from hardpan.predictions.opening import ARRAYS, TABLES, open_any
 from hardpan.predictions.results import ImportSummary
-from hardpan.predictions.storage import Place
+from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin
 from hardpan.safe_files import DAMAGED, npz_header, read_npy, read_npz
 
@@ -41,6 +41,7 @@ def import_file(
     outputs: str = "auto",
     normalize: bool = False,
     model: str = "",
+    held_out: bool = False,
     seeds: Sequence[int] | None = None,
     epochs: Sequence[int] | None = None,
     dtype: str = "float16",
@@ -61,6 +62,7 @@ def import_file(
         outputs: "probabilities", "logits", "labels" or "auto".
         normalize: divide every row by its sum.
         model: name of the model; it gets the next free seed of the store.
+        held_out: the models were not trained or tuned on any of these examples (for a new store).
         seeds: numbers of the seeds, in the order of the file.
         epochs: numbers of the epochs, likewise.
         dtype: "float16" or "float32", for a new store.
@@ -80,13 +82,13 @@ def import_file(
             for start, stop in source.blocks():
                 source.read(seed, epoch, start, stop)
     target = begin(
-        Place(out),
+        Storage(out),
         ids=source.ids,
         n_classes=source.n_classes,
         labels=source.labels,
         class_names=source.class_names,
         split=source.split,
-        config={"imported": file.name},
+        config={"imported": file.name} | ({"held_out": True} if held_out else {}),
         dtype=dtype,
         block=block,
     )
@@ -101,6 +103,7 @@ def import_file(
         epochs=source.epochs,
         outputs="probabilities" if source.outputs == "unnormalized" else source.outputs,
         detected=outputs == "auto" and source.outputs != "unnormalized",
+        models=source.models if source.named else (),
     )
 
 
@@ -154,6 +157,23 @@ def read_column(path: Path, what: str) -> NDArray[Any]:
     if what == "labels" and all(value.strip().lstrip("-").isdecimal() for value in values):
         return np.array([int(value) for value in values], dtype=np.int64)
     return np.array(values, dtype=np.str_)
+
+
+def read_class_names(text: str) -> tuple[str, ...]:
+    """Class names: a file of them, or names with commas.
+
+    Example:
+        >>> read_class_names("cat, dog")
+        ('cat', 'dog')
+    """
+    if Path(text).is_file():
+        return tuple(read_column(Path(text), "class_names").tolist())
+    names = tuple(name.strip() for name in text.split(","))
+    if len(names) < 2 or not all(names):
+        raise InputError(
+            f"class_names (--class-names) must be names with commas, or an existing file; got {text!r}"
+        )
+    return names
 
 
 def _key(path: Path, what: str, names: list[str]) -> str:

@@ -1,14 +1,14 @@
-"""How a store lies on disk: names of its parts, and the header that describes it.
+"""The layout of a store: names of its objects, and its header.
 
 ::
 
     STORE/zarr.json                                    header in its attributes; written last when a store is made
-    STORE/ids  labels  split                           one value an example (labels and split only where known)
+    STORE/ids  labels  split                           one value per example (labels and split only if known)
     STORE/probabilities/SEED/EPOCH/zarr.json           a Zarr v3 array (examples, classes)
     STORE/probabilities/SEED/EPOCH/c/BLOCK/0           a shard: the rows of one block
-    STORE/probabilities/SEED/EPOCH/commit/BLOCK.json   its marker, written last: bytes and sha256 of the shard
+    STORE/probabilities/SEED/EPOCH/commit/BLOCK.json   its marker, written last: bytes and sha256
 
-A shard without its marker does not exist. Whoever records other seeds, epochs or blocks touches other files.
+A shard without its marker does not exist. Other seeds, epochs and blocks are other files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hardpan.errors import InputError
 SCHEMA = 1
 ROOT = "probabilities"
 DTYPES = ("float16", "float32")
-SHARD_BYTES = (4 * 2**20, 16 * 2**20)  # the least, unless an epoch is smaller, and the most
+SHARD_BYTES = (4 * 2**20, 16 * 2**20)  # least (unless an epoch is smaller) and most
 _SHARDS = 16
 COLUMNS = ("ids", "labels", "split")
 _COLUMN = re.compile(rf"({'|'.join(COLUMNS)})/(zarr\.json|c/\d+)")
@@ -39,18 +39,18 @@ _SHARD = re.compile(rf"{ROOT}/(\d+)/(\d+)/c/(\d+)/0")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a store says of itself.
+    """The header of a store.
 
     Attributes:
-        examples: how many there are.
-        classes: how many there are.
+        examples: number of examples.
+        classes: number of classes.
         dtype: "float16" or "float32".
-        block: rows in a shard.
-        hashes: sha256 of ids, labels and split, where they are.
-        class_names: the names, or nothing.
+        block: rows per shard.
+        hashes: sha256 of ids, labels and split, where known.
+        class_names: the names; empty if unknown.
         config: what made the predictions.
-        versions: of what made the store.
-        kind: "predictions", or "scores" where only sums of entropies are kept.
+        versions: of the software that created the store.
+        kind: "predictions", or "scores" if only sums of entropies are kept.
     """
 
     examples: int
@@ -65,14 +65,14 @@ class Header:
 
     @property
     def identity(self) -> str:
-        """Names the examples, classes and layout: shards of stores with one identity fit together."""
+        """Hash of examples, classes and layout: shards of stores with one identity are compatible."""
         parts = [self.kind, self.examples, self.classes, self.dtype, self.block]
         text = json.dumps([*parts, sorted(self.hashes.items()), list(self.class_names)])
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def blocks(self) -> int:
-        """How many shards a seed and epoch have."""
+        """Shards per seed and epoch."""
         return -(-self.examples // self.block)
 
     def attributes(self) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class Header:
 
 
 def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
-    """Read the header, or refuse what is not one of ours."""
+    """Parse the header of a store of predictions or scores."""
     given = attributes.get("hardpan")
     if not isinstance(given, Mapping) or given.get("kind") not in ("predictions", "scores"):
-        raise InputError(f"{where}: is a Zarr group, but not a store of predictions; give one that hardpan wrote")
+        raise InputError(f"{where}: is a Zarr group, but not a store of predictions")
     if given.get("schema") != SCHEMA:
         raise InputError(f"{where}: has schema {given.get('schema')}; this version of hardpan reads {SCHEMA}")
     try:
@@ -110,11 +110,11 @@ def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
 
 
 def default_block(examples: int, classes: int, itemsize: int) -> int:
-    """Rows in a shard: a sixteenth of an epoch, but within 4 to 16 MiB.
+    """Rows per shard: a sixteenth of an epoch, but within 4 to 16 MiB.
 
-    Who records waits for the last shards of an epoch, all of them if rows come shuffled. Some that are small are
-    ready sooner than one that is large, since several are compressed, hashed and written at once; many more would
-    be a burden to the file system.
+    A recorder waits for the last shards of an epoch, for all of them if rows are shuffled. Several small ones are
+    ready sooner than one large one, since they are compressed, hashed and written in parallel; very many would
+    burden the file system.
 
     Example:
         >>> [default_block(examples, 1000, 2) for examples in (1_281_167, 50_000, 1000)]
@@ -125,7 +125,7 @@ def default_block(examples: int, classes: int, itemsize: int) -> int:
 
 
 def text_hash(values: NDArray[Any]) -> str:
-    """Names the content of a column whatever the width of its text or its byte order."""
+    """Hash of a column, independent of the width of its text and its byte order."""
     digest = hashlib.sha256()
     if values.dtype.kind == "U":
         for start in range(0, len(values), 65536):
@@ -138,12 +138,12 @@ def text_hash(values: NDArray[Any]) -> str:
 
 
 def array_path(seed: int, epoch: int) -> str:
-    """Where the array of a seed and epoch lies."""
+    """Key of the array of a seed and epoch."""
     return f"{ROOT}/{seed}/{epoch}"
 
 
 def shard_key(seed: int, epoch: int, block: int) -> str:
-    """Where a shard lies.
+    """Key of a shard.
 
     Example:
         >>> shard_key(0, 12, 3)
@@ -153,29 +153,29 @@ def shard_key(seed: int, epoch: int, block: int) -> str:
 
 
 def marker_key(seed: int, epoch: int, block: int) -> str:
-    """Where the marker of a shard lies."""
+    """Key of the marker of a shard."""
     return f"{array_path(seed, epoch)}/commit/{block}.json"
 
 
 def parse_marker(key: str) -> tuple[int, int, int] | None:
-    """The seed, epoch and block that a marker's place names; None for any other file."""
+    """The seed, epoch and block of a marker's key; None for any other key."""
     found = _MARKER.fullmatch(key)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def parse_shard(key: str) -> tuple[int, int, int] | None:
-    """The seed, epoch and block that a shard's place names; None for any other file."""
+    """The seed, epoch and block of a shard's key; None for any other key."""
     found = _SHARD.fullmatch(key)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def is_metadata(key: str) -> bool:
-    """Whether this is where a seed, or a seed and epoch, is described."""
+    """Whether this is the metadata of a seed, or of a seed and epoch."""
     return _METADATA.fullmatch(key) is not None
 
 
 def column_of(key: str) -> str | None:
-    """The column that a file is a part of; None for any other file.
+    """The column that a key belongs to; None for any other key.
 
     Example:
         >>> column_of("labels/c/0"), column_of("labels/notes.txt")

@@ -1,4 +1,4 @@
-"""Several stores into one: of other seeds and epochs, of other examples, or of both."""
+"""Merging stores of different seeds and epochs, of different examples, or both."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hardpan.predictions.checks import common_epochs
 from hardpan.predictions.layout import text_hash
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.results import ImportSummary
-from hardpan.predictions.storage import Place
+from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import begin
 
 Pair = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Part:
+class _Group:
     """Sources for the same examples, and where each seed and epoch of the merged store comes from."""
 
     ids: NDArray[np.str_]
@@ -44,35 +44,35 @@ def merge(
     block: int | None = None,
     progress: Progress | None = None,
 ) -> ImportSummary:
-    """Merge stores (or npz, npy files): over seeds and epochs where examples are the same, else over examples.
+    """Merge stores or files: over seeds and epochs for the same examples, otherwise over examples.
 
-    Each example must appear once for each seed and epoch. A merge that was stopped goes on where it was.
+    Each example must appear once for each seed and epoch. If interrupted, run it again to resume.
 
     Args:
         paths: what to merge.
-        out: the store to make, or the one that an earlier merge of the same began.
-        renumber: give the seeds of later stores new numbers where an earlier one has them already.
-        common: leave out the seeds and epochs that not all examples have; else they are refused.
-        dtype: "float16" or "float32"; without it the wider of the sources'.
-        block: rows in a shard.
+        out: the store to create, or the incomplete one of an interrupted merge.
+        renumber: give the seeds of later stores new numbers if an earlier one has them.
+        common: leave out the seeds and epochs that not all examples have; otherwise they are refused.
+        dtype: "float16" or "float32"; by default the wider of the sources.
+        block: rows per shard.
         progress: called with a step and the fraction done.
     """
     if len(paths) < 2:
-        raise InputError(f"merge needs at least two sources; got {len(paths)}")
-    if _same_place(out) in {_same_place(path) for path in paths}:
-        raise InputError(f"{out}: is one of the sources; give a new place")
+        raise InputError(f"paths: merge needs at least two sources; got {len(paths)}")
+    if _canonical(out) in {_canonical(path) for path in paths}:
+        raise InputError(f"out: {out} is one of the sources; give a new path")
     sources = [Predictions.open(path) for path in paths]
     _check_alike(sources)
-    parts = _parts(sources, renumber)
-    pairs, notes = _pairs(parts, common)
+    groups = _groups(sources, renumber)
+    pairs, notes = _pairs(groups, common)
     wide = any(source.dtype.itemsize > 2 for source in sources)
     target = begin(
-        Place(out),
-        ids=np.concatenate([part.ids for part in parts]),
+        Storage(out),
+        ids=np.concatenate([group.ids for group in groups]),
         n_classes=sources[0].n_classes,
-        labels=_joined("labels", parts, notes),
+        labels=_joined("labels", groups, notes),
         class_names=next((source.class_names for source in sources if source.class_names), ()),
-        split=_joined("split", parts, notes),
+        split=_joined("split", groups, notes),
         config={"merged": [dict(source.config) for source in sources]},
         dtype=dtype or ("float32" if wide else "float16"),
         block=block,
@@ -82,8 +82,8 @@ def merge(
             if progress is not None:
                 progress(f"writing seed {seed} epoch {epoch}", done / len(pairs))
             if not target.committed(seed, epoch):
-                for part in parts:
-                    _bring(part, seed, epoch, assembler, target.dtype)
+                for group in groups:
+                    _copy(group, seed, epoch, assembler, target.dtype)
     return ImportSummary(
         source=tuple(source.where for source in sources),
         target=target.where,
@@ -95,8 +95,8 @@ def merge(
     )
 
 
-def _same_place(path: str | os.PathLike[str]) -> str:
-    """A path in one spelling: "./run", "run/" and a link to it are the same place."""
+def _canonical(path: str | os.PathLike[str]) -> str:
+    """A path in one spelling: "./run", "run/" and a link to it are the same."""
     text = os.fspath(parse_source(os.fspath(path))[0]).removeprefix("file://")
     return text.rstrip("/") if "://" in text else os.path.realpath(text)
 
@@ -107,118 +107,120 @@ def _check_alike(sources: Sequence[Predictions]) -> None:
         if other.n_classes != first.n_classes:
             raise InputError(
                 f"{other.where} has {other.n_classes} classes and {first.where} {first.n_classes}; "
-                "merge what is alike"
+                "merge predictions of the same classes"
             )
         if other.class_names and first.class_names and other.class_names != first.class_names:
-            raise InputError(f"{other.where} and {first.where} have other class names; merge what is alike")
+            raise InputError(
+                f"{other.where} and {first.where} have different class names; merge predictions of the same classes"
+            )
     for source in sources:
         if not source.seeds:
-            raise InputError(f"{source.where}: holds no whole epoch; leave it out")
+            raise InputError(f"{source.where}: has no complete epoch; leave it out")
 
 
-def _parts(sources: Sequence[Predictions], renumber: bool) -> list[_Part]:
-    """Sources of the same examples together; two of these may have no example in common."""
-    parts: dict[str, _Part] = {}
+def _groups(sources: Sequence[Predictions], renumber: bool) -> list[_Group]:
+    """Sources grouped by their examples; two groups may have no example in common."""
+    groups: dict[str, _Group] = {}
     start = 0
     for source in sources:
         name = text_hash(np.sort(source.ids))
-        if name not in parts:
-            parts[name] = _Part(source.ids, start)
+        if name not in groups:
+            groups[name] = _Group(source.ids, start)
             start += len(source)
-        _take(parts[name], source, renumber)
-    found = list(parts.values())
-    everything = np.concatenate([part.ids for part in found])
+        _take(groups[name], source, renumber)
+    found = list(groups.values())
+    everything = np.concatenate([group.ids for group in found])
     unique, counts = np.unique(everything, return_counts=True)
     if (counts > 1).any():
         twice = unique[counts > 1]
-        holders = [part.sources[0].where for part in found if twice[0] in part.ids]
+        holders = [group.sources[0].where for group in found if twice[0] in group.ids]
         raise InputError(
             f"{len(twice):,} ids appear twice, first {str(twice[0])!r} in {' and in '.join(holders)}; each id must "
-            "appear once: stores hold the same examples or none in common"
+            "appear once: stores have the same examples, or none in common"
         )
     return found
 
 
-def _take(part: _Part, source: Predictions, renumber: bool) -> None:
-    taken = {seed for seed, _ in part.pairs}
+def _take(group: _Group, source: Predictions, renumber: bool) -> None:
+    taken = {seed for seed, _ in group.pairs}
     numbers: dict[int, int] = {}
     for seed in source.seeds:
-        clash = [epoch for epoch in source.epochs_of(seed) if (seed, epoch) in part.pairs]
+        clash = [epoch for epoch in source.epochs_of(seed) if (seed, epoch) in group.pairs]
         if not clash:
             numbers[seed] = seed
         elif renumber:
             numbers[seed] = max([*taken, *source.seeds, *numbers.values()]) + 1
         else:
-            other = part.pairs[seed, clash[0]][0].where
+            other = group.pairs[seed, clash[0]][0].where
             raise InputError(
                 f"seed {seed} epoch {clash[0]} of the same examples is in {other} and in {source.where}; each id "
-                "must appear once: leave one out, or let --renumber give its seeds new numbers"
+                "must appear once: leave one out, or use --renumber"
             )
         taken.add(numbers[seed])
     for seed in source.seeds:
         for epoch in source.epochs_of(seed):
-            part.pairs[numbers[seed], epoch] = (source, (seed, epoch))
-    part.sources.append(source)
+            group.pairs[numbers[seed], epoch] = (source, (seed, epoch))
+    group.sources.append(source)
 
 
-def _pairs(parts: Sequence[_Part], common: bool) -> tuple[list[Pair], list[str]]:
+def _pairs(groups: Sequence[_Group], common: bool) -> tuple[list[Pair], list[str]]:
     """The seeds and epochs that every part has."""
-    every = set.union(*(set(part.pairs) for part in parts))
-    shared = set.intersection(*(set(part.pairs) for part in parts))
+    every = set.union(*(set(group.pairs) for group in groups))
+    shared = set.intersection(*(set(group.pairs) for group in groups))
     notes = []
     if every != shared:
         seed, epoch = min(every - shared)
-        lacking = next(part for part in parts if (seed, epoch) not in part.pairs)
+        lacking = next(group for group in groups if (seed, epoch) not in group.pairs)
         sentence = (
-            f"seed {seed} epoch {epoch} is not there for the {len(lacking.ids):,} examples of "
-            f"{lacking.sources[0].where} ({len(every - shared)} such seeds and epochs)"
+            f"seed {seed} epoch {epoch} is missing for the {len(lacking.ids):,} examples of "
+            f"{lacking.sources[0].where} ({len(every - shared)} such pairs)"
         )
         if not common:
-            raise InputError(f"{sentence}; record it, or let --common leave such epochs out")
+            raise InputError(f"{sentence}; record it, or use --common to leave such epochs out")
         notes.append(f"left out: {sentence}")
     if not shared:
-        raise InputError("the sources have no seed and epoch in common for all examples; there is nothing to merge")
+        raise InputError("the sources have no seed and epoch in common for all examples; nothing to merge")
     return sorted(shared), notes
 
 
-def _joined(what: str, parts: Sequence[_Part], notes: list[str]) -> NDArray[Any] | None:
-    """Labels or split of all examples; None, with a note, where some part does not know them."""
+def _joined(what: str, groups: Sequence[_Group], notes: list[str]) -> NDArray[Any] | None:
+    """Labels or split of all examples; None, with a note, if they are unknown for some."""
     columns: list[NDArray[Any] | None] = []
-    for part in parts:
+    for group in groups:
         known: NDArray[Any] | None = None
-        for source in part.sources:
+        for source in group.sources:
             values = getattr(source, what)
             if values is None:
                 continue
-            values = values[_order(source, part)]
+            values = values[_order(source, group)]
             if known is not None and (known != values).any():
-                name = str(part.ids[np.argmax(known != values)])
+                name = str(group.ids[np.argmax(known != values)])
                 raise InputError(
-                    f"{source.where}: {what} of {name} is not that of {part.sources[0].where}; mend one"
+                    f"{source.where}: {what} of {name} is not that of {group.sources[0].where}; correct one of them"
                 )
             known = values
         columns.append(known)
-    held = [column for column in columns if column is not None]
-    if 0 < len(held) < len(columns):
-        lacking = next(part for part, column in zip(parts, columns, strict=True) if column is None)
+    known_columns = [column for column in columns if column is not None]
+    if 0 < len(known_columns) < len(columns):
+        lacking = next(group for group, column in zip(groups, columns, strict=True) if column is None)
         notes.append(f"{what} left out: {lacking.sources[0].where} has none")
         return None
-    return np.concatenate(held) if held else None
+    return np.concatenate(known_columns) if known_columns else None
 
 
-def _order(source: Predictions, part: _Part) -> NDArray[np.int64]:
-    """Row of the source for each example of the part."""
+def _order(source: Predictions, group: _Group) -> NDArray[np.int64]:
+    """Row of the source for each example of the group."""
     ids = source.ids
-    if np.array_equal(ids, part.ids):
+    if np.array_equal(ids, group.ids):
         return np.arange(len(ids))
     by_id = np.argsort(ids)
-    return np.asarray(by_id[np.searchsorted(ids[by_id], part.ids)])
+    return np.asarray(by_id[np.searchsorted(ids[by_id], group.ids)])
 
 
-def _bring(part: _Part, seed: int, epoch: int, assembler: Assembler, dtype: np.dtype[Any]) -> None:
-    source, (its_seed, its_epoch) = part.pairs[seed, epoch]
-    place = np.empty(len(part.ids), dtype=np.int64)
-    place[_order(source, part)] = part.start + np.arange(len(part.ids))
+def _copy(group: _Group, seed: int, epoch: int, assembler: Assembler, dtype: np.dtype[Any]) -> None:
+    source, (its_seed, its_epoch) = group.pairs[seed, epoch]
+    rows_of = np.empty(len(group.ids), dtype=np.int64)
+    rows_of[_order(source, group)] = group.start + np.arange(len(group.ids))
     for start, stop in source.blocks():
         rows = source.read(its_seed, its_epoch, start, stop)
-        assembler.add(seed, epoch, rows.astype(dtype, copy=False), place[start:stop])
+        assembler.add(seed, epoch, rows.astype(dtype, copy=False), rows_of[start:stop])

@@ -34,7 +34,7 @@ def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, A
         from hardpan.predictions.tables import open_table
 
         return open_table(source, outputs=outputs, normalize=normalize, **columns)
-    if isinstance(source, (np.ndarray, Sequence)) or hasattr(source, "__array__"):
+    if isinstance(source, (np.ndarray, list, tuple)) or hasattr(source, "__array__"):
         return array_predictions(source, outputs=outputs, normalize=normalize, **columns)
     raise InputError(f"source must be a path, an array, a data frame or Predictions; got {type(source).__name__}")
 
@@ -132,34 +132,36 @@ def _examples(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _applied(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
-    """Probabilities (n, C), or class numbers (n,) of a model that gives only those."""
+    """Probabilities (n, C), or class numbers (n,) of a model that returns only those."""
     answer: Callable[[Any], Any] | None = getattr(model, "predict_proba", None) or getattr(model, "predict", None)
     if answer is None and callable(model):
         answer = model
     if answer is None:
         raise InputError(f"model must have predict_proba or predict, or be a function; got {type(model).__name__}")
     try:
-        said = np.asarray(answer(_examples(model, dataset, x)))
+        answers = np.asarray(answer(_examples(model, dataset, x)))
     except InputError:
         raise
     except Exception as error:  # a model of somebody else's may raise anything
         raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {error}") from error
-    if len(said) != len(x) or said.ndim not in (1, 2):
-        raise InputError(f"model must return {len(x):,} rows of probabilities or classes; got shape {said.shape}")
+    if len(answers) != len(x) or answers.ndim not in (1, 2):
+        raise InputError(
+            f"model must return {len(x):,} rows of probabilities or classes; got shape {answers.shape}"
+        )
     classes = getattr(model, "classes_", None)
-    if said.ndim == 1:
-        return _class_numbers(said, dataset)
-    if classes is None or said.shape[1] != len(classes):
-        return said
+    if answers.ndim == 1:
+        return _class_numbers(answers, dataset)
+    if classes is None or answers.shape[1] != len(classes):
+        return answers
     # Columns are in the order of classes_, which may lack some of the dataset's classes.
-    whole = np.zeros((len(said), max(dataset.n_classes, 2)), dtype=said.dtype)
-    whole[:, _class_numbers(np.asarray(classes), dataset)] = said
+    whole = np.zeros((len(answers), max(dataset.n_classes, 2)), dtype=answers.dtype)
+    whole[:, _class_numbers(np.asarray(classes), dataset)] = answers
     return whole
 
 
 def _class_numbers(values: NDArray[Any], dataset: Dataset) -> NDArray[np.int64]:
     if values.dtype.kind in "UO":
-        number = {name: place for place, name in enumerate(dataset.class_names)}
+        number = {name: index for index, name in enumerate(dataset.class_names)}
         unknown = next((value for value in values.tolist() if str(value) not in number), None)
         if unknown is not None:
             raise InputError(f"model predicts {unknown!r}, which is not a class of {dataset.name}")

@@ -54,17 +54,17 @@ class Predictions(ABC):
 
         Args:
             source: path of a store (folder or fsspec address), of an npz or npy file, or of a table (CSV, Parquet);
-                ``@hard.json`` behind a path keeps only the examples of a subset. Or an array as in
+                ``@hard.json`` after a path keeps only the examples of a subset. Or an array as in
                 :meth:`from_arrays`, a pandas, polars or pyarrow table, or ``Predictions``.
             labels: (N,) class numbers or names, in place of those in a file.
             ids: (N,) ids, likewise.
             class_names: the C names, likewise.
             outputs: "probabilities", "logits", "labels" (hard predictions), or "auto", which looks at the numbers.
-            normalize: divide every row by its sum, for rows that were rounded or hold percentages.
+            normalize: divide every row by its sum, for rounded rows or percentages.
 
-        An npz file holds ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two
-        axes, and may hold ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``; or
-        one array (examples, classes) per model, under the model's name.
+        An npz file contains ``probabilities`` (or ``probs``, ``logits``, ``predictions``) with four, three or two
+        axes, and may contain ``ids``, ``labels``, ``split``, ``class_names``, ``seeds``, ``epochs`` and ``models``;
+        or one array (examples, classes) per model, under the model's name.
         """
         from hardpan.predictions import opening
 
@@ -108,11 +108,11 @@ class Predictions(ABC):
             ...     Predictions.open(folder + "/run").read(seed=0, epoch=1).tolist()
             [[0.25, 0.75], [1.0, 0.0]]
         """
-        from hardpan.predictions.storage import Place
+        from hardpan.predictions.storage import Storage
         from hardpan.predictions.store import begin
 
         return begin(
-            Place(path),
+            Storage(path),
             ids=ids,
             n_classes=n_classes,
             labels=labels,
@@ -229,7 +229,7 @@ class Predictions(ABC):
 
         Args:
             module: returns logits or probabilities (n, C); it is put into evaluation mode meanwhile.
-            loader: gives inputs, (inputs, labels) or (inputs, labels, ...) in a fixed order.
+            loader: yields inputs, (inputs, labels) or (inputs, labels, ...) in a fixed order.
             class_names: the C names.
             held_out: the module was not trained or tuned on any of these examples.
             device: where to run; by default where the module's parameters are.
@@ -572,8 +572,8 @@ class Predictions(ABC):
         if np.array_equal(self.ids, ids):
             return np.arange(len(ids)), np.arange(len(ids))
         order = np.argsort(self.ids, kind="stable")
-        place = np.clip(np.searchsorted(self.ids, ids, sorter=order), 0, len(order) - 1)
-        rows = order[place]
+        at = np.clip(np.searchsorted(self.ids, ids, sorter=order), 0, len(order) - 1)
+        rows = order[at]
         known = np.asarray(self.ids[rows] == ids)
         absent, unknown = len(ids) - int(known.sum()), len(self) - int(known.sum())
         if not self.has_ids and unknown:
@@ -793,7 +793,7 @@ def _each_once(base: Predictions, what: str, wanted: Sequence[int], known: Seque
 
 
 def parse_path(source: PathLike) -> tuple[str, str]:
-    """The path of predictions and that of the manifest behind ``@``, or ""."""
+    """The path of predictions and that of the manifest after ``@``, or ""."""
     text = os.fspath(source)
     data, manifest = parse_source(text)
     return (data, manifest) if manifest and ("://" in text or not Path(text).exists()) else (text, "")

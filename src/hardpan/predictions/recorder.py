@@ -27,7 +27,7 @@ from hardpan.errors import InputError
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import Outputs, detect, run_number, softmax
 from hardpan.predictions.scores import Accumulated, Lockstep, entropy_bits
-from hardpan.predictions.storage import Place
+from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin, plain_config
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
 _ONE, _HALF, _SMALLEST_NORMAL = 127 << 23, 126 << 23, 113 << 23  # bits of float32: 1, 0.5, 2⁻¹⁴
 
 
-class Travelling(Protocol):
-    """An array that may still be on its way from a device."""
+class Pending(Protocol):
+    """An array that may still be copied from a device."""
 
     def arrived(self) -> bool:
         """Whether :meth:`wait` would return at once."""
@@ -49,8 +49,8 @@ class Travelling(Protocol):
         """The array, when it is here."""
 
 
-class Here:
-    """An array that is here already."""
+class Ready:
+    """An array in host memory."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array
@@ -65,7 +65,7 @@ class Here:
 
 
 class FromDevice:
-    """A copy to pinned memory: the device goes on with the next batch while the numbers travel."""
+    """A copy to pinned memory: the device continues with the next batch meanwhile."""
 
     def __init__(self, tensor: Tensor) -> None:
         import torch
@@ -89,26 +89,26 @@ class FromDevice:
 
 
 class Converter:
-    """Makes probabilities of a store's type, or entropies of the mean over seeds, out of what a model gives."""
+    """Converts outputs of a model to probabilities of a store's type, or to entropies of the mean over seeds."""
 
-    def __init__(self, said: str, dtype: np.dtype[Any]) -> None:
+    def __init__(self, outputs: str, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
-        self._outputs: Outputs | None = None if said == "auto" else detect("outputs", np.empty((0, 2)), said)
+        self._outputs: Outputs | None = None if outputs == "auto" else detect("outputs", np.empty((0, 2)), outputs)
 
     @property
     def outputs(self) -> str:
-        """What is given: "logits" or "probabilities"; "auto" until the first batch."""
+        """What is recorded: "logits" or "probabilities"; "auto" until the first batch."""
         return self._outputs or "auto"
 
-    def send(self, outputs: Tensor | NDArray[Any], all_seeds: bool) -> Travelling:
+    def send(self, outputs: Tensor | NDArray[Any], all_seeds: bool) -> Pending:
         """Convert (n, C) to probabilities (n, C), or with ``all_seeds`` (M, n, C) to entropies (n,)."""
         if self._outputs is None:
             sample = outputs.reshape(-1, outputs.shape[-1])[:_SAMPLE]
             self._outputs = detect("outputs", as_array(sample), "auto")
         if not is_tensor(outputs):
-            return Here(self._of_array(as_array(outputs), all_seeds))
+            return Ready(self._of_array(as_array(outputs), all_seeds))
         made = self._of_tensor(outputs, all_seeds)
-        return FromDevice(made) if made.device.type == "cuda" else Here(made.cpu().numpy())
+        return FromDevice(made) if made.device.type == "cuda" else Ready(made.cpu().numpy())
 
     def _of_array(self, outputs: NDArray[Any], all_seeds: bool) -> NDArray[Any]:
         probs = softmax(outputs) if self._outputs == "logits" else outputs
@@ -132,7 +132,7 @@ class Converter:
                 probs = torch.softmax(probs, dim=-1)
             if all_seeds:
                 mean = probs.mean(dim=0)
-                # The smallest number has a finite logarithm, and times 0 it gives the 0 that is wanted.
+                # The smallest number has a finite logarithm, and times 0 it is 0.
                 return -(mean * torch.log2(mean.clamp_min(torch.finfo(mean.dtype).tiny))).sum(dim=-1)
             return probs.to(torch.float16 if self._dtype == np.float16 else torch.float32)
 
@@ -168,15 +168,15 @@ def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
     return rounded
 
 
-def send_index(index: Tensor | ArrayLike, n: int) -> Travelling:
-    """Row numbers (n,) of a batch; those on a GPU are not waited for, since it may be far behind."""
+def send_index(index: Tensor | ArrayLike, n: int) -> Pending:
+    """Row numbers (n,) of a batch; those on a GPU are copied asynchronously."""
     index = check_dense("index", index) if is_tensor(index) else np.asarray(index)
     shape = tuple(index.shape)
     if shape != (n,) or as_array(index[:0]).dtype.kind not in "iu":  # none of the numbers is looked at
-        raise InputError(f"index must be {n} integers, one a row of outputs; got {index.dtype} {shape}")
+        raise InputError(f"index must be {n} integers, one per row of outputs; got {index.dtype} {shape}")
     if is_tensor(index) and index.device.type == "cuda":
         return FromDevice(index.detach().long())
-    return Here(as_array(index).astype(np.int64))
+    return Ready(as_array(index).astype(np.int64))
 
 
 def is_tensor(value: object) -> TypeGuard[Tensor]:
@@ -205,36 +205,36 @@ def as_array(value: Tensor | ArrayLike, name: str = "tensor") -> NDArray[Any]:
 
 
 class _Batch(NamedTuple):
-    """Predictions on their way from a device; without a seed, of all seeds. Rows set out before outputs do."""
+    """Predictions that are being copied from a device; without a seed, of all seeds."""
 
-    outputs: Travelling
-    rows: Travelling
+    outputs: Pending
+    rows: Pending
     predictions: int
     seed: int | None
     epoch: int
 
 
 class Recorder:
-    """Records predictions while a model is trained, into a new store or the one that is there.
+    """Records predictions while a model is trained, into a new or an existing store.
 
     Args:
-        path: folder or fsspec address of the store; one that is there must be for the same examples and classes.
+        path: folder or fsspec address of the store; an existing one must be for the same examples and classes.
         ids: (N,) ids of the examples to be recorded, train and test alike.
-        n_classes: how many classes there are.
+        n_classes: number of classes.
         labels: (N,) class numbers, if known.
         class_names: the names, if known.
         split: (N,) "train", "validation" or "test", if known.
-        config: JSON values that say what is trained; a store that is there must have been made with the same.
+        config: JSON values that describe the training; an existing store must have the same.
         outputs: "logits", "probabilities", or "auto", which looks at the first batch.
         dtype: "float16" or "float32".
-        block: rows in a shard; without it 4 to 16 MiB.
-        seed: the seed that :meth:`record` takes where it is told none.
-        memory: bytes of rows that may wait in memory for the rest of their shard; more wait on the temporary disk.
+        block: rows per shard; by default 4 to 16 MiB.
+        seed: the default of :meth:`record`.
+        memory: bytes of rows of incomplete shards in memory; more are kept on the temporary disk.
         scalars_only: keep no predictions, only the sum over epochs of the entropy of the mean over seeds.
-        seeds: with ``scalars_only``, how many seeds are trained in lockstep.
+        seeds: with ``scalars_only``, the number of seeds that are trained in lockstep.
 
-    An epoch is committed when its last example has been recorded, before :meth:`record` returns. What is
-    committed already is left as it is, so a run that is started again goes on where it was.
+    An epoch is committed when its last example has been recorded, before :meth:`record` returns. Committed
+    epochs are not changed, so that an interrupted run resumes when it is started again.
 
     Example:
         >>> import tempfile
@@ -274,7 +274,7 @@ class Recorder:
         seeds = None if seeds is None else _whole("seeds", seeds, 1)
         settings = plain_config(config) | ({"lockstep_seeds": seeds} if scalars_only else {})
         self._store = begin(
-            Place(path),
+            Storage(path),
             ids=as_array(ids, "ids"),
             n_classes=n_classes,
             labels=None if labels is None else as_array(labels, "labels"),
@@ -300,12 +300,12 @@ class Recorder:
 
     def __repr__(self) -> str:
         if isinstance(self._into, Lockstep):
-            held = [f"{_counted(len(self._into.book.epochs))} of {self._seeds} seeds together"]
+            done = [f"{_counted(len(self._into.book.epochs))} of {self._seeds} seeds together"]
         else:
             runs = self._store.seeds
-            held = [f"seed {seed}: {_counted(len(self._store.epochs_of(seed)))}" for seed in runs] or ["nothing"]
+            done = [f"seed {seed}: {_counted(len(self._store.epochs_of(seed)))}" for seed in runs] or ["nothing"]
         size = f"examples={len(self._store)}, classes={self._store.n_classes}"
-        return f"Recorder({self._store.where!r}, {size}, outputs={self.outputs!r}, committed={', '.join(held)!r})"
+        return f"Recorder({self._store.where!r}, {size}, outputs={self.outputs!r}, committed={', '.join(done)!r})"
 
     @property
     def predictions(self) -> Store:
@@ -314,7 +314,7 @@ class Recorder:
 
     @property
     def outputs(self) -> str:
-        """What is given: "logits" or "probabilities"; "auto" until the first batch."""
+        """What is recorded: "logits" or "probabilities"; "auto" until the first batch."""
         return self._converter.outputs
 
     def done(self, seed: int | None = None, *, epoch: int) -> bool:
@@ -322,7 +322,7 @@ class Recorder:
         return self._into.done(self._seed if seed is None else seed, epoch)
 
     def next_epoch(self, seed: int | None = None, first: int = 0) -> int:
-        """The first epoch, from ``first`` on, that is not committed: where a run goes on."""
+        """The first epoch, from ``first`` on, that is not committed: where a run resumes."""
         epoch = first
         while self.done(seed, epoch=epoch):
             epoch += 1
@@ -346,7 +346,7 @@ class Recorder:
             index: (n,) row numbers into the ids of the recorder, in any order.
             epoch: number of the epoch.
             seed: number of the training run.
-            ids: (n,) ids, in the place of ``index``. With neither, rows are taken in the order of the ids.
+            ids: (n,) ids, instead of ``index``. With neither, rows are taken in the order of the ids.
             labels: (n,) labels of the batch: checked against those of the recorder, which finds rows out of order.
         """
         run = run_number("seed", self._seed if seed is None else seed)
@@ -354,7 +354,7 @@ class Recorder:
         if self._closed:
             raise InputError(
                 f"seed {run}, epoch {epoch} cannot be recorded: the recorder of {self._store.where} is closed; "
-                "make another Recorder with the same path, which goes on there"
+                "create another Recorder with the same path, which resumes"
             )
         if self.done(run, epoch=epoch):
             return
@@ -369,7 +369,7 @@ class Recorder:
         if labels is not None:
             self._check_labels(rows.wait(), as_array(labels, "labels"))
         sent = self._converter.send(outputs, together)
-        self._into.given = "logits" if self._converter.outputs == "logits" else "probabilities"
+        self._into.made_of = "logits" if self._converter.outputs == "logits" else "probabilities"
         if index is None and ids is None:
             self._advance(run, epoch, shape[-2])
         predictions = math.prod(shape[:-1])
@@ -391,7 +391,7 @@ class Recorder:
     def scores(self) -> Accumulated:
         """With ``scalars_only``: the scores so far."""
         if not isinstance(self._into, Lockstep):
-            raise InputError("scores come from hardpan.confusion.scores, unless scalars_only=True was given")
+            raise InputError("scores() needs scalars_only=True; use hardpan.confusion.scores")
         return self._into.book.accumulated()
 
     def close(self) -> None:
@@ -421,14 +421,14 @@ class Recorder:
 
     def _rows(
         self, run: int, epoch: int, n: int, index: Tensor | ArrayLike | None, ids: Tensor | ArrayLike | None
-    ) -> Travelling:
+    ) -> Pending:
         if index is not None and ids is not None:
-            raise InputError("give index or ids for a batch, not both")
+            raise InputError("pass index or ids for a batch, not both")
         if ids is not None:
-            return Here(self._rows_of(as_array(ids, "ids"), n))
+            return Ready(self._rows_of(as_array(ids, "ids"), n))
         if index is None:
             start = self._next_row.get((run, epoch), 0)
-            return Here(np.arange(start, start + n))
+            return Ready(np.arange(start, start + n))
         return send_index(index, n)
 
     def _advance(self, run: int, epoch: int, n: int) -> None:
@@ -439,7 +439,7 @@ class Recorder:
 
     def _rows_of(self, ids: NDArray[Any], n: int) -> NDArray[np.int64]:
         if ids.shape != (n,):
-            raise InputError(f"ids must be {n}, one a row of outputs; got shape {ids.shape}")
+            raise InputError(f"ids must be {n}, one per row of outputs; got shape {ids.shape}")
         try:
             return np.array([self._row_of_id[str(name)] for name in ids.tolist()], dtype=np.int64)
         except KeyError as error:
@@ -457,8 +457,8 @@ class Recorder:
         if len(wrong):
             row = rows[wrong[0]]
             raise InputError(
-                f"labels: {self._store.ids[row]} has label {known[row]}, not {labels[wrong[0]]}; rows come out of "
-                "order: give index (or ids), or do not shuffle"
+                f"labels: {self._store.ids[row]} has label {known[row]}, not {labels[wrong[0]]}; rows are out of "
+                "order: pass index (or ids), or do not shuffle"
             )
 
     def _completes(self, run: int, epoch: int) -> bool:
@@ -471,7 +471,7 @@ class Recorder:
         return coming >= self._into.left(run, epoch)
 
     def _land(self, all_of_them: bool) -> None:
-        """Put into their places the rows that have arrived."""
+        """Assemble the rows that have arrived."""
         while self._under_way:
             batch = self._under_way[0]
             if not (all_of_them or batch.outputs.arrived() or len(self._under_way) > _UNDER_WAY):

@@ -1,12 +1,13 @@
-"""What the commands on predictions say on the way and when they are done."""
+"""Results of the operations on stores: import, merge, export, description, verification."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hardpan.files import record
+from hardpan.report.base import Report
 
 
 @record
@@ -17,7 +18,7 @@ class Problem:
     Attributes:
         what: "missing", "truncated", "altered", "foreign" or "unreadable".
         file: its name within the store.
-        message: what is wrong with it, in words.
+        message: what is wrong with it.
         seed: the seed it belongs to, if it is a shard.
         epoch: the epoch, likewise.
         block: the block, likewise.
@@ -33,16 +34,17 @@ class Problem:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Report):
     """Whether every committed shard is the one that was committed.
 
     Attributes:
-        store: where it lies.
+        store: path or address.
         ok: nothing is wrong.
-        shards: how many committed shards were read.
+        shards: number of committed shards.
         bytes: their size on disk.
         problems: what is wrong.
-        leftovers: files of writers that were stopped; they do no harm.
+        leftovers: files of interrupted writers; they are harmless.
+        dropped: whether the damaged shards were uncommitted.
     """
 
     store: str
@@ -51,30 +53,33 @@ class Verification:
     bytes: int
     problems: tuple[Problem, ...] = ()
     leftovers: tuple[str, ...] = ()
+    dropped: bool = False
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class StoreInfo:
-    """What a set of predictions holds.
+class StoreInfo(Report):
+    """What a set of predictions contains.
 
     Attributes:
-        store: where it lies.
-        examples: how many there are.
-        classes: how many there are.
-        seeds: those with at least one whole epoch.
-        epochs: those that every seed has whole.
+        store: path or name.
+        examples: number of examples.
+        classes: number of classes.
+        seeds: those with at least one complete epoch.
+        epochs: those that every seed has.
         epochs_of: epochs of each seed, where they differ (seed as text).
         partial: seeds and epochs of which only some blocks are committed.
         dtype: type of the numbers.
-        block: rows that lie together.
-        labelled: whether labels are there.
-        split: how many examples each part has, where the split is known.
-        class_names: the names, or nothing.
+        block: rows per shard.
+        labelled: whether labels are known.
+        split: number of examples by split, if known.
+        class_names: the names; empty if unknown.
         config: what made the predictions.
-        versions: of what wrote them.
+        versions: of the software that wrote them.
         bytes_stored: size on disk (None: not a store).
-        bytes_of_numbers: what the numbers would take without compression.
+        bytes_of_numbers: size of the numbers without compression.
+        models: a name for each seed, if they are different models.
+        held_out: whether it was stated that the models have not seen these examples.
     """
 
     store: str
@@ -93,24 +98,27 @@ class StoreInfo:
     versions: Mapping[str, str]
     bytes_stored: int | None
     bytes_of_numbers: int
+    models: tuple[str, ...] = ()
+    held_out: bool = False
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class ImportSummary:
-    """What an import, a merge or an export has brought, and where to.
+class ImportSummary(Report):
+    """What an import, a merge or an export has written.
 
     Attributes:
         source: what was read.
         target: what was written.
-        examples: how many there are.
-        classes: how many there are.
+        examples: number of examples.
+        classes: number of classes.
         seeds: numbers of the seeds in the target.
-        epochs: numbers of the epochs that each seed there has.
-        outputs: "probabilities" or "logits": what the source held.
-        detected: whether that was seen rather than said.
-        notes: what a person has to know.
-        left_out: epochs that only some of the seeds have: an export, which needs them of all, is without them.
+        epochs: numbers of the epochs that each of these seeds has.
+        outputs: "probabilities", "logits" or "labels": what the source contained.
+        detected: whether that was detected rather than stated.
+        notes: what a reader has to know.
+        left_out: epochs that not all seeds have; an export is without them.
+        models: a name for each seed, if they are different models.
     """
 
     source: tuple[str, ...]
@@ -121,5 +129,6 @@ class ImportSummary:
     epochs: tuple[int, ...]
     outputs: str = "probabilities"
     detected: bool = False
-    notes: tuple[str, ...] = field(default=())
-    left_out: tuple[int, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    left_out: tuple[int, ...] = ()
+    models: tuple[str, ...] = ()

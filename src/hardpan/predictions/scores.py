@@ -1,7 +1,7 @@
 """Scores without predictions: for sets too large to keep, the entropy of the mean over seeds, summed over epochs.
 
-Seeds are trained in lockstep: all of them predict at an epoch before any goes on to the next. What is kept is one
-number an example: Σ_t H(mean over seeds of p) in bits, and which epochs are in it. On disk::
+Seeds are trained in lockstep: all of them predict at an epoch before the next one begins. One number per example is
+kept: Σ_t H(mean over seeds of p) in bits, and the list of its epochs. On disk::
 
     STORE/zarr.json, ids, labels, split      as in a store of predictions, kind "scores"
     STORE/totals/COUNT                       float64 (N,) after COUNT epochs: raw bytes
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.predictions.assembly import MEMORY, Buffers
 from hardpan.predictions.checks import Outputs, check_rows
-from hardpan.predictions.storage import Place, read_header
+from hardpan.predictions.storage import Storage, read_header
 from hardpan.predictions.store import Store
 
 _TOTALS = "totals/"
@@ -30,17 +30,17 @@ _TOTALS = "totals/"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accumulated:
-    """Confusion scores that were accumulated while training, with nothing else kept.
+    """Confusion scores that were accumulated while training.
 
     Attributes:
         ids: (N,) ids of the examples.
         values: (N,) mean over the epochs of the entropy, in bits, of the mean over seeds.
-        epochs: the epochs that went into it.
-        seeds: how many seeds were trained in lockstep.
+        epochs: the epochs.
+        seeds: number of seeds that were trained in lockstep.
         labels: (N,) class numbers, or None.
         split: (N,) "train", "validation" or "test", or None.
-        class_names: the names, or nothing.
-        n_classes: how many classes there are.
+        class_names: the names; empty if unknown.
+        n_classes: number of classes.
         config: what made the predictions.
     """
 
@@ -57,19 +57,19 @@ class Accumulated:
 
 def open_scores(path: str | os.PathLike[str]) -> Accumulated:
     """Open the scores that a recorder with ``scalars_only=True`` kept."""
-    place = Place(path)
-    header = read_header(place)
+    storage = Storage(path)
+    header = read_header(storage)
     if header is None or header.kind != "scores":
-        raise InputError(f"{place.where}: holds no accumulated scores; record with scalars_only=True")
-    book = ScoreBook(Store(place, header))
+        raise InputError(f"{storage.where}: contains no accumulated scores; record with scalars_only=True")
+    book = ScoreBook(Store(storage, header))
     return book.accumulated()
 
 
 class ScoreBook:
-    """The running total of a store of scores: added to once an epoch, committed each time."""
+    """The running total of a store of scores, committed after every epoch."""
 
     def __init__(self, described: Store) -> None:
-        self._described, self._place = described, described.place
+        self._described, self._storage = described, described.storage
         self._total, self._epochs = self._last()
 
     @property
@@ -78,27 +78,27 @@ class ScoreBook:
         return self._epochs
 
     def add(self, epoch: int, entropies: NDArray[np.float64]) -> None:
-        """Add the entropies (N,) of one epoch, and commit the new total; an epoch that is in is left out."""
+        """Add the entropies (N,) of one epoch and commit the new total; an epoch is added once."""
         if epoch in self._epochs:
             return
         total, epochs = self._total + entropies, (*self._epochs, epoch)
         data = np.ascontiguousarray(total, dtype="<f8").tobytes()
         key = f"{_TOTALS}{len(epochs)}"
-        self._place.put(key, data)
+        self._storage.put(key, data)
         digest = hashlib.sha256(data).hexdigest()
         marker = {"store": self._described.header.identity, "epochs": list(epochs), "sha256": digest}
-        self._place.put_json(key + ".json", marker)
+        self._storage.put_json(key + ".json", marker)
         old = f"{_TOTALS}{len(epochs) - 2}"
         self._total, self._epochs = total, epochs
-        # One total before the last stays, for whoever reads it now; older ones go, the marker first.
-        self._place.remove(old + ".json")
-        self._place.remove(old)
+        # The total before the last stays, for readers that use it now; older ones are removed, the marker first.
+        self._storage.remove(old + ".json")
+        self._storage.remove(old)
 
     def accumulated(self) -> Accumulated:
         """What is committed so far, as a record."""
         here = self._described
         if not self._epochs:
-            raise InputError(f"{here.where}: holds no whole epoch yet; record one with every seed")
+            raise InputError(f"{here.where}: has no complete epoch; record one with every seed")
         return Accumulated(
             here.ids,
             self._total / len(self._epochs),
@@ -114,15 +114,15 @@ class ScoreBook:
     def _last(self) -> tuple[NDArray[np.float64], tuple[int, ...]]:
         counts = [
             int(name)
-            for key in self._place.keys(_TOTALS)
+            for key in self._storage.keys(_TOTALS)
             if (name := key.removeprefix(_TOTALS).removesuffix(".json")).isdigit() and key.endswith(".json")
         ]
         for count in sorted(counts, reverse=True):
-            marker, data = self._place.get_json(f"{_TOTALS}{count}.json"), self._place.get(f"{_TOTALS}{count}")
+            marker, data = self._storage.get_json(f"{_TOTALS}{count}.json"), self._storage.get(f"{_TOTALS}{count}")
             if marker is None or data is None or marker.get("sha256") != hashlib.sha256(data).hexdigest():
                 continue  # the one before it is whole
             if marker["store"] != self._described.header.identity or len(data) != 8 * len(self._described):
-                raise InputError(f"{self._place.where}: {_TOTALS}{count} belongs to another store; remove it")
+                raise InputError(f"{self._storage.where}: {_TOTALS}{count} belongs to another store; remove it")
             return np.frombuffer(data, dtype="<f8").astype(np.float64), tuple(marker["epochs"])
         return np.zeros(len(self._described)), ()
 
@@ -142,16 +142,16 @@ def entropy_bits(probs: NDArray[Any]) -> NDArray[np.float64]:
 class Lockstep:
     """Adds up the predictions of M seeds for one epoch at a time; ``ScoreBook`` keeps the sum of their entropies.
 
-    Batches that come with all seeds at once (M, n, C) need no memory beyond N numbers; batches of one seed
+    Batches of all seeds at once (M, n, C) need no memory beyond N numbers; batches of one seed
     after another wait, in blocks, for the last seed: N × C numbers at worst, beyond ``memory`` bytes on disk.
 
     Attributes:
-        given: what the rows were made of, for the words in which some are refused.
+        made_of: "logits" if the rows are a softmax, for messages.
     """
 
     def __init__(self, described: Store, seeds: int, *, memory: int = MEMORY) -> None:
         self._described, self._seeds = described, seeds
-        self.given: Outputs = "probabilities"
+        self.made_of: Outputs = "probabilities"
         self.book = ScoreBook(described)
         self._buffers = Buffers(memory)
         self._epoch: int | None = None
@@ -174,7 +174,7 @@ class Lockstep:
         return epoch in self.book.epochs
 
     def left(self, seed: int, epoch: int) -> int:
-        """How many rows of an epoch, of all seeds together, were not given yet."""
+        """Number of missing rows of an epoch, over all seeds."""
         return self._left if epoch == self._epoch else self._seeds * len(self._described)
 
     def flush(self) -> None:
@@ -203,12 +203,12 @@ class Lockstep:
     def _take_rows(self, seed: int, epoch: int, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
         here = self._described
         what = f"{here.where}: seed {seed} epoch {epoch}"
-        check_rows(what, rows, lambda row: str(here.ids[index[row]]), self.given)
+        check_rows(what, rows, lambda row: str(here.ids[index[row]]), self.made_of)
         seen = self._seen.setdefault(seed, np.zeros(len(here), dtype=bool))
         if len(self._seen) > self._seeds:
-            raise InputError(f"{what}: {self._seeds} seeds were promised, and this is another; give seeds=")
+            raise InputError(f"{what}: {self._seeds} seeds were announced, and this is another; pass seeds=")
         if seen[index].any() or len(np.unique(index)) < len(index):
-            raise InputError(f"{what}: an example was given twice; give every example once a seed and epoch")
+            raise InputError(f"{what}: an example was recorded twice; record every example once per seed and epoch")
         seen[index] = True
         self._count(epoch, index, 1)
         of_row = index // here.block
@@ -240,7 +240,7 @@ class Lockstep:
         if over.any():
             name = str(self._described.ids[index[np.argmax(over)]])
             raise InputError(
-                f"{self._described.where}: {name} was given twice in epoch {epoch}; give it once a seed"
+                f"{self._described.where}: {name} was recorded twice in epoch {epoch}; record it once per seed"
             )
         self._left -= times * len(index)
 

@@ -33,7 +33,7 @@ _COLUMN_ROWS = 65536
 _BLOSC = Blosc(cname="lz4", clevel=1, shuffle=SHUFFLE)
 # A chunk of nothing but the fill value would not be written, and its marker would have nothing to commit.
 WRITE_ALL: Any = {"write_empty_chunks": True}
-# Packages under fsspec whose errors for a server that is away or says no are no OSError.
+# Packages under fsspec whose errors for an unreachable or refusing server are not OSErrors.
 _REMOTE = ("aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google")
 
 
@@ -41,20 +41,20 @@ class DurableStore(WrapperStore[Store]):
     """A Zarr store that writes into folders durably."""
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Write one object: in a folder it is there whole or not at all, also after a power cut."""
+        """Write one object: in a folder completely or not at all, also after a power failure."""
         if isinstance(self._store, LocalStore):
             await asyncio.to_thread(_write_durably, self._store.root / key, value.to_bytes())
         else:
             await self._store.set(key, value)
 
 
-class Place:
+class Storage:
     """The objects of one store, by key: read, written, listed, removed."""
 
     def __init__(self, path: PathLike | Store) -> None:
         self.where = str(path)
         if not self.where:
-            raise InputError("a store needs a place; give a folder or an fsspec address, got ''")
+            raise InputError("path of a store must be a folder or an fsspec address; got ''")
         inner = path if isinstance(path, Store) else _zarr_store(os.fspath(path))
         self.store = DurableStore(inner)
         self._root = inner.root if isinstance(inner, LocalStore) else None
@@ -67,14 +67,14 @@ class Place:
     def get(self, key: str) -> bytes | None:
         """The bytes under a key, or None."""
         if self._root is not None and not self._root.is_dir():
-            return None  # Zarr makes a folder when it looks into one that is not there
-        with self._told(f"{key} was read"):
+            return None  # Zarr creates a folder when it looks into a missing one
+        with self._errors_named(f"{key} was read"):
             found = sync(self.store.get(key, default_buffer_prototype()))
         return None if found is None else found.to_bytes()
 
     def put(self, key: str, *parts: bytes) -> None:
-        """Write bytes, one part behind the other, under a key, whole or not at all."""
-        with self._told(f"{key} was written"):
+        """Write bytes, concatenated, under a key, completely or not at all."""
+        with self._errors_named(f"{key} was written"):
             if self._root is not None:
                 _write_durably(self._root / key, *parts)
             else:
@@ -85,7 +85,7 @@ class Place:
         self.put(key, (json.dumps(content, ensure_ascii=False) + "\n").encode("utf-8"))
 
     def get_json(self, key: str) -> Any:
-        """A JSON object; None where there is none or where it is damaged."""
+        """A JSON object; None if it is missing or damaged."""
         data = self.get(key)
         try:
             return None if data is None else json.loads(data)
@@ -93,8 +93,8 @@ class Place:
             return None
 
     def keys(self, prefix: str, without: str = "") -> list[str]:
-        """All keys in a folder, in order; folders within it that are called ``without`` are passed over."""
-        with self._told("it was listed"):
+        """All keys in a folder, in order; folders named ``without`` are skipped."""
+        with self._errors_named("it was listed"):
             if self._root is not None:
                 return sorted(name for name, _ in _walk(self._root, prefix, without))
             passed = f"/{without}/" if without else "//"
@@ -102,7 +102,7 @@ class Place:
 
     def top_names(self) -> list[str]:
         """Names of the files and folders at the root, in order."""
-        with self._told("it was listed"):
+        with self._errors_named("it was listed"):
             if self._root is not None:
                 return sorted(os.listdir(self._root))
             return sorted(name.strip("/") for name in sync(self._top()))
@@ -112,7 +112,7 @@ class Place:
 
     def bytes_under(self, prefix: str) -> int:
         """Size of everything in a folder."""
-        with self._told("it was listed"):
+        with self._errors_named("it was listed"):
             if self._root is not None:
                 return sum(entry.stat().st_size for _, entry in _walk(self._root, prefix, ""))
             return int(sync(self.store.getsize_prefix(prefix)))
@@ -122,17 +122,17 @@ class Place:
 
     def remove(self, key: str) -> None:
         """Remove one object; it need not be there."""
-        with self._told(f"{key} was removed"):
+        with self._errors_named(f"{key} was removed"):
             sync(self.store.delete(key))
 
     @contextmanager
     def writing(self, what: str) -> Iterator[None]:
         """Turn a full disk into one sentence."""
-        with self._told(f"{what} was written"):
+        with self._errors_named(f"{what} was written"):
             yield
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _errors_named(self, doing: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -198,8 +198,8 @@ def _zarr_store(path: str) -> Store:
 def _remembering_no_listing(store: Any) -> Store:
     """Switch off fsspec's memory of listings.
 
-    File systems such as s3fs look an object up in its folder as they listed it once, while the process lives. They
-    say of one that another process wrote there since that it does not exist: whole markers looked damaged.
+    File systems such as s3fs look an object up in its folder as they listed it once, while the process lives. An
+    object that another process wrote since then seems to be missing.
     """
     pending: list[Any] = [store.fs]
     while pending:
@@ -214,16 +214,16 @@ def _remembering_no_listing(store: Any) -> Store:
     return found
 
 
-def write_header(place: Place, header: Header) -> None:
-    """Write the root of the store, last: with it the store begins to be."""
+def write_header(storage: Storage, header: Header) -> None:
+    """Write the root of the store, last: with it the store exists."""
     document = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-    place.put_json(f"{layout.ROOT}/zarr.json", document)
-    place.put_json("zarr.json", document | {"attributes": header.attributes()})
+    storage.put_json(f"{layout.ROOT}/zarr.json", document)
+    storage.put_json("zarr.json", document | {"attributes": header.attributes()})
 
 
-def read_header(place: Place) -> Header | None:
-    """The header of the store at a place; None where there is no store."""
-    data = place.get("zarr.json")
+def read_header(storage: Storage) -> Header | None:
+    """The header of the store; None if there is no store."""
+    data = storage.get("zarr.json")
     if data is None:
         return None
     try:
@@ -231,15 +231,15 @@ def read_header(place: Place) -> Header | None:
     except ValueError:
         content = None
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), Mapping):
-        raise InputError(f"{place.where}: zarr.json is damaged; restore it")
-    return layout.header_of(place.where, content["attributes"])
+        raise InputError(f"{storage.where}: zarr.json is damaged; restore it")
+    return layout.header_of(storage.where, content["attributes"])
 
 
-def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> None:
+def write_columns(storage: Storage, columns: Mapping[str, NDArray[Any] | None]) -> None:
     """Write ids, labels and split.
 
-    Each is made in memory first, and its objects are put one by one: processes that make the same store at the
-    same time write the same bytes over one another's, and never take any away.
+    Each is encoded in memory first and its objects are written one by one: processes that create the same store
+    at the same time write the same bytes and never remove any.
     """
     for name, values in columns.items():
         if values is None:
@@ -250,38 +250,38 @@ def write_columns(place: Place, columns: Mapping[str, NDArray[Any] | None]) -> N
         array = zarr.create_array(memory, shape=values.shape, chunks=chunks, dtype=kind, config=WRITE_ALL)
         array[:] = values
         for key in sorted(made):
-            place.put(f"{name}/{key}", made[key].to_bytes())
+            storage.put(f"{name}/{key}", made[key].to_bytes())
 
 
-def stored_column(place: Place, header: Header, name: str) -> NDArray[Any] | None:
-    """Ids, labels or split, checked against the hash in the header; None where the store was made without."""
+def stored_column(storage: Storage, header: Header, name: str) -> NDArray[Any] | None:
+    """Ids, labels or split, checked against the hash in the header; None if the store has none."""
     wanted = header.hashes.get(name)
     if wanted is None:
         return None
     try:
-        values: NDArray[Any] = np.asarray(zarr.open_array(place.store, path=name, mode="r")[:])
+        values: NDArray[Any] = np.asarray(zarr.open_array(storage.store, path=name, mode="r")[:])
         values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
-    except Exception as error:  # Zarr raises whatever its parts raise on descriptions that make no sense
-        raise InputError(f"{place.where}: {name} cannot be read ({one_line(error)}); restore them") from error
+    except Exception as error:  # Zarr raises anything on invalid metadata
+        raise InputError(f"{storage.where}: {name} cannot be read ({one_line(error)}); restore them") from error
     if len(values) != header.examples or layout.text_hash(values) != wanted:
-        raise InputError(f"{place.where}: {name} are not those that the store was made with; restore them")
+        raise InputError(f"{storage.where}: {name} were changed since the store was created; restore them")
     return values
 
 
 def compressors() -> list[BytesBytesCodec]:
-    """What :func:`encoded` does, in Zarr's words: by these its readers know how."""
+    """The codecs of :func:`encoded`, for Zarr's metadata."""
     return [BloscCodec(cname="lz4", clevel=1, shuffle="shuffle"), Crc32cCodec()]
 
 
 def encoded(rows: NDArray[Any], block: int) -> tuple[bytes, bytes]:
-    """Compress the rows (n, C) of a block, and give the bytes and their checksum, which lies behind them.
+    """Compress the rows (n, C) of a block; returns the bytes and their checksum, which follows them.
 
     Zarr would give the same bytes. It adds checksums in one thread for the whole process, with a copy of every
     shard, so that shards which are written at the same time would wait for one another.
 
     Args:
         rows: the rows; the last block of an epoch may have fewer than ``block``.
-        block: rows in a shard; where there are fewer, zeros follow.
+        block: rows per shard; missing rows are filled with zeros.
     """
     whole = np.ascontiguousarray(rows)
     if len(rows) < block:

@@ -25,7 +25,7 @@ from hardpan.predictions.layout import Header
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.storage import (
     WRITE_ALL,
-    Place,
+    Storage,
     compressors,
     encoded,
     read_header,
@@ -44,8 +44,8 @@ class Store(Predictions):
     What is committed is listed on opening; :meth:`refresh` lists it again.
     """
 
-    def __init__(self, place: Place, header: Header) -> None:
-        self._place, self._header = place, header
+    def __init__(self, storage: Storage, header: Header) -> None:
+        self._storage, self._header = storage, header
         self._arrays: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
         self._markers: dict[tuple[int, int], set[int]] = {}
@@ -54,17 +54,17 @@ class Store(Predictions):
     @property
     def where(self) -> str:
         """Path or address."""
-        return self._place.where
+        return self._storage.where
 
     @property
     def address(self) -> str:
         """Absolute path or address: valid in another process with another working folder."""
-        return self._place.address
+        return self._storage.address
 
     @property
-    def place(self) -> Place:
+    def storage(self) -> Storage:
         """The objects of the store."""
-        return self._place
+        return self._storage
 
     @property
     def header(self) -> Header:
@@ -74,19 +74,19 @@ class Store(Predictions):
     @cached_property
     def ids(self) -> NDArray[np.str_]:
         """Ids of the examples, shape (N,)."""
-        ids = stored_column(self._place, self._header, "ids")
+        ids = stored_column(self._storage, self._header, "ids")
         assert ids is not None
         return ids
 
     @cached_property
     def labels(self) -> NDArray[np.int64] | None:
         """Class numbers, shape (N,), or None."""
-        return stored_column(self._place, self._header, "labels")
+        return stored_column(self._storage, self._header, "labels")
 
     @cached_property
     def split(self) -> NDArray[np.str_] | None:
         """ "train", "validation" or "test" of each example, shape (N,), or None."""
-        return stored_column(self._place, self._header, "split")
+        return stored_column(self._storage, self._header, "split")
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class Store(Predictions):
     def _model_names(self) -> dict[int, str]:
         names = {}
         for seed in self.seeds:
-            group = self._place.get_json(f"{layout.ROOT}/{seed}/zarr.json")
+            group = self._storage.get_json(f"{layout.ROOT}/{seed}/zarr.json")
             attributes = group.get("attributes") if isinstance(group, dict) else None
             name = attributes.get("model") if isinstance(attributes, dict) else None
             if isinstance(name, str):
@@ -163,7 +163,7 @@ class Store(Predictions):
     def name_model(self, seed: int, name: str) -> None:
         """Say that a seed is a model with a name of its own."""
         document = {"zarr_format": 3, "node_type": "group", "attributes": {"model": name}}
-        self._place.put_json(f"{layout.ROOT}/{seed}/zarr.json", document)
+        self._storage.put_json(f"{layout.ROOT}/{seed}/zarr.json", document)
         self.__dict__.pop("_model_names", None)
 
     def committed_blocks(self, seed: int, epoch: int) -> frozenset[int]:
@@ -177,7 +177,7 @@ class Store(Predictions):
     def refresh(self) -> None:
         """List again what is committed: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
-        for key in self._place.keys(layout.ROOT + "/", without="c"):
+        for key in self._storage.keys(layout.ROOT + "/", without="c"):
             found = layout.parse_marker(key)
             if found is not None and found[2] < self._header.blocks:
                 markers.setdefault(found[:2], set()).add(found[2])
@@ -225,27 +225,27 @@ class Store(Predictions):
         packed, checksum = encoded(rows, self.block)
         digest = hashlib.sha256(packed)
         digest.update(checksum)
-        self._place.put(layout.shard_key(seed, epoch, block), packed, checksum)
+        self._storage.put(layout.shard_key(seed, epoch, block), packed, checksum)
         marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
         marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
-        self._place.put_json(layout.marker_key(seed, epoch, block), marker)
+        self._storage.put_json(layout.marker_key(seed, epoch, block), marker)
         with self._lock:
             self._markers.setdefault((seed, epoch), set()).add(block)
 
     def make_room(self, seed: int, epoch: int) -> None:
         """Create the array of a seed and epoch, without rows, if it does not exist."""
-        with self._place.writing(layout.array_path(seed, epoch)):
+        with self._storage.writing(layout.array_path(seed, epoch)):
             self._array(seed, epoch, make=True)
 
     def uncommit(self, seed: int, epoch: int, block: int) -> None:
         """Remove the marker of one block: it counts as never written."""
-        self._place.remove(layout.marker_key(seed, epoch, block))
+        self._storage.remove(layout.marker_key(seed, epoch, block))
         with self._lock:
             self._markers.get((seed, epoch), set()).discard(block)
 
     def stored_bytes(self) -> int:
         """Size on disk of the shards and of what describes them."""
-        return self._place.bytes_under(layout.ROOT + "/")
+        return self._storage.bytes_under(layout.ROOT + "/")
 
     def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         """Read rows whether or not the whole epoch is committed."""
@@ -299,7 +299,7 @@ class Store(Predictions):
         return array
 
     def _open_array(self, path: str) -> Any:
-        return zarr.open_array(self._place.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
+        return zarr.open_array(self._storage.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
 
     def _make_array(self, seed: int, epoch: int) -> Any:
         """The array of a seed and epoch, created if missing; every process creates the same bytes."""
@@ -308,7 +308,7 @@ class Store(Predictions):
             return self._open_array(path)
         except (FileNotFoundError, ValueError):
             pass
-        zarr.open_group(self._place.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
+        zarr.open_group(self._storage.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
         try:
             return self._create_array(path, seed, epoch)
         except ContainsArrayError:  # another process was faster
@@ -316,7 +316,7 @@ class Store(Predictions):
 
     def _create_array(self, path: str, seed: int, epoch: int) -> Any:
         return zarr.create_array(
-            self._place.store,
+            self._storage.store,
             name=path,
             shape=(len(self), self.n_classes),
             chunks=(self.block, self.n_classes),
@@ -332,7 +332,7 @@ class Store(Predictions):
 
 
 def begin(
-    place: Place,
+    storage: Storage,
     *,
     ids: ArrayLike,
     n_classes: int,
@@ -346,7 +346,7 @@ def begin(
     kind: str = "predictions",
 ) -> Store:
     """Create a store, or, with ``resume``, continue an existing one for the same examples and classes."""
-    where = place.where
+    where = storage.where
     if dtype not in layout.DTYPES:
         raise InputError(f"dtype must be one of {', '.join(layout.DTYPES)}; got {dtype!r}")
     if n_classes < 2:
@@ -363,14 +363,14 @@ def begin(
     hashes = {name: layout.text_hash(values) for name, values in held.items() if values is not None}
     settings = plain_config(config)
     header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions(), kind)
-    there = read_header(place)
+    there = read_header(storage)
     if there is not None and not resume:
         raise InputError(f"{where}: a store exists here; give a new path, or open it with hardpan.Predictions.open")
     if there is None:
-        write_columns(place, held)
-        write_header(place, header)
-        there = read_header(place) or header  # another process may have created a store here meanwhile
-    return Store(place, same_store(where, there, header, given_block=block is not None))
+        write_columns(storage, held)
+        write_header(storage, header)
+        there = read_header(storage) or header  # another process may have created a store here meanwhile
+    return Store(storage, same_store(where, there, header, given_block=block is not None))
 
 
 def same_store(where: str, there: layout.Header, wanted: layout.Header, given_block: bool) -> layout.Header:
@@ -395,21 +395,21 @@ def same_store(where: str, there: layout.Header, wanted: layout.Header, given_bl
 
 def open_store(path: PathLike) -> Store:
     """Open a store of predictions for reading and writing."""
-    place = Place(path)
-    header = read_header(place)
+    storage = Storage(path)
+    header = read_header(storage)
     if header is None:
-        raise InputError(f"{place.where}: no predictions here; give a store, or an npz, npy, CSV or Parquet file")
+        raise InputError(f"{storage.where}: no predictions here; give a store, or an npz, npy, CSV or Parquet file")
     if header.kind != "predictions":
         raise InputError(
-            f"{place.where}: contains scores only, no predictions; use hardpan confusion score, or "
+            f"{storage.where}: contains scores only, no predictions; use hardpan confusion score, or "
             "hardpan.predictions.open_scores"
         )
-    return Store(place, header)
+    return Store(storage, header)
 
 
 def is_store(path: PathLike) -> bool:
     """Whether there is a store of predictions or of scores at a path."""
-    return read_header(Place(path)) is not None
+    return read_header(Storage(path)) is not None
 
 
 def plain_config(config: Mapping[str, Any] | None) -> dict[str, Any]:

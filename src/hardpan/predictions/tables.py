@@ -58,7 +58,7 @@ def open_table(
     class_names: Sequence[str] = (),
     **columns: Any,
 ) -> ArrayPredictions:
-    """Read predictions from a CSV or Parquet file or a data frame; ``columns`` replace those of the table."""
+    """Read predictions from a CSV or Parquet file or a data frame; ``columns`` reposition those of the table."""
     table = _Table(source)
     form = _form_of(table.where, table.names, tuple(str(name) for name in class_names))
     names = tuple(class_names) or form.class_names
@@ -97,16 +97,16 @@ def _hard(
 ) -> ArrayPredictions:
     if len(examples.epochs) > 1:
         raise InputError(f"{table.where}: hard predictions of several epochs are not supported; keep one epoch")
-    said = table.column(form.values[0], text=True)
+    answers = table.column(form.values[0], text=True)
     labels = columns.get("labels")
-    if not names and not np.char.isdecimal(said.astype(np.str_)).all():
+    if not names and not np.char.isdecimal(answers.astype(np.str_)).all():
         if examples.label_names is None:
             raise InputError(
                 f"{table.where}: predictions are class names; give class_names (--class-names) or a label column"
             )
-        names = tuple(np.unique(np.concatenate([said, examples.label_names])).tolist())
+        names = tuple(np.unique(np.concatenate([answers, examples.label_names])).tolist())
         labels = by_name(table.where, examples.label_names[examples.first], names)
-    numbers = by_name(f"{table.where}: {form.values[0]}", said, names).astype(np.int64)
+    numbers = by_name(f"{table.where}: {form.values[0]}", answers, names).astype(np.int64)
     array = np.zeros((len(examples.runs), len(examples.ids)), dtype=np.int64)
     array[examples.run_of, examples.row_of] = numbers
     columns = columns | {"labels": labels, "class_names": names, "models": examples.models}
@@ -168,7 +168,7 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
 
 
 class _Table:
-    """A CSV or Parquet file, read in pieces, or a data frame."""
+    """A CSV or Parquet file, read in batches, or a data frame."""
 
     def __init__(self, source: Any) -> None:
         self._frame: Any = None
@@ -335,7 +335,7 @@ class _Examples:
         pairs, self._pair_of = np.unique(both, axis=0, return_inverse=True)
         self._pair_of = self._pair_of.reshape(-1)
         self.pairs = [(int(run), int(epoch)) for run, epoch in pairs]
-        self.ids, self.row_of, self.first = self._place_rows(columns["id"], n)
+        self.ids, self.row_of, self.first = self._position_rows(columns["id"], n)
         self._check_once()
         labels = columns["label"]
         self.label_names = None if labels is None or labels.dtype.kind in "iu" else labels
@@ -358,9 +358,9 @@ class _Examples:
             models = np.array([f"{model} seed {seed}" for model, seed in zip(models, seed_of, strict=True)])
         names, first, self.run_of = np.unique(models, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        self.run_of = place[self.run_of.reshape(-1)]
+        position = np.empty(len(order), dtype=np.int64)
+        position[order] = np.arange(len(order))
+        self.run_of = position[self.run_of.reshape(-1)]
         self.models = tuple(names[order].tolist())
         self.runs = list(range(len(order)))
         self.seeds = self.runs
@@ -384,7 +384,7 @@ class _Examples:
             "(columns model, seed) and epoch"
         )
 
-    def _place_rows(
+    def _position_rows(
         self, ids: NDArray[Any] | None, n: int
     ) -> tuple[NDArray[np.str_], NDArray[np.int64], NDArray[np.int64]]:
         """The ids, the example of each row, and the first row of each example."""
@@ -397,9 +397,9 @@ class _Examples:
             return row_ids(int(counts.max())), row_of, order[: int(counts[0])]
         unique, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return unique[order], place[inverse.reshape(-1)], first[order]
+        position = np.empty(len(order), dtype=np.int64)
+        position[order] = np.arange(len(order))
+        return unique[order], position[inverse.reshape(-1)], first[order]
 
     def _per_example(self, what: str, column: NDArray[Any]) -> NDArray[Any]:
         """A column that is the same in each row of an example."""

@@ -1,4 +1,4 @@
-"""Is every committed shard the one that was committed? And what does a store hold?"""
+"""Verify that every committed shard is the one that was committed; describe what a store contains."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from hardpan.predictions.store import Store, open_store
 
 _WORKERS = 4
 _AT_ONCE = 64
-_NO_PART = "no part of a store has this name"
+_NO_PART = "does not belong to a store"
 _KNOWN = ("zarr.json", f"{layout.ROOT}/zarr.json")
 
 
 def verify(path: str | os.PathLike[str], *, drop: bool = False, progress: Progress | None = None) -> Verification:
-    """Read every committed shard of a store, and compare it with its marker.
+    """Read every committed shard of a store and compare it with its marker.
 
     A shard is refused when it is missing, shorter than it was (truncated), has other bits (altered), or is a whole
     shard but not the one that was committed here (foreign); files that do not belong into a store are foreign, too.
 
     Args:
         path: the store.
-        drop: take back the commitment of damaged shards, so that a run records them again.
+        drop: uncommit damaged shards, so that the next run records them again.
         progress: called with a step and the fraction done.
     """
     store = open_store(path)
-    keys = store.place.keys(layout.ROOT + "/")
+    keys = store.storage.keys(layout.ROOT + "/")
     problems, leftovers = _columns(store), list[str]()
     markers = [found for key in keys if (found := layout.parse_marker(key))]
     for leftover, strange in (_other_files(store, keys, set(markers)), _beside(store)):
@@ -50,7 +50,7 @@ def verify(path: str | os.PathLike[str], *, drop: bool = False, progress: Progre
                 problems += [problem] if problem is not None else []
     if drop:
         _drop(store, problems)
-    return Verification(store.where, not problems, len(markers), read, tuple(problems), tuple(leftovers))
+    return Verification(store.where, not problems, len(markers), read, tuple(problems), tuple(leftovers), drop)
 
 
 def _drop(store: Store, problems: list[Problem]) -> None:
@@ -58,11 +58,11 @@ def _drop(store: Store, problems: list[Problem]) -> None:
         if problem.seed is not None and problem.epoch is not None and problem.block is not None:
             store.uncommit(problem.seed, problem.epoch, problem.block)
             if problem.file == layout.array_path(problem.seed, problem.epoch):
-                store.place.remove(f"{problem.file}/zarr.json")  # whoever writes next describes the array anew
+                store.storage.remove(f"{problem.file}/zarr.json")  # the next writer describes the array again
 
 
 def describe(path: str | os.PathLike[str]) -> StoreInfo:
-    """What a store, npz or npy file holds, without reading its predictions."""
+    """What a store or file of predictions contains, without reading a store's predictions."""
     held = Predictions.open(path)
     seeds, epochs = held.seeds, held.epochs
     differing = {str(seed): held.epochs_of(seed) for seed in seeds if held.epochs_of(seed) != epochs}
@@ -91,6 +91,8 @@ def describe(path: str | os.PathLike[str]) -> StoreInfo:
         versions=held.versions,
         bytes_stored=size,
         bytes_of_numbers=rows * held.n_classes * held.dtype.itemsize,
+        models=held.models if held.named else (),
+        held_out=held.held_out,
     )
 
 
@@ -127,11 +129,11 @@ def _other_files(
 def _beside(store: Store) -> tuple[list[str], list[Problem]]:
     """The same for files beside the predictions, and in the columns; a strange folder counts as one."""
     leftovers, problems = [], []
-    names = store.place.top_names()
+    names = store.storage.top_names()
     found = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
     for name in layout.COLUMNS:
         if name in names:
-            found += store.place.keys(f"{name}/")
+            found += store.storage.keys(f"{name}/")
     for key in found:
         column = layout.column_of(key)
         if key.endswith(".partial") or (column is not None and column not in store.header.hashes):
@@ -148,20 +150,20 @@ def _check(store: Store, seed: int, epoch: int, block: int) -> tuple[Problem | N
         return Problem(what, file, message, seed, epoch, block), 0
 
     where = layout.marker_key(seed, epoch, block)
-    marker = store.place.get_json(where)
+    marker = store.storage.get_json(where)
     wanted = {"store": store.header.identity, "seed": seed, "epoch": epoch, "block": block}
     if not isinstance(marker, dict) or not {"bytes", "sha256", "rows"} <= set(marker):
         return problem("altered", "the marker is damaged", where)
     if any(marker.get(name) != value for name, value in wanted.items()):
         return problem("foreign", "the marker belongs to another store, seed, epoch or block", where)
     try:
-        data = store.place.get(key)
+        data = store.storage.get(key)
     except InputError as error:
         return problem("unreadable", str(error))
     if data is None:
-        return problem("missing", "it was committed and is no longer there")
+        return problem("missing", "it was committed and is missing")
     if len(data) < marker["bytes"]:
-        return problem("truncated", f"{len(data):,} of {marker['bytes']:,} bytes are there")
+        return problem("truncated", f"{len(data):,} of {marker['bytes']:,} bytes exist")
     whole = _decodes(store, seed, epoch, block)
     if hashlib.sha256(data).hexdigest() != marker["sha256"]:
         if whole:

@@ -1,0 +1,318 @@
+"""Predictions as people keep them: each form works with the right numbers, or is refused naming what to change."""
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from hardpan import Dataset, Predictions, confusion
+from hardpan.errors import InputError
+from hardpan.predictions import import_file
+
+N, C = 60, 3
+NAMES = ("ant", "bee", "cat")
+RNG = np.random.default_rng(0)
+LABELS = np.arange(N) % C
+PROBS = RNG.dirichlet(np.ones(C), size=N)
+PROBS = 0.6 * PROBS + 0.4 * np.eye(C)[LABELS]
+OTHER = 0.5 * RNG.dirichlet(np.ones(C), size=N) + 0.5 * np.eye(C)[LABELS]
+LOGITS = np.log(PROBS) + 2.0
+IDS = [f"image-{i}" for i in range(N)]
+FRAME = pandas.DataFrame(PROBS, columns=["p0", "p1", "p2"])
+
+
+def write(folder, kind):
+    """Write one natural form; returns the path."""
+    csv, npz = folder / "p.csv", folder / "p.npz"
+    match kind:
+        case "npy":
+            np.save(folder / "p.npy", PROBS)
+            return folder / "p.npy"
+        case "npy float32":
+            np.save(folder / "p.npy", PROBS.astype(np.float32))
+            return folder / "p.npy"
+        case "npy logits":
+            np.save(folder / "p.npy", LOGITS)
+            return folder / "p.npy"
+        case "npz probs":
+            np.savez(npz, probs=PROBS, labels=LABELS)
+        case "npz logits":
+            np.savez(npz, logits=LOGITS, y=LABELS)
+        case "npz unnamed":
+            np.savez(npz, PROBS)
+        case "npz one model":
+            np.savez(npz, forest=PROBS, y=LABELS)
+        case "npz two models":
+            np.savez(npz, forest=PROBS, linear=OTHER, y=LABELS)
+        case "npz models key":
+            np.savez(npz, probs=np.stack([PROBS, OTHER]), models=["forest", "linear"], labels=LABELS)
+        case "npz hard":
+            np.savez(npz, y_pred=PROBS.argmax(axis=1), y_true=LABELS)
+        case "npz text labels":
+            np.savez(npz, probs=PROBS, labels=np.array(NAMES)[LABELS], class_names=NAMES)
+        case "csv":
+            FRAME.to_csv(csv, index=False)
+        case "csv id label":
+            FRAME.assign(id=IDS, label=LABELS).to_csv(csv, index=False)
+        case "csv class columns":
+            pandas.DataFrame(PROBS, columns=NAMES).assign(label=np.array(NAMES)[LABELS]).to_csv(csv, index=False)
+        case "csv prefixed columns":
+            pandas.DataFrame(PROBS, columns=[f"prob_{name}" for name in NAMES]).assign(
+                label=np.array(NAMES)[LABELS]
+            ).to_csv(csv, index=False)
+        case "csv models":
+            frames = [pandas.DataFrame(p, columns=["p0", "p1", "p2"]).assign(id=IDS) for p in (PROBS, OTHER)]
+            pandas.concat([frames[0].assign(model="forest"), frames[1].assign(model="linear")]).to_csv(
+                csv, index=False
+            )
+        case "csv hard":
+            pandas.DataFrame({"id": IDS, "label": LABELS, "prediction": PROBS.argmax(axis=1)}).to_csv(
+                csv, index=False
+            )
+        case "csv hard names":
+            names = np.array(NAMES)
+            pandas.DataFrame({"label": names[LABELS], "predicted": names[PROBS.argmax(axis=1)]}).to_csv(
+                csv, index=False
+            )
+        case "tsv":
+            FRAME.to_csv(folder / "p.tsv", index=False, sep="\t")
+            return folder / "p.tsv"
+        case "parquet":
+            FRAME.assign(id=IDS).to_parquet(folder / "p.parquet")
+            return folder / "p.parquet"
+    return csv if csv.exists() else npz
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "npy",
+        "npy float32",
+        "npy logits",
+        "npz probs",
+        "npz logits",
+        "npz unnamed",
+        "npz one model",
+        "npz text labels",
+        "csv",
+        "csv id label",
+        "csv class columns",
+        "csv prefixed columns",
+        "tsv",
+        "parquet",
+    ],
+)
+def test_one_model_opens_with_its_numbers(tmp_path, kind):
+    found = Predictions.open(write(tmp_path, kind))
+    assert (found.seeds, found.epochs, len(found), found.n_classes) == ((0,), (0,), N, C)
+    assert np.allclose(found.final_probs(), PROBS, atol=1e-6)
+    if found.labels is not None:
+        assert np.array_equal(found.labels, LABELS)
+    assert found.class_names in ((), NAMES)
+    import_file(write(tmp_path, kind), tmp_path / "store", dtype="float32")
+    assert np.allclose(Predictions.open(tmp_path / "store").final_probs(), PROBS, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["npz two models", "npz models key", "csv models"])
+def test_named_models_are_models_and_not_seeds(tmp_path, kind):
+    found = Predictions.open(write(tmp_path, kind))
+    assert found.named
+    assert found.models == ("forest", "linear")
+    models = found.by_model()
+    assert np.allclose(models["linear"].final_probs(), OTHER, atol=1e-6)
+    import_file(write(tmp_path, kind), tmp_path / "store", dtype="float32")
+    stored = Predictions.open(tmp_path / "store")
+    assert stored.models == ("forest", "linear")
+    assert np.allclose(stored.by_model()["forest"].final_probs(), PROBS, atol=1e-6)
+    assert stored.outcomes(LABELS).models == ("forest", "linear")
+
+
+@pytest.mark.parametrize("kind", ["npz hard", "csv hard", "csv hard names"])
+def test_hard_predictions_are_right_where_they_are_right(tmp_path, kind):
+    found = Predictions.open(write(tmp_path, kind))
+    assert found.n_classes == C
+    assert np.array_equal(found.outcomes().scores[0], (PROBS.argmax(axis=1) == LABELS).astype(float))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        PROBS,
+        PROBS.tolist(),
+        FRAME,
+        {"forest": PROBS},
+        Predictions.from_arrays(PROBS),
+    ],
+    ids=["array", "list", "frame", "mapping", "predictions"],
+)
+def test_objects_open_too(source):
+    assert np.allclose(Predictions.open(source).final_probs(), PROBS)
+
+
+def test_rounded_rows_and_percentages_are_normalized_on_request(tmp_path):
+    for scale, digits in ((1.0, 2), (100.0, 1)):
+        np.save(tmp_path / "r.npy", np.round(scale * PROBS, digits))
+        with pytest.raises(InputError, match="normalize"):
+            Predictions.open(tmp_path / "r.npy").final_probs()
+        found = Predictions.open(tmp_path / "r.npy", normalize=True)
+        assert np.allclose(found.final_probs(), PROBS, atol=0.02)
+        assert np.allclose(found.final_probs().sum(axis=1), 1.0)
+
+
+def mistakes(folder):
+    FRAME.to_csv(folder / "index.csv")
+    FRAME.to_csv(folder / "headerless.csv", header=False, index=False)
+    FRAME.assign(id=IDS).to_csv(
+        folder / "headerless-ids.csv", header=False, index=False, columns=["id", "p0", "p1"]
+    )
+    FRAME.rename_axis("").reset_index().rename(columns={"index": "Unnamed: 0"}).to_csv(
+        folder / "un.csv", index=False
+    )
+    FRAME.set_index(pandas.Index(IDS)).to_parquet(folder / "index.parquet")
+    FRAME.assign(comment="x").to_csv(folder / "comment.csv", index=False)
+    FRAME.assign(age=1.5).to_csv(folder / "extra.csv", index=False)
+    FRAME.assign(label=np.array(NAMES)[LABELS]).to_csv(folder / "text.csv", index=False)
+    np.savez(folder / "dataset.npz", x=RNG.normal(size=(N, 8)), y=LABELS)
+    np.savez(folder / "images.npz", x_train=np.zeros((9, 4, 4)), y_train=LABELS[:9], x_test=np.zeros((3, 4, 4)))
+    np.savez(folder / "shapes.npz", a=PROBS, b=PROBS[:5])
+    np.savez(folder / "text.npz", probs=PROBS, labels=np.array(NAMES)[LABELS])
+    np.savez(folder / "objects.npz", probs=np.array([{}, 1], dtype=object))
+    np.save(folder / "one.npy", PROBS[:, 0])
+    np.save(folder / "nan.npy", np.where(np.arange(N)[:, None] == 4, np.nan, PROBS))
+    (folder / "empty.csv").write_text("")
+    (folder / "semicolon.csv").write_text("p0;p1\n0.5;0.5\n")
+    (folder / "notes.txt").write_text("0.5 0.5")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("index.csv", "index=False"),
+        ("un.csv", "index=False"),
+        ("index.parquet", "index=False"),
+        ("headerless.csv", "header"),
+        ("headerless-ids.csv", "header"),
+        ("comment.csv", "comment"),
+        ("extra.csv", "age"),
+        ("text.csv", "--class-names"),
+        ("text.npz", "--class-names"),
+        ("dataset.npz", "x (60, 8)"),
+        ("images.npz", "x_train"),
+        ("shapes.npz", "a (60, 3)"),
+        ("objects.npz", "objects.npz"),
+        ("one.npy", "shape"),
+        ("nan.npy", "row-0000004"),
+        ("empty.csv", "probabilities"),
+        ("semicolon.csv", "commas"),
+        ("notes.txt", "notes.txt"),
+        ("missing.npz", "missing.npz"),
+    ],
+)
+def test_mistakes_are_refused_with_the_remedy(tmp_path, file, named):
+    folder = mistakes(tmp_path)
+    with pytest.raises(InputError) as refused:
+        Predictions.open(folder / file).final_probs()
+    assert named in str(refused.value)
+    with pytest.raises(InputError):
+        import_file(folder / file, folder / "store")
+    assert not (folder / "store").exists()
+
+
+def test_text_classes_are_given_by_name(tmp_path):
+    folder = mistakes(tmp_path)
+    assert np.array_equal(Predictions.open(folder / "text.csv", class_names=NAMES).labels, LABELS)
+    import_file(folder / "text.npz", folder / "store", class_names=NAMES)
+    assert np.array_equal(Predictions.open(folder / "store").labels, LABELS)
+
+
+def test_a_second_model_needs_a_number_or_a_name(tmp_path):
+    for name, probs in (("a", PROBS), ("b", OTHER)):
+        pandas.DataFrame(probs, columns=["p0", "p1", "p2"]).to_csv(tmp_path / f"{name}.csv", index=False)
+    import_file(tmp_path / "a.csv", tmp_path / "store")
+    with pytest.raises(InputError, match="--seeds"):
+        import_file(tmp_path / "b.csv", tmp_path / "store")
+    import_file(tmp_path / "b.csv", tmp_path / "store", seeds=[1])
+    assert Predictions.open(tmp_path / "store").seeds == (0, 1)
+    for name in ("a", "b"):
+        import_file(tmp_path / f"{name}.csv", tmp_path / "named", model=f"model {name}")
+    named = Predictions.open(tmp_path / "named")
+    assert named.models == ("model a", "model b")
+    assert np.allclose(named.final_probs(1), OTHER, atol=1e-3)
+
+
+@pytest.mark.parametrize("source", [None, 3, object(), b"p.npy"])
+def test_other_objects_are_refused_by_name(source):
+    with pytest.raises(InputError, match="source"):
+        Predictions.open(source)
+
+
+DATA = Dataset.from_arrays(RNG.normal(size=(N, 4)) + 3 * np.eye(4)[LABELS], LABELS, ids=IDS, name="toy")
+
+
+def test_estimators_functions_and_import_paths():
+    model = LogisticRegression().fit(DATA.x, LABELS)
+    seen = Predictions.from_estimator(model, DATA)
+    assert np.allclose(seen.final_probs(), model.predict_proba(DATA.x), atol=1e-6)
+    assert not seen.held_out
+    assert not seen.held_out_rows.any()
+    named = LogisticRegression().fit(DATA.x, np.array(["c", "a", "b"])[LABELS])  # columns in another order
+    renamed = Dataset.from_arrays(DATA.x, np.array(["c", "a", "b"])[LABELS], ids=IDS, class_names=["c", "a", "b"])
+    found = Predictions.from_estimator(named, renamed)
+    assert np.allclose(found.final_probs()[:, [1, 2, 0]], named.predict_proba(DATA.x), atol=1e-6)
+    crossed = Predictions.from_estimator(model, DATA, folds=5)
+    assert crossed.held_out
+    assert crossed.held_out_rows.all()
+    assert crossed.outcomes().scores.mean() <= seen.outcomes().scores.mean()
+    hard = Predictions.from_estimator(model.predict, DATA, held_out=True)
+    assert np.array_equal(hard.outcomes().scores, seen.outcomes().scores)
+    assert hard.held_out
+    path = Predictions.from_estimator(f"{__name__}:uniform", DATA)
+    assert np.allclose(path.final_probs(), 1 / C)
+
+
+def uniform(x):
+    return np.full((len(x), C), 1 / C)
+
+
+def broken(x):
+    raise RuntimeError("no weights")
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (3, {}),
+        ("numpy", {}),
+        ("nowhere:model", {}),
+        (broken, {}),
+        (lambda x: np.zeros(3), {}),
+        (lambda x: np.full(len(x), 7), {}),
+        (LogisticRegression(), {"folds": 1}),
+        (LogisticRegression(), {"folds": 99}),
+        (uniform, {"folds": 3}),
+    ],
+)
+def test_models_that_cannot_be_used_are_refused(model, options):
+    with pytest.raises(InputError, match=r"model|folds"):
+        Predictions.from_estimator(model, DATA, **options)
+
+
+def test_torch_modules_and_loaders():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(4, C)
+    x = torch.tensor(DATA.x, dtype=torch.float32)
+    data = torch.utils.data.TensorDataset(x, torch.tensor(LABELS))
+    found = Predictions.from_torch(module, torch.utils.data.DataLoader(data, batch_size=7))
+    assert np.allclose(found.final_probs(), torch.softmax(module(x), dim=1).detach().numpy(), atol=1e-5)
+    assert np.array_equal(found.labels, LABELS)
+    assert module.training
+    with pytest.raises(InputError, match="shuffle"):
+        Predictions.from_torch(module, torch.utils.data.DataLoader(data, shuffle=True))
+    with pytest.raises(InputError, match="module"):
+        Predictions.from_torch(lambda x: x, [])
+
+
+def test_scores_take_what_opens():
+    expected = confusion.scores(PROBS).values
+    assert np.allclose(confusion.scores(Predictions.open(FRAME)).values, expected)
