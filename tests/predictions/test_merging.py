@@ -106,7 +106,7 @@ def test_an_id_in_two_stores_of_other_examples_is_refused(tmp_path):
 
 def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
     paths = [part(tmp_path / "a", range(25), range(S)), part(tmp_path / "b", range(25, N), range(2))]
-    with pytest.raises(InputError, match=r"seed 2 epoch 0 is not there for the 35 examples.*--common"):
+    with pytest.raises(InputError, match=r"seed 2 epoch 0 .*--common"):
         merge(paths, tmp_path / "all")
     brought = merge(paths, tmp_path / "all", common=True)
     assert "left out" in brought.notes[0]
@@ -116,7 +116,7 @@ def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_names": ["x", "y", "z"]}, "other class names"),
+        ({"class_names": ["x", "y", "z"]}, "class names"),
         ({"labels": np.roll(labels(N, C), 1)}, "labels of image-.* is not that of"),
     ],
 )
