@@ -95,6 +95,11 @@ class Cells:
     def __len__(self) -> int:
         return len(self._scores)
 
+    @property
+    def n_items(self) -> int:
+        """How many items there are so far."""
+        return len(self._labels)
+
     def model(self, name: str) -> int:
         """The number of a model."""
         return self._models.setdefault(name, len(self._models))
@@ -130,6 +135,8 @@ class Cells:
 
     def set_key(self, item: int, text: str) -> None:
         """The right answer of an item; where files disagree, the first stays and the others are counted."""
+        if self._keys.get(item) == text:
+            return
         text = shorten(text)
         if text and self._keys.setdefault(item, text) != text:
             self._other_keys += 1
@@ -149,7 +156,8 @@ class Cells:
         run: int = 0,
         answer: str = "",
         logprobs: Sequence[float] = (),
-        where: str = "",
+        where: object = "",
+        line: int = 0,
         missing: bool = False,
     ) -> None:
         """One score; None is an answer that could not be parsed, ``missing`` a cell that was left out."""
@@ -162,16 +170,22 @@ class Cells:
             value = score if self._max is None else score / self._max
             if not 0.0 <= value <= 1.0:
                 most = "1" if self._max is None else f"max_score={self._max:g}"
+                place = f"{where}, line {line}" if line else where
                 raise InputError(
-                    f"{where}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
+                    f"{place}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
                     "max_score to divide by the highest possible score"
                 )
         self._model_of.append(model)
         self._item_of.append(item)
         self._run_of.append(run)
         self._scores.append(value)
-        number_of = self._texts.setdefault(shorten(answer), len(self._texts)) if answer else 0
-        self._answer_of.append(number_of)
+        if answer:
+            number_of = self._texts.get(answer)
+            if number_of is None:
+                number_of = self._texts.setdefault(shorten(answer), len(self._texts))
+            self._answer_of.append(number_of)
+        else:
+            self._answer_of.append(0)
         if logprobs:
             self._logprob_rows.extend((len(self._scores) - 1, len(self._logprobs), len(logprobs)))
             self._logprobs.extend(logprobs)

@@ -32,7 +32,7 @@ _TOLERANCE = 1e-6
 
 def is_sample(row: Any) -> bool:
     """Whether a JSON object is a line of a samples file."""
-    return isinstance(row, Mapping) and "doc_id" in row and bool({"resps", "filtered_resps", "doc"} & row.keys())
+    return isinstance(row, dict) and "doc_id" in row and ("filtered_resps" in row or "doc" in row or "resps" in row)
 
 
 def is_results(data: Any) -> bool:
@@ -73,6 +73,7 @@ class _Chosen:
 
     metric: dict[str, str] = field(default_factory=dict)
     filter: dict[str, str] = field(default_factory=dict)
+    choices: dict[int, tuple[list[str], list[str]]] = field(default_factory=dict)  # texts and short names by item
     agree: int = 0
     differ: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
@@ -173,7 +174,7 @@ def _read_rows(
         item = _item(row, cells, run.task, first_id, options)
         score = number(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
-        _add(row, score, item, cells, run, metric, f"{log.path}, line {line}")
+        _add(row, score, item, cells, run, metric, log.path, line, chosen)
     return filters, count, total
 
 
@@ -195,7 +196,7 @@ def _metric(row: Mapping[str, Any], wanted: str | None, where: str) -> str:
 def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options) -> int:
     doc_id, digest = row["doc_id"], row.get("doc_hash")
     number_of = doc_id if isinstance(doc_id, (int, str)) else str(doc_id)
-    by_id = (task, "id", number_of)
+    by_id, count = (task, "id", number_of), cells.n_items
     label = f"{task}/{number_of}" if task else str(number_of)
     if not isinstance(digest, str):
         item = cells.item(by_id, label)
@@ -209,6 +210,8 @@ def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, A
         cells.same_item((by_id, "hashed"), item)
     else:
         item = cells.item((task, digest, number_of), label)
+    if item < count:
+        return item
     doc = row.get("doc")
     columns = group_columns(doc if isinstance(doc, Mapping) else {}, options.groups)
     cells.describe(item, {"task": task, "doc_id": number_of, **columns})
@@ -216,18 +219,26 @@ def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, A
 
 
 def _add(
-    row: Mapping[str, Any], score: float | None, item: int, cells: Cells, run: _Run, metric: str, where: str
+    row: dict[str, Any],
+    score: float | None,
+    item: int,
+    cells: Cells,
+    run: _Run,
+    metric: str,
+    path: Path,
+    line: int,
+    chosen: _Chosen,
 ) -> None:
     responses = row.get("filtered_resps")
     logprobs = _logprobs(responses)
     answer, target = "", row.get("target")
     if logprobs:
-        texts = _choice_texts(row.get("arguments"), len(logprobs))
+        known = chosen.choices.get(item)
+        if known is None or len(known[0]) != len(logprobs):
+            known = chosen.choices[item] = _choices(row.get("arguments"), len(logprobs))
+        texts, names = known
         choice = _best(logprobs, texts, metric)
         right = _right_choice(target, texts, len(logprobs), choice, score)
-        names = [shorten(text) for text in texts]
-        if len(set(names)) < len(logprobs) or "" in names:
-            names = [str(index) for index in range(len(logprobs))]
         answer = names[choice]
         if right is not None:
             cells.set_right_choice(item, right[0], right[1])
@@ -242,7 +253,7 @@ def _add(
                 answer, score = "", None
         if isinstance(target, (str, int, float)) and not isinstance(target, bool):
             cells.set_key(item, str(target))
-    cells.add(run.model, item, score, answer=answer, logprobs=logprobs, where=where)
+    cells.add(run.model, item, score, answer=answer, logprobs=logprobs, where=path, line=line)
 
 
 def _logprobs(responses: Any) -> list[float]:
@@ -264,6 +275,15 @@ def _logprobs(responses: Any) -> list[float]:
             return []
         values.append(value)
     return values
+
+
+def _choices(arguments: Any, count: int) -> tuple[list[str], list[str]]:
+    """The texts of the choices, and names for them: short texts, or numbers where the texts are equal."""
+    texts = _choice_texts(arguments, count)
+    names = [shorten(text) for text in texts]
+    if len(set(names)) < count or "" in names:
+        names = [str(index) for index in range(count)]
+    return texts, names
 
 
 def _choice_texts(arguments: Any, count: int) -> list[str]:
