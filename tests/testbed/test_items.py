@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from hardpan import files
 from hardpan.errors import InputError
 from hardpan.testbed import items
 from hardpan.testbed.items import likelihood
@@ -217,12 +216,6 @@ def test_examples_that_all_or_none_get_right_have_finite_difficulty() -> None:
     assert fit.difficulty[1] == fit.difficulty.max()
 
 
-def test_fit_survives_json() -> None:
-    fit = items.fit_items(simulate(4, 50, 0)[0])
-    again = files.from_json(files.to_json(fit))
-    np.testing.assert_array_equal(again.skills, fit.skills)
-
-
 @given(st.integers(2, 6), st.integers(2, 12), st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
 def test_small_matrices_are_fitted_or_refused(models: int, examples: int, seed: int) -> None:
@@ -292,49 +285,6 @@ def test_single_precision_with_skipped_nodes_agrees_with_double(monkeypatch: pyt
 
 
 # What the scale tells
-
-
-def test_information_is_that_of_the_fitted_curve() -> None:
-    fit = items.fit_items(simulate(10, 400, 1)[0])
-    skills, information = items.information_curve(fit, [0.3])
-    chance = norm.cdf(0.3 - fit.difficulty)
-    expected = (norm.pdf(0.3 - fit.difficulty) ** 2 / (chance * (1 - chance))).sum()
-    assert information[0] == pytest.approx(expected)
-    assert skills.shape == (1,)
-
-
-def test_kr20_is_cronbach_s_alpha_and_its_interval_covers() -> None:
-    rng = np.random.default_rng(0)
-    inside = 0
-    for _ in range(200):
-        # Parallel items: reliability of the sum is known in closed form from the correlation of two answers.
-        right = rng.standard_normal((40, 1)) * 0.7 + rng.standard_normal((40, 30)) > 0
-        found = items.kr20(right)
-        variances = right.var(axis=0, ddof=1).sum()
-        alpha = 30 / 29 * (1 - variances / right.sum(axis=1).var(ddof=1))
-        assert found.value == pytest.approx(alpha)
-        r = 2 / np.pi * np.arcsin(0.49 / 1.49)
-        inside += found.low < 30 * r / (1 + 29 * r) < found.high
-    assert inside >= 178  # 95 % of 200, less four standard errors
-
-
-def test_cohorts_count_by_hand() -> None:
-    right = np.array([[1, 1, 1, 0, 0], [1, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]])
-    two, everyone = items.cohorts(right, sizes=(2, 10))
-    assert (two.size, two.all_right, two.all_wrong, two.telling) == (2, 2, 1, 2)
-    assert (everyone.size, everyone.all_right, everyone.all_wrong) == (4, 0, 1)
-
-
-def test_shorter_test_keeps_the_ranking() -> None:
-    right, skills, _, _ = simulate(12, 4000, 11)
-    fit = items.fit_items(right)
-    found = items.fewest_items(right, fit)
-    assert 0 < found.random <= 4000
-    assert found.random_share[-1] == 1.0
-    assert found.chosen_share[-1] == 1.0
-    true_rank = (-skills).argsort().argsort() + 1
-    assert ((found.low <= true_rank) & (true_rank <= found.high)).mean() > 0.9
-    assert items.fewest_items(right, fit).random_share == found.random_share
 
 
 def test_one_scale_holds_when_it_is_true_and_fails_when_it_is_not() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hardpan import confusion, testbed
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
-from hardpan.testbed import items
-from hardpan.testbed.read_predictions import read_sets
+from hardpan.testbed.sets import open_outcomes
 
 N, C, SEEDS = 80, 6, 3
 RNG = np.random.default_rng(0)
@@ -41,37 +40,27 @@ def recorded(path, labels=LABELS, split=SPLIT, shift=0):
 
 def test_items_reads_the_last_epoch_of_a_store(tmp_path):
     right = recorded(tmp_path / "run")
-    found = items.read_matrix(tmp_path / "run", "test")
+    found = open_outcomes(tmp_path / "run", "test")
     assert found.models == ("mlp seed 0", "mlp seed 1", "mlp seed 2")
-    assert found.ids == tuple(f"image-{n}" for n in range(50, N))
-    assert np.array_equal(found.right, right[:, 50:])
-    with pytest.raises(InputError, match="say which set with --set; it has train, test"):
-        items.read_matrix(tmp_path / "run")
+    assert found.items.tolist() == [f"image-{n}" for n in range(50, N)]
+    assert np.array_equal(found.scores, right[:, 50:])
+    with pytest.raises(InputError, match="set"):
+        open_outcomes(tmp_path / "run")
     confusion.subset_of_ids(["image-60", "image-52"], examples=N).save(tmp_path / "hard.json")
-    part = items.read_matrix(Path(f"{tmp_path}/run@{tmp_path}/hard.json"), "test")
-    assert part.ids == ("image-52", "image-60")
-    assert np.array_equal(part.right, right[:, [52, 60]])
-
-
-def test_guesses_are_the_best_classes_in_order(tmp_path):
-    recorded(tmp_path / "run")
-    held = Predictions.open(tmp_path / "run")
-    found = read_sets(tmp_path / "run")["test"]
-    probs = held.to_array(epochs=[1])[:, 0, 50:]
-    taken = np.take_along_axis(probs, found.guesses, axis=2)
-    assert (np.diff(taken.astype(float), axis=2) <= 0).all()
-    assert np.array_equal(found.guesses[:, :, 0], probs.argmax(axis=2))
+    part = open_outcomes(Path(f"{tmp_path}/run@{tmp_path}/hard.json"), "test")
+    assert part.items.tolist() == ["image-52", "image-60"]
+    assert np.array_equal(part.scores, right[:, [52, 60]])
 
 
 def test_two_stores_are_compared(tmp_path):
     first = recorded(tmp_path / "original", split=None)
     second = recorded(tmp_path / "new", split=None, shift=1)
-    table = testbed.read(tmp_path / "original", tmp_path / "new", check_classes=False)
-    assert np.array_equal(table.original, first)
-    assert np.array_equal(table.new, second)
+    table = testbed.two_sets(tmp_path / "original", tmp_path / "new", check_classes=False)
+    assert np.array_equal(table.original.scores, first)
+    assert np.array_equal(table.new.scores, second)
 
 
 def test_a_store_without_labels_is_refused(tmp_path):
     recorded(tmp_path / "run", labels=None)
-    with pytest.raises(InputError, match="predictions come without labels"):
-        read_sets(tmp_path / "run")
+    with pytest.raises(InputError, match="labels"):
+        open_outcomes(tmp_path / "run")

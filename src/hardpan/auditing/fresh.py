@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,7 @@ def check(evidence: Evidence) -> None:
     """Refuse files that cannot be read or do not fit, and a fresh set that no model can be run on."""
     config = evidence.config
     if config.testbed:
-        testbed.read(*config.testbed, new=config.testbed_new or None)
+        testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
         return
     _checked(Dataset.open(config.new_test), evidence)
     if config.predictions or config.ensemble == "none":
@@ -47,13 +46,15 @@ def check(evidence: Evidence) -> None:
 
 def _table(evidence: Evidence) -> Finding:
     config = evidence.config
-    table = testbed.read(*config.testbed, new=config.testbed_new or None)
+    table = testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
+    from hardpan.testbed import report as testbed_report
+
     report = testbed.compare(table, seed=config.seed, confidence=config.confidence)
-    made = testbed.provenance(report, [Path(path) for path in config.testbed])
+    made = testbed_report.provenance(report)
     gap = report.mean_gap
     shown = numbers.estimate(gap).replace(" %", " points")
     detail = f"{shown}, the mean over {len(report.rows)} models at {100 * gap.confidence:g} %; each counts once."
-    section = testbed.section(report)
+    section = testbed_report.section(report)
     section = dataclasses.replace(section, warnings=(*_other_set(report, evidence), *section.warnings))
     return Finding(
         section,

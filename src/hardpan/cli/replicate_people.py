@@ -77,8 +77,6 @@ def experiment(
 
 
 def _results(folder: Path, out: Path | None, database_url: str, seed: int, as_json: bool) -> None:
-    from hardpan.cli import testbed_views
-
     check_out(out)
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting answers", 0.0)
@@ -89,4 +87,4 @@ def _results(folder: Path, out: Path | None, database_url: str, seed: int, as_js
             section, title = replicate.experiment_section(found), f"People: {project.config.name}"
             headline = "People on the hardest images of both sets"
             lines.append(f"Page: {write_page(out, section, found, title, headline)}")
-    emit(found, as_json, Group(testbed_views.people(found), Text("\n".join(lines))))
+    emit(found, as_json, Group(found, Text("\n".join(lines))))

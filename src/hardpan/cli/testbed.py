@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shlex
-import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from hardpan import files, testbed
-from hardpan.cli import testbed_items
-from hardpan.cli import testbed_views as views
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit
+from hardpan import Outcomes, files, safe_files, tables, testbed
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.outcomes.outcomes import few
+from hardpan.testbed import followups
+from hardpan.testbed.sets import TwoSets, open_outcomes
 
 app = typer.Typer(
     help="Will the score hold? Many models on two test sets.", no_args_is_help=True, rich_markup_mode="rich"
@@ -23,9 +24,9 @@ app = typer.Typer(
 Sources = Annotated[
     list[Path],
     typer.Argument(
-        metavar="TABLE",
-        help="One file with both test sets, or two: the original, then the new. Counts, accuracies or predictions; "
-        "TABLE@hard.json takes only a subset's examples.",
+        metavar="SCORES",
+        help="One file with both test sets, or two: the original, then the new. Counts, accuracies, scores, "
+        "predictions or logs; FILE@hard.json takes the examples of a subset.",
     ),
 ]
 Metric = Annotated[str | None, typer.Option("--metric", help="top1, top5, ... (default: top1, or the only one).")]
@@ -37,21 +38,30 @@ Unchecked = Annotated[
     bool, typer.Option("--unchecked-classes", help="Do not check that classes are numbered alike.")
 ]
 Classes = Annotated[int | None, typer.Option("--classes", min=2, help="Number of classes, if labels miss some.")]
+ByOrder = Annotated[bool, typer.Option("--by-order", help="Join rows by position, where there are no ids.")]
 Scale = Annotated[str, typer.Option("--scale", help="Scale of the line: linear, probit or logit.")]
 Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", help="Models that stay out of the line, such as 'fv_*,alexnet'.")
+    list[str] | None, typer.Option("--exclude", help="Models to leave out of the line, such as 'fv_*,alexnet'.")
 ]
-Groups = Annotated[str | None, typer.Option("--groups", help="Only these groups enter the line, with commas.")]
-Bootstrap = Annotated[int, typer.Option("--bootstrap", min=2, help="Resamples for the line's intervals.")]
-Interval = Annotated[str, typer.Option("--interval", help="percentile (as the paper) or bca.")]
+Groups = Annotated[str | None, typer.Option("--groups", help="Only these groups of models, separated by commas.")]
+Bootstrap = Annotated[int, typer.Option("--bootstrap", min=2, help="Resamples for the intervals of the line.")]
+Interval = Annotated[str, typer.Option("--interval", help="percentile, or bca with --resample models.")]
 Resample = Annotated[
-    str, typer.Option("--resample", help="What is redrawn: models (as the paper), examples, both.")
+    str, typer.Option("--resample", help="What the line's interval covers: examples, models (as the paper), both.")
+]
+Scores = Annotated[
+    Path,
+    typer.Argument(metavar="SCORES", help="Models × examples: scores, predictions or logs; or FILE@hard.json."),
+]
+Which = Annotated[str | None, typer.Option("--set", help="The test set, where the file has several.")]
+Examples = Annotated[
+    Path, typer.Option("--examples", help="Table with one row per example, in order or with id: CSV, Parquet.")
 ]
 
 
 @app.command()
 def compare(
-    table: Sources,
+    scores: Sources,
     scale: Scale = "linear",
     exclude: Exclude = None,
     groups: Groups = None,
@@ -62,42 +72,28 @@ def compare(
     new_total: NewTotal = None,
     bootstrap: Bootstrap = 100_000,
     interval: Interval = "percentile",
-    resample: Resample = "models",
+    resample: Resample = "examples",
     confidence: Confidence = 0.95,
     unchecked_classes: Unchecked = False,
     classes: Classes = None,
+    by_order: ByOrder = False,
     out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
     """Accuracies, gaps and ranks of every model, and the line from the original to the new set.
 
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
-    if out is not None:
-        from hardpan.report.files import check_writable
-
-        check_writable(out)
-    source = _read(table, metric, original, new, original_total, new_total, unchecked_classes, classes)
-    config = testbed.CompareConfig(
-        scale=scale,
-        exclude=_patterns(exclude),
-        groups=_listed(groups),
-        metric=metric,
-        bootstrap=bootstrap,
-        interval=interval,  # type: ignore[arg-type]  # checked by the library, which says what is allowed
-        resample=resample,
-        confidence=confidence,
-        seed=seed,
-    )
-    report = testbed.compare(source, config)
-    page = None if out is None else _write_page(out, report, original or "original", new or "new", table)
-    emit(report.compact(), as_json, views.comparison(report, page))
+    check_out(out)
+    sets = _read(scores, metric, original, new, original_total, new_total, unchecked_classes, classes, by_order)
+    config = _config(scale, exclude, groups, metric, bootstrap, interval, resample, confidence, seed)
+    emit_report(testbed.compare(sets, config=config), json=json, out=out)
 
 
 @app.command()
 def fit(
-    table: Sources,
+    scores: Sources,
     scale: Scale = "linear",
     exclude: Exclude = None,
     groups: Groups = None,
@@ -108,7 +104,7 @@ def fit(
     new_total: NewTotal = None,
     bootstrap: Bootstrap = 100_000,
     interval: Interval = "percentile",
-    resample: Resample = "models",
+    resample: Resample = "examples",
     confidence: Confidence = 0.95,
     sigma: Annotated[
         float | None,
@@ -116,45 +112,37 @@ def fit(
     ] = None,
     unchecked_classes: Unchecked = False,
     classes: Classes = None,
+    by_order: ByOrder = False,
+    out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
     """Only the line, the models it uses, and how much it depends on each group of them.
 
     Example: [bold]hardpan testbed fit counts.csv --scale probit --sigma 1[/bold]
     """
-    source = _read(table, metric, original, new, original_total, new_total, unchecked_classes, classes)
-    report = testbed.compare(
-        source,
-        scale=scale,
-        exclude=_patterns(exclude),
-        groups=_listed(groups),
-        metric=metric,
-        bootstrap=bootstrap,
-        interval=interval,
-        resample=resample,
-        confidence=confidence,
-        seed=seed,
-    )
-    difficulty = None if sigma is None else testbed.difficulty(report.fit, sigma)
+    check_out(out)
+    sets = _read(scores, metric, original, new, original_total, new_total, unchecked_classes, classes, by_order)
+    config = _config(scale, exclude, groups, metric, bootstrap, interval, resample, confidence, seed)
+    report = testbed.compare(sets, config=config)
     result = testbed.FitReport(
         fit=report.fit.compact(),
         models=tuple(row.model for row in report.rows if row.in_fit),
         excluded=report.excluded,
         without_group=report.without_group,
-        difficulty=difficulty,
+        difficulty=None if sigma is None else testbed.difficulty(report.fit, sigma),
         notes=report.notes,
     )
-    emit(result, as_json, views.fitted(result))
+    emit_report(result, json=json, out=out)
 
 
 @app.command()
 def pairs(
-    table: Sources,
+    scores: Sources,
     test_set: Annotated[str, typer.Option("--set", help="original or new.")] = "new",
-    models: Annotated[str | None, typer.Option("--models", help="Only these models, with commas.")] = None,
+    models: Annotated[str | None, typer.Option("--models", help="Only these models, separated by commas.")] = None,
     neighbours: Annotated[
-        bool, typer.Option("--neighbours", help="Only models next to each other in rank.")
+        bool, typer.Option("--neighbours", help="Only models that are adjacent in the ranking.")
     ] = False,
     metric: Metric = None,
     original: OriginalSet = None,
@@ -162,51 +150,47 @@ def pairs(
     confidence: Confidence = 0.95,
     unchecked_classes: Unchecked = False,
     classes: Classes = None,
+    by_order: ByOrder = False,
+    out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Is one model better than another? McNemar, paired bootstrap, Holm; needs predictions.
+    """Is one model better than another? McNemar, paired bootstrap, Holm; needs scores by example.
 
     Example: [bold]hardpan testbed pairs predictions.npz --neighbours[/bold]
     """
-    source = _read(table, metric, original, new, None, None, unchecked_classes, classes)
+    check_out(out)
+    sets = _read(scores, metric, original, new, None, None, unchecked_classes, classes, by_order)
     result = testbed.pairs(
-        source,
-        test_set=test_set,
-        models=_listed(models),
-        neighbours=neighbours,
-        confidence=confidence,
-        seed=seed,
+        sets, test_set=test_set, models=_listed(models), neighbours=neighbours, confidence=confidence, seed=seed
     )
-    emit(result, as_json, views.paired(result))
+    emit_report(result, json=json, out=out)
 
 
 @app.command()
 def strategies(
-    tables: Annotated[
+    sets: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME=TABLE", help="A new test set by name; NAME=ORIGINAL,NEW for pairs; TABLE@hard.json."
+            metavar="NAME=SCORES", help="A new test set by name; NAME=ORIGINAL,NEW for pairs; FILE@hard.json."
         ),
     ],
     frequency: Annotated[
-        list[str] | None, typer.Option("--frequency", help="NAME=0.73: average selection frequency; repeat it.")
+        list[str] | None, typer.Option("--frequency", help="NAME=0.73: mean selection frequency; repeat it.")
     ] = None,
     original_total: OriginalTotal = None,
     new_total: NewTotal = None,
     confidence: Confidence = 0.95,
+    out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Average change of accuracy on several new test sets at once.
+    """Mean change of accuracy on several new test sets at once.
 
     Example: [bold]hardpan testbed strategies Matched=matched.csv Top=top.csv --frequency Top=0.93[/bold]
     """
-    named = dict(_named(item, "NAME=TABLE") for item in tables)
-    sources = {
-        name: testbed.read(*where.split(","), original_total=original_total, new_total=new_total)
-        for name, where in named.items()
-    }
+    check_out(out)
+    named = dict(_named(item, "NAME=SCORES") for item in sets)
     frequencies = {}
     for item in frequency or ():
         name, value = _named(item, "NAME=0.73")
@@ -214,13 +198,21 @@ def strategies(
             frequencies[name] = float(value)
         except ValueError:
             raise InputError(f"--frequency must be NAME=0.73; got {item!r}") from None
-    result = testbed.strategies(sources, frequencies=frequencies, confidence=confidence, seed=seed)
-    emit(result, as_json, views.sampled(result))
+    parts = {name: [Path(path) for path in text.split(",")] for name, text in named.items()}
+    result = testbed.strategies(
+        {name: paths if len(paths) == 2 else paths[0] for name, paths in parts.items()},
+        frequencies=frequencies,
+        confidence=confidence,
+        seed=seed,
+        original_total=original_total,
+        new_total=new_total,
+    )
+    emit_report(result, json=json, out=out)
 
 
 @app.command()
 def decompose(
-    table: Sources,
+    scores: Sources,
     exclude: Exclude = None,
     groups: Groups = None,
     metric: Metric = None,
@@ -232,24 +224,19 @@ def decompose(
     confidence: Confidence = 0.95,
     unchecked_classes: Unchecked = False,
     classes: Classes = None,
+    by_order: ByOrder = False,
+    out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
     """What can explain the drop: chance, diminishing returns, and the rest.
 
     Example: [bold]hardpan testbed decompose counts.csv --confidence 0.9999[/bold]
     """
-    source = _read(table, metric, original, new, original_total, new_total, unchecked_classes, classes)
-    result = testbed.decompose(
-        source,
-        confidence=confidence,
-        exclude=_patterns(exclude),
-        groups=_listed(groups),
-        metric=metric,
-        bootstrap=bootstrap,
-        seed=seed,
-    )
-    emit(result, as_json, views.decomposed(result))
+    check_out(out)
+    sets = _read(scores, metric, original, new, original_total, new_total, unchecked_classes, classes, by_order)
+    config = _config("linear", exclude, groups, metric, bootstrap, "percentile", "examples", confidence, seed)
+    emit_report(testbed.decompose(sets, confidence=confidence, config=config), json=json, out=out)
 
 
 @app.command()
@@ -261,63 +248,247 @@ def humans(
     predictions: Annotated[
         Path | None, typer.Option("--predictions", help="Count only the examples that its models find hardest.")
     ] = None,
-    fraction: Annotated[float, typer.Option("--fraction", help="How much of each set is hardest.")] = 0.05,
+    fraction: Annotated[float, typer.Option("--fraction", help="Fraction of each set that is hardest.")] = 0.05,
     original: OriginalSet = None,
     new: NewSet = None,
     confidence: Confidence = 0.95,
+    out: OutFolder = None,
     seed: Seed = 0,
-    as_json: JsonFlag = False,
+    json: JsonFlag = False,
 ) -> None:
     """Accuracies of people on the original and the new images, or on the hardest of them.
 
     Example: [bold]hardpan testbed humans responses.csv[/bold]
     """
+    check_out(out)
     only = None
     if predictions is not None:
-        only = testbed.hardest_of(testbed.read(predictions, original=original, new=new), fraction)
+        sets = testbed.two_sets(predictions, original_set=original, new_set=new)
+        only = testbed.hardest_of(sets, fraction=fraction)
     result = testbed.human_table(responses, only=only, confidence=confidence, seed=seed)
-    emit(result, as_json, views.people(result))
+    emit_report(result, json=json, out=out)
 
 
 @app.command()
 def hardest(
-    table: Sources,
-    fraction: Annotated[float, typer.Option("--fraction", help="How much of each set, ties included.")] = 0.05,
+    scores: Sources,
+    fraction: Annotated[float, typer.Option("--fraction", help="Fraction of each set, ties included.")] = 0.05,
     metric: Metric = None,
     original: OriginalSet = None,
     new: NewSet = None,
     unchecked_classes: Unchecked = False,
     classes: Classes = None,
-    as_json: JsonFlag = False,
+    by_order: ByOrder = False,
+    out: OutFolder = None,
+    json: JsonFlag = False,
 ) -> None:
     """The examples of each set that the fewest models get right, for people to try.
 
     Example: [bold]hardpan testbed hardest predictions.npz --json[/bold]
     """
-    source = _read(table, metric, original, new, None, None, unchecked_classes, classes)
-    result = testbed.hardest_of(source, fraction)
-    emit(result, as_json, views.hard(result))
+    check_out(out)
+    sets = _read(scores, metric, original, new, None, None, unchecked_classes, classes, by_order)
+    emit_report(testbed.hardest_of(sets, fraction=fraction), json=json, out=out)
 
 
 @app.command()
 def crossval(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="model, dataset, correct, total.")],
     confidence: Confidence = 0.95,
-    as_json: JsonFlag = False,
+    out: OutFolder = None,
+    json: JsonFlag = False,
 ) -> None:
     """Accuracies on cross-validation splits beside the original and the new test set.
 
     Example: [bold]hardpan testbed crossval splits.csv[/bold]
     """
-    result = testbed.cross_validation(table, confidence)
-    emit(result, as_json, views.cross_validated(result))
+    check_out(out)
+    emit_report(testbed.cross_validation(table, confidence), json=json, out=out)
 
 
-testbed_items.register(app)
+@app.command()
+def discriminate(
+    original: Annotated[str, typer.Argument(metavar="ORIGINAL", help="Original set: a name, file or folder.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="New set: a name, file or folder.")],
+    classifier: Annotated[str, typer.Option("--classifier", help="logistic or lda.")] = "logistic",
+    test: Annotated[str, typer.Option("--test", help="split (exact binomial) or permutation.")] = "split",
+    held_out: Annotated[float, typer.Option("--held-out", help="Fraction of the examples to test on.")] = 0.2,
+    permutations: Annotated[int, typer.Option("--permutations", min=1, help="For --test permutation.")] = 200,
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Can a classifier distinguish new examples from original ones? Balanced in set and class (B.2.8).
+
+    Example: [bold]hardpan testbed discriminate original_images.npz new_images.npz[/bold]
+    """
+    check_out(out)
+    first, second = _data(original), _data(new)
+    labelled = first[1] is not None and second[1] is not None
+    result = testbed.discriminate(
+        first[0],
+        second[0],
+        original_labels=first[1] if labelled else None,
+        new_labels=second[1] if labelled else None,
+        classifier=classifier,  # type: ignore[arg-type]  # the library says what is allowed
+        test=test,  # type: ignore[arg-type]
+        held_out=held_out,
+        permutations=permutations,
+        seed=seed,
+    )
+    emit_report(result, json=json, out=out)
+
+
+@app.command()
+def duplicates(
+    scores: Scores,
+    examples: Examples,
+    column: Annotated[str, typer.Option("--column", help="Column with 1 for near-duplicates.")] = "duplicate",
+    new: Annotated[Path | None, typer.Option("--new", help="The same models on the new set, for the drop.")] = None,
+    new_set: Annotated[str | None, typer.Option("--new-set", help="The set of --new.")] = None,
+    which: Which = None,
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """Accuracy without near-duplicates, and how much of a drop they can explain (B.2.2).
+
+    Example: [bold]hardpan testbed duplicates original.csv --examples examples.csv --new new.csv[/bold]
+    """
+    check_out(out)
+    outcomes = open_outcomes(scores, which)
+    fresh: NDArray[np.float64] | None = None
+    if new is not None:
+        other = open_outcomes(new, new_set).align(outcomes)
+        fresh = np.nanmean(other.item_scores(), axis=1)
+    marked = _numbers(_column(examples, column, outcomes), column, examples)
+    emit_report(followups.without_duplicates(outcomes, marked, fresh, confidence), json=json, out=out)
+
+
+@app.command()
+def balanced(
+    scores: Scores,
+    examples: Examples,
+    column: Annotated[str, typer.Option("--column", help="Column with the classes.")] = "label",
+    which: Which = None,
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """Accuracy with every class weighted equally.
+
+    Example: [bold]hardpan testbed balanced new.csv --examples examples.csv[/bold]
+    """
+    check_out(out)
+    outcomes = open_outcomes(scores, which)
+    labels = np.array([str(value) for value in _column(examples, column, outcomes)])
+    emit_report(followups.class_balanced(outcomes, labels, confidence), json=json, out=out)
+
+
+@app.command()
+def breakdown(
+    scores: Scores,
+    examples: Annotated[
+        Path | None, typer.Option("--examples", help="Table with one row per example, in order or with id.")
+    ] = None,
+    column: Annotated[str, typer.Option("--by", help="Column to group by, or an attribute of --images.")] = "",
+    images: Annotated[
+        str | None,
+        typer.Option("--images", help="The set's images: group by --by brightness, contrast, grey, size."),
+    ] = None,
+    bins: Annotated[int, typer.Option("--bins", min=1, help="Quantile bins for numbers.")] = 5,
+    which: Which = None,
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """Accuracy by sub-class, by selection frequency (Figure 15), or by brightness, contrast, grey, size.
+
+    Example: [bold]hardpan testbed breakdown new.csv --examples examples.csv --by frequency[/bold]
+    """
+    check_out(out)
+    outcomes = open_outcomes(scores, which)
+    if images is not None:
+        attributes = followups.image_attributes(_data(images)[0])
+        if column not in attributes:
+            raise InputError(f"--by must be one of {', '.join(attributes)} with --images; got {column!r}")
+        result = followups.by_attribute(outcomes, attributes[column], bins, confidence, by=column)
+    elif examples is None or not column:
+        raise InputError(
+            "--by needs a table or images: --examples TABLE --by COLUMN, or --images DATA --by brightness"
+        )
+    else:
+        values = _column(examples, column, outcomes)
+        result = followups.breakdown(outcomes, values, column, bins=bins, confidence=confidence)
+    emit_report(result, json=json, out=out)
+
+
+@app.command("shared-errors")
+def shared_errors(
+    scores: Scores,
+    which: Which = None,
+    images: Annotated[str | None, typer.Option("--images", help="The set's images, for --gallery.")] = None,
+    gallery: Annotated[
+        Path | None, typer.Option("--gallery", metavar="PNG", help="Write the images that no model gets right.")
+    ] = None,
+    confidence: Confidence = 0.95,
+    out: OutFolder = None,
+    json: JsonFlag = False,
+) -> None:
+    """Errors that pairs of models share, with κ, and the examples that no model gets right.
+
+    Example: [bold]hardpan testbed shared-errors new.csv[/bold]
+    """
+    check_out(out)
+    result = followups.shared_errors(open_outcomes(scores, which), confidence)
+    if gallery is not None:
+        _write_gallery(gallery, images, result)
+    emit_report(result, json=json, out=out)
+
+
+@app.command()
+def items(
+    scores: Scores,
+    model: Annotated[str, typer.Option("--model", help="rasch, 2pl or 3pl.")] = "rasch",
+    which: Which = None,
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Item analysis of one test set: the same as hardpan leaderboard items.
+
+    Example: [bold]hardpan testbed items matrix.parquet --model 2pl --out items[/bold]
+    """
+    from hardpan import leaderboard
+
+    check_out(out)
+    emit_report(leaderboard.items(open_outcomes(scores, which), model, seed=seed), json=json, out=out)
+
+
+@app.command("scale")
+def one_scale(
+    scores: Sources,
+    original: OriginalSet = None,
+    new: NewSet = None,
+    out: OutFolder = None,
+    seed: Seed = 0,
+    json: JsonFlag = False,
+) -> None:
+    """Does one scale of skill explain both test sets?
+
+    Example: [bold]hardpan testbed scale original.npz new.npz[/bold]
+    """
+    from hardpan.testbed.items import one_scale as fit_scale
+
+    check_out(out)
+    sets = _read(scores, None, original, new, None, None, False, None, False)
+    if sets.original.scores is None or sets.new.scores is None:
+        raise InputError("SCORES must be right or wrong example by example; got counts")
+    emit_report(fit_scale(sets.original.scores, sets.new.scores, seed=seed), json=json, out=out)
 
 
 def _read(
-    table: list[Path],
+    scores: list[Path],
     metric: str | None,
     original: str | None,
     new: str | None,
@@ -325,25 +496,50 @@ def _read(
     new_total: int | None,
     unchecked: bool,
     classes: int | None,
-) -> testbed.Counts | testbed.Outcomes:
-    return testbed.read(
-        *table,
-        metric=metric or "top1",
-        original=original,
-        new=new,
+    by_order: bool,
+) -> TwoSets:
+    if len(scores) > 2:
+        raise InputError(f"SCORES must be one file with both test sets, or two files; got {len(scores)}")
+    return testbed.two_sets(
+        *scores,
+        metric=metric,
+        original_set=original,
+        new_set=new,
         original_total=original_total,
         new_total=new_total,
         check_classes=not unchecked,
         n_classes=classes,
+        by_order=by_order,
+    )
+
+
+def _config(
+    scale: str,
+    exclude: list[str] | None,
+    groups: str | None,
+    metric: str | None,
+    bootstrap: int,
+    interval: str,
+    resample: str,
+    confidence: float,
+    seed: int,
+) -> testbed.CompareConfig:
+    patterns = tuple(pattern for item in exclude or () for pattern in _listed(item))
+    return testbed.CompareConfig(
+        scale=scale,
+        exclude=patterns,
+        groups=_listed(groups),
+        metric=metric,
+        bootstrap=bootstrap,
+        interval=interval,  # type: ignore[arg-type]  # checked by the library, which says what is allowed
+        resample=resample,
+        confidence=confidence,
+        seed=seed,
     )
 
 
 def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(piece.strip() for piece in text.split(",") if piece.strip()) if text else ()
-
-
-def _patterns(items: list[str] | None) -> tuple[str, ...]:
-    return tuple(pattern for item in items or () for pattern in _listed(item))
+    return tuple(item.strip() for item in text.split(",") if item.strip()) if text else ()
 
 
 def _named(item: str, form: str) -> tuple[str, str]:
@@ -353,24 +549,56 @@ def _named(item: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-def _write_page(out: Path, report: testbed.Comparison, original: str, new: str, sources: list[Path]) -> Path:
-    # Imported here because drawing takes longer to load than most commands take to run.
-    from hardpan import report as reports
-    from hardpan.report.files import write_together
+def _column(path: Path, column: str, outcomes: Outcomes) -> list[Any]:
+    """A column of the table of examples, in the order of the items: by id where both have ids, else by position."""
+    columns = tables.read_columns(path)
+    if column not in columns:
+        raise InputError(f"{path}: no column {column!r}; the columns are {few(list(columns))}")
+    values, names = list(columns[column]), outcomes.items.tolist()
+    if "id" in columns:
+        row = {str(name): number for number, name in enumerate(columns["id"])}
+        missing = [name for name in names if name not in row]
+        if not missing:
+            return [values[row[name]] for name in names]
+        if len(missing) < len(names):
+            raise InputError(f"{path}: {len(missing)} of the examples are missing, such as {missing[0]}")
+    if len(values) != len(names):
+        raise InputError(f"{path}: has {len(values)} rows for {len(names)} examples; give one each, or ids")
+    return values
 
-    part = testbed.section(report, original=original, new=new)
-    html = reports.page(
-        [dataclasses.replace(part, sentences=part.sentences[1:])],
-        title=f"{len(report.rows)} models on two test sets",
-        headline=part.sentences[0],
-        provenance=testbed.provenance(report, sources, shlex.join(["hardpan", *sys.argv[1:]])),
-    )
-    write_together(
-        out,
-        {
-            "index.html": html,
-            "config.json": files.dumps(files.to_json(report.config)) + "\n",
-            "report.json": files.dumps(files.to_json(report.compact())) + "\n",
-        },
-    )
-    return out / "index.html"
+
+def _numbers(values: list[Any], column: str, path: Path) -> NDArray[np.float64]:
+    try:
+        return np.array([float(value) for value in values])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path}: column {column!r} must hold numbers ({error})") from error
+
+
+def _data(name: str) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Features and labels of a set: npz with ``x`` (and ``y``), npy, or the test split of a dataset."""
+    path = Path(name)
+    if path.suffix.lower() == ".npy" and path.is_file():
+        return safe_files.read_npy(path), None
+    if path.suffix.lower() == ".npz" and path.is_file():
+        stored = safe_files.read_npz(path, ("x", "y"))
+        if "x" in stored:
+            return stored["x"], stored.get("y")
+    data = Dataset.open(name)
+    rows = data.split == "test" if data.split is not None else np.ones(len(data), dtype=bool)
+    return data.x[rows], None if data.labels is None else data.labels[rows]
+
+
+def _write_gallery(path: Path, images: str | None, result: followups.CommonErrors) -> None:
+    if images is None:
+        raise InputError("--gallery needs --images, the images of the same test set in the same order")
+    pixels = _data(images)[0]
+    if len(pixels) != result.examples:
+        raise InputError(f"--images {images} has {len(pixels)} images for {result.examples} examples")
+    if not result.never_right_rows:
+        raise InputError("--gallery: some model is right on every example, so there is no image to write")
+    scale = max(1, 64 // max(pixels.shape[1:3]))
+    sheet = followups.contact_sheet(pixels[list(result.never_right_rows[:100])], scale=scale)
+    try:
+        files.write_bytes(path, followups.png(sheet))
+    except OSError as error:
+        raise InputError(f"--gallery {path}: cannot be written ({error.strerror}); choose another path") from error

@@ -55,6 +55,8 @@ def read(tables: Sequence[tuple[str, Columns]], metric: str | None, totals: Tota
     sets: dict[str, dict[str, tuple[float, int]]] = {}
     described: dict[str, dict[str, Any]] = {}
     repeated = {name for _, columns in tables for name in _repeated(columns)}
+    if len({stem for stem, _ in tables}) < len(tables):
+        tables = [(f"{stem} {number}", columns) for number, (stem, columns) in enumerate(tables, start=1)]
     for stem, columns in tables:
         columns = _of_metric(columns, metric, stem)
         models = _model_names(columns, repeated, stem)
@@ -107,6 +109,10 @@ def metric_name(text: str) -> str:
 
 def _of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
     if "metric" not in columns:
+        if metric is not None and metric_name(metric) not in ("top1", *map(metric_name, columns)):
+            raise InputError(
+                f"{where}: metric must be one of top1; got {metric!r}: the table has no column 'metric'"
+            )
         return columns
     names = [metric_name(str(name)) for name in columns["metric"]]
     known = list(dict.fromkeys(names))
@@ -139,10 +145,8 @@ def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, 
     correct = next((name for name in _CORRECT if name in columns), "")
     total = next((name for name in _TOTAL if name in columns), "")
     accuracy = next((name for name in _ACCURACY if name in columns), "")
-    if metric is not None and not correct:
-        accuracy = next((name for name in columns if metric_name(name) == metric_name(metric)), "")
-        if not accuracy:
-            raise InputError(f"{stem}: metric {metric!r} is no column; the columns are {few(list(columns))}")
+    if metric is not None and not correct and metric_name(metric) in map(metric_name, columns):
+        accuracy = next(name for name in columns if metric_name(name) == metric_name(metric))
     right, sizes = _pair(columns, correct, accuracy, total, stem, n)
     by_set = next((name for name in _SET if name in columns), "")
     if not by_set:
@@ -275,4 +279,4 @@ def right_and_total(outcomes: Outcomes, item: int) -> tuple[NDArray[np.int64], N
     """Counts of right answers and sizes, each (M,), of one test set of a counts table."""
     assert outcomes.totals is not None
     total = outcomes.totals[:, item]
-    return np.rint(outcomes.scores[:, item] * total).astype(np.int64), total
+    return np.rint(np.nan_to_num(outcomes.scores[:, item]) * total).astype(np.int64), total

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import tables
 from hardpan.errors import InputError
 
 _NAMES = {
@@ -60,11 +61,10 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
         >>> annotated({"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}).votes
         array([10, 10])
     """
-    from hardpan.testbed.columns import columns_of, numbers, read_columns
-
     if isinstance(table, Annotated):
         return table
-    given = read_columns(Path(table)) if isinstance(table, (str, os.PathLike)) else columns_of(table, what)
+    from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
+    given = tables.read_columns(table, text=from_csv)
     columns = {meaning: _find(given, names) for meaning, names in _NAMES.items()}
     for meaning in ("id", "class", "frequency") if need_ids else ("class", "frequency"):
         if columns[meaning] is None:
@@ -74,7 +74,7 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
     found = Annotated(
         np.array([str(v) for v in columns["id"] or range(n)], dtype=np.str_),
         np.array([str(v) for v in classes], dtype=np.str_),
-        np.array(numbers("frequency", frequencies, what), dtype=np.float64),
+        _numbers("frequency", frequencies, what),
         _whole(columns["votes"], n, what),
         np.array(["" if v is None else str(v) for v in columns["subclass"] or [""] * n], dtype=np.str_),
     )
@@ -89,12 +89,17 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
 UNKNOWN_VOTES = np.iinfo(np.int64).max
 
 
-def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]:
-    from hardpan.testbed.columns import numbers
+def _numbers(name: str, values: Sequence[Any], what: str) -> NDArray[np.float64]:
+    try:
+        return np.array([float(str(value).replace(",", "")) for value in values], dtype=np.float64)
+    except ValueError as error:
+        raise InputError(f"{what}: column {name!r} must hold numbers ({error})") from error
 
+
+def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]:
     if values is None:
         return np.full(n, UNKNOWN_VOTES, dtype=np.int64)
-    read = np.array(numbers("votes", values, what), dtype=np.float64)
+    read = _numbers("votes", values, what)
     if not ((read >= 0) & (read == np.floor(read)) & (read < 2**53)).all():
         raise InputError(f"{what}: votes must be whole numbers of at least 0")
     return read.astype(np.int64)

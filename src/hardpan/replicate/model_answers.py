@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hardpan import tables
 from hardpan.errors import InputError
 
 Right = dict[str, dict[str, bool]]
@@ -23,25 +26,22 @@ def right_by_model(
 
     Args:
         paths: tables with a column id and a column a model (or id, model, prediction) of class names or numbers;
-            stores of predictions with the images' ids; or one or two files that ``testbed.read`` understands, whose
+            stores of predictions with the images' ids; or one or two files that ``testbed.two_sets`` opens, whose
             rows are those of the original test set and of the new set, in their order.
         original: image id to class name, in the order of the original test set.
         new: the same of the new set.
         class_names: in the order of class numbers.
     """
-    from hardpan.testbed.columns import TABLE_SUFFIXES, read_columns
-    from hardpan.testbed.read_store import is_store
-
     places = [Path(path) for path in paths]
     truth = {**original, **new}
     found: Right = {}
     for place in places:
         if not place.exists():
             raise InputError(f"{place}: no such file or folder of predictions")
-        if is_store(place):
+        if (place / "zarr.json").is_file():
             _merge(found, _of_store(place, truth))
             continue
-        columns = read_columns(place) if place.suffix.lower() in TABLE_SUFFIXES else {}
+        columns = tables.read_columns(place, text=True) if tables.is_table_file(place) else {}
         if "id" not in columns:
             return _in_order(places, list(original), list(new))
         _merge(found, of_table(columns, truth, class_names, str(place)))
@@ -54,14 +54,14 @@ def _merge(found: Right, more: Right) -> None:
 
 
 def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
-    from hardpan.testbed.read_store import ids_of_store, sets_of_store
+    from hardpan.predictions import Predictions
 
-    found: Right = {}
-    for part, said in sets_of_store(place).items():
-        right = said.guesses[:, :, 0] == said.labels[None, :]
-        ids = ids_of_store(place, part)
-        known = [row for row, name in enumerate(ids) if name in truth]
-        _merge(found, {m: {ids[r]: bool(right[k, r]) for r in known} for k, m in enumerate(said.models)})
+    outcomes = Predictions.open(place).outcomes()
+    ids = outcomes.items.tolist()
+    known = [row for row, name in enumerate(ids) if name in truth]
+    found: Right = {
+        model: {ids[row]: bool(outcomes.scores[k, row]) for row in known} for k, model in enumerate(outcomes.models)
+    }
     if not any(found.values()):
         raise InputError(f"{place}: holds none of the project's images; its ids must be those of the images")
     return found
@@ -100,19 +100,18 @@ def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> 
 
 
 def _in_order(places: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:
-    from hardpan.testbed.reading import read
-    from hardpan.testbed.tables import Outcomes
+    from hardpan.testbed import two_sets
 
-    table = read(*places)
-    if not isinstance(table, Outcomes):
-        raise InputError(f"{places[0]}: holds counts; the hardest images need predictions image by image")
-    for side, ids, matrix in (("original", original, table.original), ("new", new, table.new)):
+    sets = two_sets(*places)
+    first, second = sets.original.scores, sets.new.scores
+    if first is None or second is None:
+        raise InputError(f"{places[0]}: has counts; the hardest images need predictions image by image")
+    for side, ids, matrix in (("original", original, first), ("new", new, second)):
         if matrix.shape[1] != len(ids):
             raise InputError(
                 f"{places[0]}: predictions for {matrix.shape[1]:,} images of the {side} set, which has {len(ids):,}"
                 "; give a table with a column id, or the rows in the order of the set"
             )
-    return {
-        model: dict(zip([*original, *new], [*table.original[k].tolist(), *table.new[k].tolist()], strict=True))
-        for k, model in enumerate(table.models)
-    }
+    right = np.concatenate([first, second], axis=1) == 1.0
+    names = [*original, *new]
+    return {model: dict(zip(names, right[k].tolist(), strict=True)) for k, model in enumerate(sets.models)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -152,9 +153,7 @@ def _from_folder(root: Path) -> Iterator[Offered]:
 
 
 def _from_table(path: Path) -> Iterator[Offered]:
-    from hardpan.testbed.columns import read_columns
-
-    columns = read_columns(path)
+    columns = tables.read_columns(path, text=tables.suffix_of(path) in (".csv", ".tsv"))
     size = len(next(iter(columns.values())))
     place = next((name for name in (*BYTES, *PATHS) if name in columns), None)
     if place is None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.replicate.files import write_file
 from hardpan.replicate.project import Project
@@ -58,10 +59,9 @@ def read_votes(project: Project, path: str | os.PathLike[str], *, platform: str 
     stay apart; the same file again adds nothing.
     """
     from hardpan.replicate.database.votes import import_votes
-    from hardpan.testbed.columns import read_columns
 
     source = Path(path)
-    columns = read_columns(source)
+    columns = tables.read_columns(source, text=tables.suffix_of(source) in (".csv", ".tsv"))
     given = {
         "image_id": columns.get("image_id", columns.get("id")),
         "class": columns.get("class", columns.get("label")),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.replicate.bins import ROUNDING
@@ -166,9 +167,8 @@ def what_if_section(found: WhatIf) -> Section:
 
 def _right(path: Path, table: Annotated, class_names: list[str]) -> dict[str, dict[str, bool]]:
     from hardpan.replicate.model_answers import of_table
-    from hardpan.testbed.columns import read_columns
 
-    columns = read_columns(path)
+    columns = tables.read_columns(path, text=True)
     if "id" not in columns or len(columns) < 2:
         raise InputError(f"{path}: needs a column id and a column of predicted class names for each model")
     truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))

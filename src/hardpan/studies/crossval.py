@@ -16,7 +16,7 @@ from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
 from hardpan.studies.runs import Arrangement, Labelled, Run, Sets, Source, balanced_parts, read_sets, run_all
-from hardpan.testbed import CrossValidation
+from hardpan.testbed.gaps import CrossValidation
 from hardpan.training import TrainConfig
 
 

@@ -15,7 +15,7 @@ from hardpan.studies.crossval import CrossvalStudy
 from hardpan.studies.learning_curve import LearningCurve
 from hardpan.studies.partial import PartialRow, PartialStudy
 from hardpan.studies.retune import RetuneStudy, Setting
-from hardpan.testbed import CrossValidated
+from hardpan.testbed.gaps import CrossValidated
 from hardpan.training import TrainConfig
 
 MOST_ROWS = 20
@@ -56,7 +56,7 @@ def _warnings(control: bool, config: TrainConfig, diverged: Sequence[str] = ()) 
 @view.register
 def _crossval(study: CrossvalStudy) -> View:
     rows = study.table.rows
-    count = sum(row.foreseen for row in rows)
+    count = sum(row.predicted for row in rows)
     headline = (
         f"Cross-validation on {study.data} predicts the accuracy on the new test set ({study.new}) "
         f"for {count} of {len(rows)} {'model' if len(rows) == 1 else 'models'}."
@@ -82,13 +82,13 @@ def _crossval(study: CrossvalStudy) -> View:
         "model": [row.model for row in rows],
         "original": [row.original.value for row in rows],
         "new": [row.new.value for row in rows],
-        "predicted": [row.foreseen for row in rows],
+        "predicted": [row.predicted for row in rows],
     }
     return _study_view(headline, section, method, study.config.seed, frame)
 
 
 def _crossval_sentence(row: CrossValidated) -> str:
-    inside = "within their range" if row.foreseen else "outside their range"
+    inside = "within their range" if row.predicted else "outside their range"
     return (
         f"{row.model}: the splits differ by {100 * row.spread:.1f} points; the new test set is "
         f"{100 * abs(row.drop):.1f} points {'below' if row.drop >= 0 else 'above'} their mean, {inside}."

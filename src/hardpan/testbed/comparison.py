@@ -1,28 +1,36 @@
-"""Many models on two test sets: accuracies, gaps, ranks, the line between the sets, and who leaves it."""
+"""Many models on two test sets: accuracies, gaps, ranks, the line between the sets, and who leaves it.
+
+The mean gap has two intervals. ``mean_gap`` contains the sampling of both test sets, for these models on fresh
+sets; ``gap_over_models`` generalises over models and takes the test sets as they are.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.report.base import Report
+from hardpan.stats.agreement import holm, mcnemar, paired_bootstrap
 from hardpan.stats.correlation import kendall_tau
-from hardpan.stats.intervals import check_confidence
+from hardpan.stats.intervals import check_confidence, clopper_pearson, normal
+from hardpan.stats.lines import fit_lines
+from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
-from hardpan.testbed.dates import gap_by_date, has_dates
-from hardpan.testbed.difficulties import Difficulty
-from hardpan.testbed.line import LineFit, fit_scales
-from hardpan.testbed.reading import as_table
-from hardpan.testbed.redraw import Sampling, sampling_of
-from hardpan.testbed.rows import ModelRow, model_rows
-from hardpan.testbed.tables import Booleans, Counts, Outcomes, excluded_rows
+from hardpan.testbed.difficulty_model import Difficulty
+from hardpan.testbed.line import LineFit, fit_scales, no_line
+from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
 
-TIES = "equal accuracies share the best of their places (1, 2, 2, 4)"
+TIES = "equal accuracies share the best rank (1, 2, 2, 4)"
 GROUP_RESAMPLES = 10_000
+MOST_PAIRS = 20_000
+BOUND = "bound for nested errors, from counts"
 
 
 @record
@@ -32,12 +40,12 @@ class CompareConfig:
 
     Attributes:
         scale: of the line: "linear", "probit" or "logit".
-        exclude: patterns of model names that stay out of the fit.
-        groups: the groups that enter the fit; empty for all.
-        metric: which metric of the table; None for top1 or the only one.
+        exclude: patterns of model names to leave out of the line.
+        groups: the groups of models in the line; empty for all.
+        metric: the metric; None for top1 or the only one.
         bootstrap: resamples of the line.
         interval: "percentile" or "bca".
-        resample: what the bootstrap redraws: "models", "examples" or "both".
+        resample: what the interval of the line generalises over: "examples", "models" (as the paper) or "both".
         confidence: level of every interval.
         seed: of everything random.
     """
@@ -48,9 +56,51 @@ class CompareConfig:
     metric: str | None = None
     bootstrap: int = 100_000
     interval: IntervalKind = "percentile"
-    resample: str = "models"
+    resample: str = "examples"
     confidence: float = 0.95
     seed: int = 0
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    """One model on both sets.
+
+    Attributes:
+        model: its name.
+        group: its family, if known.
+        original: accuracy on the original set with its Clopper–Pearson interval.
+        new: likewise on the new set.
+        gap: original − new accuracy, with an interval for two independent samples.
+        original_rank: rank among all models, 1 the best.
+        new_rank: likewise on the new set.
+        delta_rank: original rank − new rank; negative for a fall.
+        original_rank_low: lower end of the interval of the true rank on the original set.
+        original_rank_high: its upper end.
+        new_rank_low: lower end of the interval of the true rank on the new set.
+        new_rank_high: its upper end.
+        residual: effective robustness, new accuracy minus what the line predicts.
+        in_fit: whether the model entered the line.
+        date: publication date as a decimal year, if known.
+        parameters: number of parameters, if known.
+    """
+
+    model: str
+    group: str
+    original: Estimate
+    new: Estimate
+    gap: Estimate
+    original_rank: int
+    new_rank: int
+    delta_rank: int
+    original_rank_low: int
+    original_rank_high: int
+    new_rank_low: int
+    new_rank_high: int
+    residual: Estimate
+    in_fit: bool
+    date: float | None = None
+    parameters: float | None = None
 
 
 @record
@@ -65,15 +115,15 @@ class GroupFit:
 
 @record
 @dataclass(frozen=True, slots=True)
-class FitReport:
-    """A line alone, with the models it uses and how it moves without each group.
+class FitReport(Report):
+    """A line alone, with the models it uses and how it changes without each group.
 
     Attributes:
         fit: the line.
         models: names of the models in it.
         excluded: names of those left out.
         without_group: the line without each group in turn.
-        difficulty: of the new set, where a spread of the original set was given.
+        difficulty: of the new set, where the spread of the original set was stated.
         notes: what a reader has to know.
     """
 
@@ -87,23 +137,25 @@ class FitReport:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Report):
     """What :func:`compare` returns.
 
     Attributes:
-        rows: one a model, in the order of the original ranks.
+        rows: one per model, in the order of the original ranks.
         fit: the line on the scale asked for.
         other_fit: the line on the probit scale, or on the linear one where probit was asked for.
         kendall: Kendall τ-b between the two orders.
-        mean_gap: average gap over all models, with a bootstrap interval over models.
+        mean_gap: mean gap of the models, with an interval that contains the sampling of both test sets.
+        gap_over_models: the same mean with an interval over models, the test sets as they are.
+        evidence: "examples" where scores are known item by item, else "counts": ``mean_gap`` then has a bound.
         metric: what counts as right.
-        excluded: names of the models that stayed out of the fit.
+        excluded: names of the models left out of the line.
         without_group: the line without each group in turn; empty without groups.
-        by_date: change of the gap a year, where at least three models have dates.
-        ties: how equal accuracies are ranked.
-        rank_method: how the rank intervals were made.
-        config: the choices made.
+        by_date: change of the gap per year, where at least three models have dates.
+        rank_method: how the rank intervals were computed.
+        config: the settings.
         notes: what a reader has to know.
+        hashes: sha256 of the files that were read, by name.
     """
 
     rows: tuple[ModelRow, ...]
@@ -111,14 +163,16 @@ class Comparison:
     other_fit: LineFit
     kendall: Estimate
     mean_gap: Estimate
+    gap_over_models: Estimate
+    evidence: Evidence
     metric: str
     excluded: tuple[str, ...]
     without_group: tuple[GroupFit, ...]
     by_date: Estimate | None
-    ties: str
     rank_method: str
     config: CompareConfig
     notes: tuple[str, ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
 
     def row(self, model: str) -> ModelRow:
         """The row of a model."""
@@ -127,108 +181,386 @@ class Comparison:
                 return item
         raise InputError(f"model must be one of the {len(self.rows)} in the comparison; got {model!r}")
 
+    def line(self, scale: str) -> LineFit:
+        """The line on a scale: the one asked for, or the other one."""
+        for fit in (self.fit, self.other_fit):
+            if fit.scale == scale:
+                return fit
+        raise InputError(f"scale must be {self.fit.scale} or {self.other_fit.scale} here; got {scale!r}")
+
     def compact(self) -> Comparison:
         """The same without bootstrap draws, for JSON."""
         groups = tuple(replace(item, fit=item.fit.compact()) for item in self.without_group)
         return replace(self, fit=self.fit.compact(), other_fit=self.other_fit.compact(), without_group=groups)
 
+    def to_json(self) -> str:
+        """The result as JSON text, without bootstrap draws."""
+        return files.dumps(files.to_json(self.compact()))
 
-def compare(table: Any, config: CompareConfig | None = None, **choices: Any) -> Comparison:
+
+def compare(original: Any, new: Any = None, config: CompareConfig | None = None, **choices: Any) -> Comparison:
     """Compare many models on an original and a new test set.
 
     Args:
-        table: :class:`Counts`, :class:`Outcomes`, a file (see :func:`hardpan.testbed.read`), or columns or rows
-            with the names of a counts table.
-        config: the choices; further keyword arguments replace its fields (``scale="probit"``).
+        original: outcomes on the original set, or what :meth:`hardpan.Outcomes.open` opens; without ``new``, a
+        table
+            or file with both sets.
+        new: the same on the new set.
+        config: the settings; further keyword arguments replace its fields (``scale="probit"``).
 
     Source: Recht et al., "Do ImageNet Classifiers Generalize to ImageNet?", Table 1 and Figure 1; effective
     robustness as in Taori et al., "Measuring Robustness to Natural Distribution Shifts" (2020).
 
     Example:
-        >>> from hardpan.testbed import counts_table
-        >>> table = counts_table(list("abcd"), [90, 80, 70, 60], 100, [85, 69, 51, 35], 100)
+        >>> table = {"model": list("abcd"), "original_correct": [90, 80, 70, 60], "original_total": [100] * 4,
+        ...          "new_correct": [85, 69, 51, 35], "new_total": [100] * 4}
         >>> report = compare(table, bootstrap=1000)
         >>> [row.delta_rank for row in report.rows], round(report.row("a").gap.value, 3)
         ([0, 0, 0, 0], 0.05)
     """
-    for name in ("exclude", "groups"):
-        if isinstance(choices.get(name), str):
-            choices[name] = (choices[name],)
-    try:
-        chosen = replace(config or CompareConfig(), **choices)
-    except TypeError as error:
-        raise InputError(f"compare has no such choice: {error}") from error
-    source = as_table(table)
-    outcomes = source if isinstance(source, Outcomes) else None
-    counts = source.counts() if isinstance(source, Outcomes) else source
-    counts = counts.for_metric(chosen.metric)
-    sampling = sampling_of(outcomes if outcomes is not None else counts)
-    check_confidence(chosen.confidence)
-    out = excluded_rows(counts.models, counts.group, chosen.exclude, chosen.groups)
-    scales = (chosen.scale, "linear" if chosen.scale == "probit" else "probit")
-    fit, other = _fits(counts, sampling, ~out, chosen, scales)
-    rows, rank_method = model_rows(counts, sampling, ~out, fit, chosen.confidence, chosen.seed)
+    settings = settings_of(config, choices)
+    sets = two_sets(original, new, metric=settings.metric)
+    check_confidence(settings.confidence)
+    out = excluded_rows(sets.models, sets.group, settings.exclude, settings.groups)
+    scales = (settings.scale, "linear" if settings.scale == "probit" else "probit")
+    notes = list(sets.notes)
+    fit, other = _fits(sets, ~out, settings, scales, notes)
+    rows, rank_method = _model_rows(sets, ~out, fit, settings.confidence, settings.seed)
     return Comparison(
         rows=rows,
         fit=fit,
         other_fit=other,
-        kendall=kendall_tau(counts.original_accuracy, counts.new_accuracy, chosen.confidence),
-        mean_gap=_mean_gap(counts, chosen),
-        metric=counts.metric[0],
-        excluded=tuple(name for name, left in zip(counts.models, out, strict=True) if left),
-        without_group=_without_groups(counts, sampling, ~out, chosen),
-        by_date=gap_by_date(counts, confidence=chosen.confidence, seed=chosen.seed) if has_dates(counts) else None,
-        ties=TIES,
+        kendall=kendall_tau(sets.original.accuracy, sets.new.accuracy, settings.confidence),
+        mean_gap=mean_gap(sets, settings.confidence),
+        gap_over_models=over_models(sets.gaps, settings.confidence, settings.seed),
+        evidence=sets.evidence,
+        metric=sets.metric,
+        excluded=tuple(name for name, left in zip(sets.models, out, strict=True) if left),
+        without_group=_without_groups(sets, ~out, settings),
+        by_date=gap_by_date(sets, confidence=settings.confidence, seed=settings.seed) if _has_dates(sets) else None,
         rank_method=rank_method,
-        config=chosen,
-        notes=counts.notes,
+        config=settings,
+        notes=tuple(notes),
+        hashes=sets.hashes,
     )
+
+
+def settings_of(config: CompareConfig | None, choices: dict[str, Any]) -> CompareConfig:
+    """A config with some of its fields replaced."""
+    for name in ("exclude", "groups"):
+        if isinstance(choices.get(name), str):
+            choices[name] = (choices[name],)
+    try:
+        return replace(config or CompareConfig(), **choices)
+    except TypeError as error:
+        raise InputError(f"no such setting: {error}") from error
+
+
+def mean_gap(sets: TwoSets, confidence: float = 0.95) -> Estimate:
+    """Mean over models of original − new accuracy, with the sampling of both test sets in its interval.
+
+    Items are drawn again jointly for all models: SE² = Σ_i (mean_m D_mi)² on each set, D as in
+    :mod:`hardpan.testbed.sets`, Student's t. From counts SE² ≤ F₁/n₁ + F₂/n₂, the case of nested errors.
+    """
+    value = float(sets.gaps.mean())
+    error = float(np.sqrt(sets.original.mean_variance() + sets.new.mean_variance()))
+    size = int(min(sets.original.total.min(), sets.new.total.min()))
+    if sets.evidence == "counts":
+        return normal(value, error, size, confidence, least=-1.0, most=1.0, method=BOUND)
+    method = "examples of both sets, drawn jointly for all models"
+    return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=max(size - 1, 1))
+
+
+def over_models(values: Floats, confidence: float = 0.95, seed: int = 0) -> Estimate:
+    """The mean over models (or people) with a percentile bootstrap interval over them."""
+    if len(values) < 2:
+        return Estimate(float(values[0]), float("nan"), float("nan"), float("nan"), confidence, "one model", 1)
+    estimate = bootstrap(values, lambda means: means[:, 0], confidence=confidence, seed=seed)
+    return replace(estimate, method=f"{estimate.method}, over models")
 
 
 def _fits(
-    counts: Counts, sampling: Sampling, inside: Booleans, config: CompareConfig, scales: tuple[str, ...]
+    sets: TwoSets, inside: Booleans, config: CompareConfig, scales: tuple[str, ...], notes: list[str]
 ) -> tuple[LineFit, ...]:
     if np.count_nonzero(inside) < 3:
-        left = np.count_nonzero(inside)
-        raise InputError(f"a line needs at least 3 models; {left} are left after the exclusions")
-    return fit_scales(
-        counts.original_accuracy[inside],
-        counts.new_accuracy[inside],
-        scales=scales,
-        bootstrap=config.bootstrap,
-        seed=config.seed,
-        confidence=config.confidence,
-        interval=config.interval,
-        resample=config.resample,
-        sampling=sampling.take(inside),
+        raise InputError(
+            f"a line needs at least 3 models; {np.count_nonzero(inside)} are left after the exclusions"
+        )
+    part = replace(
+        sets,
+        models=tuple(name for name, kept in zip(sets.models, inside, strict=True) if kept),
+        original=sets.original.take(inside),
+        new=sets.new.take(inside),
     )
-
-
-def _without_groups(
-    counts: Counts, sampling: Sampling, inside: Booleans, config: CompareConfig
-) -> tuple[GroupFit, ...]:
-    if not counts.group:
-        return ()
-    fits = []
-    fewer = replace(config, bootstrap=min(config.bootstrap, GROUP_RESAMPLES))
-    family = np.array(counts.group)
-    for name in sorted(set(family[inside])):
-        rest = inside & (family != name)
-        if np.count_nonzero(rest) >= 3 and np.ptp(counts.original_accuracy[rest]) > 0:
-            removed = int(np.count_nonzero(inside) - np.count_nonzero(rest))
-            fits.append(
-                GroupFit(str(name), removed, _fits(counts, sampling, rest, fewer, (config.scale,))[0].compact())
+    fits: list[LineFit] = []
+    for scale in scales:
+        try:
+            fits += fit_scales(
+                part,
+                (scale,),
+                resample=config.resample,
+                bootstrap=config.bootstrap,
+                seed=config.seed,
+                confidence=config.confidence,
+                interval=config.interval,
             )
+        except InputError as error:
+            if not str(error).startswith("no line"):
+                raise
+            notes.append(f"{scale} scale: {error}.")
+            fits.append(no_line(part, scale, config.resample, config.confidence, str(error)))
     return tuple(fits)
 
 
-def _mean_gap(counts: Counts, config: CompareConfig) -> Estimate:
-    gaps = counts.original_accuracy - counts.new_accuracy
-    if len(gaps) < 2:
-        return Estimate(float(gaps[0]), float("nan"), float("nan"), float("nan"), method="one model", n=1)
-    return mean_over_models(gaps, config.confidence, config.seed)
+def _without_groups(sets: TwoSets, inside: Booleans, config: CompareConfig) -> tuple[GroupFit, ...]:
+    if not sets.group:
+        return ()
+    fits = []
+    fewer = replace(config, bootstrap=min(config.bootstrap, GROUP_RESAMPLES))
+    family = np.array(sets.group)
+    for name in sorted(set(family[inside])):
+        rest = inside & (family != name)
+        if np.count_nonzero(rest) >= 3 and np.ptp(sets.original.accuracy[rest]) > 0:
+            removed = int(np.count_nonzero(inside) - np.count_nonzero(rest))
+            fits.append(GroupFit(str(name), removed, _fits(sets, rest, fewer, (config.scale,), [])[0].compact()))
+    return tuple(fits)
 
 
-def mean_over_models(values: Floats, confidence: float = 0.95, seed: int = 0) -> Estimate:
-    """The mean over models with a percentile bootstrap interval, resampling models."""
-    return bootstrap(values, lambda means: means[:, 0], confidence=confidence, seed=seed)
+def gap_by_date(sets: TwoSets, *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Estimate:
+    """Change of the gap per year of publication date, accuracy in 0..1; least squares, interval over models."""
+    dates = np.array(sets.date, dtype=np.float64)
+    if not _has_dates(sets):
+        raise InputError("gap by date needs at least 3 models with dates that differ")
+    known = np.isfinite(dates)
+    x = dates[known] - dates[known].mean()
+    y = sets.gaps[known]
+    y = y - y.mean()
+
+    def slope(means: Floats) -> Floats:
+        spread = means[:, 2] - means[:, 0] ** 2
+        flat = spread <= 1e-14 * means[:, 2]
+        joint = means[:, 3] - means[:, 0] * means[:, 1]
+        return np.where(flat, np.nan, joint / np.where(flat, 1.0, spread))
+
+    columns = np.stack([x, y, x * x, x * y], axis=1)
+    estimate = bootstrap(columns, slope, resamples=resamples, confidence=confidence, seed=seed)
+    value = float(fit_lines(x, y)[0])
+    return replace(estimate, value=value, method=f"least squares of gap on date, {estimate.method}, over models")
+
+
+def _has_dates(sets: TwoSets) -> bool:
+    dates = np.array(sets.date, dtype=np.float64)
+    known = dates[np.isfinite(dates)]
+    return len(known) >= 3 and float(np.ptp(known)) > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Columns of one test set, each (M,)."""
+
+    accuracy: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    total: Any
+    rank: Any
+    rank_low: Any
+    rank_high: Any
+    method: str
+
+
+def _model_rows(
+    sets: TwoSets, in_fit: Booleans, fit: LineFit, level: float, seed: int
+) -> tuple[tuple[ModelRow, ...], str]:
+    """One row per model in the order of the original ranks, and how the rank intervals were computed."""
+    first, method = _columns(sets.original, level, seed)
+    second, _ = _columns(sets.new, level, seed)
+    residuals = _residuals(sets, fit, first.error, second.error, level)
+    rows = tuple(
+        ModelRow(
+            model=sets.models[i],
+            group=sets.group[i] if sets.group else "",
+            original=_accuracy(first, i, level),
+            new=_accuracy(second, i, level),
+            gap=_gap(first, second, i, level),
+            original_rank=int(first.rank[i]),
+            new_rank=int(second.rank[i]),
+            delta_rank=int(first.rank[i] - second.rank[i]),
+            original_rank_low=int(first.rank_low[i]),
+            original_rank_high=int(first.rank_high[i]),
+            new_rank_low=int(second.rank_low[i]),
+            new_rank_high=int(second.rank_high[i]),
+            residual=residuals[i],
+            in_fit=bool(in_fit[i]),
+            date=_known(sets.date, i),
+            parameters=_known(sets.parameters, i),
+        )
+        for i in np.lexsort((np.arange(len(sets)), second.rank, first.rank))
+    )
+    shared = "models independent" if sets.evidence == "counts" else "models share examples"
+    return rows, f"{method}; {shared}"
+
+
+def _known(column: tuple[float, ...], i: int) -> float | None:
+    return float(column[i]) if column and np.isfinite(column[i]) else None
+
+
+def _columns(side: Side, level: float, seed: int) -> tuple[_Columns, str]:
+    shared = side.covariance()
+    variance = side.variances() if shared is None else shared
+    rank_low, rank_high, method = rank_intervals(side.accuracy, variance, confidence=level, seed=seed)
+    if side.binary:
+        low, high = clopper_pearson(side.correct, side.total, level)
+        error = np.sqrt(side.accuracy * (1.0 - side.accuracy) / side.total)
+        how = "Clopper–Pearson"
+    else:
+        error = np.sqrt(side.variances())
+        ends = [
+            normal(a, e, int(n), level, df=max(int(n) - 1, 1))
+            for a, e, n in zip(side.accuracy, error, side.total, strict=True)
+        ]
+        low, high = (np.clip([getattr(end, name) for end in ends], 0.0, 1.0) for name in ("low", "high"))
+        how = "mean of scores, Student's t"
+    order = ranks(side.accuracy).astype(np.int64)
+    return _Columns(side.accuracy, error, low, high, side.total, order, rank_low, rank_high, how), method
+
+
+def _accuracy(side: _Columns, i: int, level: float) -> Estimate:
+    value, error, low, high = (float(column[i]) for column in (side.accuracy, side.error, side.low, side.high))
+    return Estimate(value, error, low, high, confidence=level, method=side.method, n=int(side.total[i]))
+
+
+def _gap(first: _Columns, second: _Columns, i: int, level: float) -> Estimate:
+    value = float(first.accuracy[i] - second.accuracy[i])
+    error = float(np.hypot(first.error[i], second.error[i]))
+    # Each end combines the distances to the limits of the two accuracies (Newcombe's construction), so that the
+    # interval stays sensible where an accuracy is 0 or 1 and its standard error vanishes.
+    low = value - float(np.hypot(first.accuracy[i] - first.low[i], second.high[i] - second.accuracy[i]))
+    high = value + float(np.hypot(first.high[i] - first.accuracy[i], second.accuracy[i] - second.low[i]))
+    return Estimate(
+        value,
+        error,
+        max(low, -1.0),
+        min(high, 1.0),
+        confidence=level,
+        method=f"difference of independent sets, from {first.method} limits",
+        n=int(second.total[i]),
+    )
+
+
+def _residuals(
+    sets: TwoSets, fit: LineFit, original_error: Floats, new_error: Floats, level: float
+) -> list[Estimate]:
+    x = sets.original.accuracy if fit.scale == "linear" else sets.original.inside()
+    predicted = fit.predict(x)
+    step = 1e-6
+    inner = np.clip(x, step, 1 - step)
+    steepness = (fit.predict(inner + step / 2) - fit.predict(inner - step / 2)) / step
+    error = np.sqrt(new_error**2 + (steepness * original_error) ** 2 + fit.prediction_error(x) ** 2)
+    value = sets.new.accuracy - predicted
+    method = f"new accuracy minus the {fit.scale} line, delta method"
+    return [normal(float(v), float(e), fit.n, level, method=method) for v, e in zip(value, error, strict=True)]
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two models on the same examples.
+
+    Attributes:
+        first: the model with the higher accuracy.
+        second: the other one.
+        difference: accuracy of the first − of the second, with a paired bootstrap interval.
+        only_first: examples that only the first gets right.
+        only_second: examples that only the second gets right.
+        p: exact McNemar p-value.
+        p_holm: the same after Holm's correction over all pairs of the table.
+    """
+
+    first: str
+    second: str
+    difference: Estimate
+    only_first: int
+    only_second: int
+    p: float
+    p_holm: float
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Pairs(Report):
+    """What :func:`pairs` returns: the pairs in the order of the first's, then the second's accuracy."""
+
+    rows: tuple[Pair, ...]
+    test_set: str
+    metric: str
+    confidence: float
+    separated: int
+
+
+def pairs(
+    original: Any,
+    new: Any = None,
+    *,
+    test_set: str = "new",
+    models: tuple[str, ...] | list[str] = (),
+    neighbours: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Pairs:
+    """McNemar's test and the paired bootstrap for every pair of models, with Holm's correction.
+
+    Args:
+        original: as for :func:`compare`; scores item by item are needed.
+        new: likewise.
+        test_set: "original" or "new".
+        models: which models; empty for all.
+        neighbours: only pairs that are adjacent in the ranking.
+        confidence: level of the intervals.
+        resamples: of the examples.
+        seed: of the draws.
+
+    Example:
+        >>> from hardpan.testbed import simulate
+        >>> result = pairs(*simulate([0.0, 2.0], examples=(200, 200)), resamples=500)
+        >>> result.rows[0].first, result.rows[0].p < 0.001
+        ('model-1', True)
+    """
+    sets = two_sets(original, new)
+    if test_set not in ("original", "new"):
+        raise InputError(f"test_set must be 'original' or 'new'; got {test_set!r}")
+    side: Side = getattr(sets, test_set)
+    if side.scores is None or not side.binary:
+        raise InputError("pairs needs right or wrong example by example; got counts or fractional scores")
+    for name in models:
+        if name not in sets.models:
+            raise InputError(f"models has {name!r}, which the table does not have")
+    names = tuple(dict.fromkeys(models)) or sets.models
+    if len(names) < 2:
+        raise InputError("models must name at least two models for a pair; got one")
+    right = side.scores[[sets.models.index(name) for name in names]] == 1.0
+    order = np.argsort(-right.mean(axis=1), kind="stable")
+    count = len(order)
+    couples = [(i, j) for i in range(count) for j in ((i + 1,) if neighbours else range(i + 1, count)) if j < count]
+    if len(couples) > MOST_PAIRS:
+        raise InputError(f"{len(couples):,} pairs are too many; name fewer models or pass neighbours=True")
+    only = [
+        (int((right[order[i]] & ~right[order[j]]).sum()), int((right[order[j]] & ~right[order[i]]).sum()))
+        for i, j in couples
+    ]
+    p_values = mcnemar([item[0] for item in only], [item[1] for item in only])
+    options: dict[str, Any] = {"resamples": resamples, "confidence": confidence, "seed": seed}
+    rows = tuple(
+        Pair(
+            names[order[i]],
+            names[order[j]],
+            paired_bootstrap(right[order[i]], right[order[j]], **options),
+            *counts,
+            float(p),
+            float(corrected),
+        )
+        for (i, j), counts, p, corrected in zip(couples, only, p_values, holm(p_values), strict=True)
+    )
+    separated = sum(row.p_holm < 1.0 - confidence for row in rows)
+    return Pairs(rows, test_set, sets.metric, confidence, separated)

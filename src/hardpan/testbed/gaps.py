@@ -1,20 +1,26 @@
-"""Where a drop comes from: what chance can explain, whether returns diminish, and what remains."""
+"""Where a drop comes from: chance, diminishing returns, the rest; and whether cross-validation predicts it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import tables
+from hardpan.errors import InputError
 from hardpan.estimates import Estimate, Interval
 from hardpan.files import record
-from hardpan.stats.intervals import check_confidence, clopper_pearson
-from hardpan.testbed.comparison import CompareConfig, compare
+from hardpan.report.base import Report
+from hardpan.stats.intervals import check_confidence, clopper_pearson, share
+from hardpan.testbed.comparison import CompareConfig, compare, settings_of
 from hardpan.testbed.line import LineFit
-from hardpan.testbed.reading import as_table
-from hardpan.testbed.tables import Counts, Outcomes
+from hardpan.testbed.sets import TwoSets, two_sets
+
+Returns = Literal["diminishing", "not diminishing", "undecided"]
+Spread = Literal["larger", "smaller", "undecided"]
+_UNIFORM = "Clopper–Pearson, Bonferroni over models"
 
 
 @record
@@ -25,7 +31,7 @@ class GapParts:
     Attributes:
         model: its name.
         gap: original − new accuracy, as observed.
-        generalization: limits of the part due to drawing the new set, accuracy on its population − on the set.
+        generalization: limits of what drawing the new set explains, accuracy on its population − on the set.
         remainder: original accuracy − accuracy on the new population, adaptivity and distribution gap together.
         uniform_generalization: limits that hold for all models at once.
         uniform_remainder: likewise for the remainder.
@@ -41,21 +47,21 @@ class GapParts:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Decomposition:
+class Decomposition(Report):
     """What :func:`decompose` returns.
 
     Attributes:
-        parts: one a model, in the order of the original ranks.
+        parts: one per model, in the order of the original ranks.
         largest_chance: the largest distance that sampling alone explains, for all models at once at ``confidence``.
         beyond_chance: how many models drop by more than that.
         linear: the line on the linear scale: a slope below 1 would mean diminishing returns.
         probit: the line on the probit scale: a slope below 1 means a larger spread of difficulty.
-        diminishing_p: share of bootstrap draws of the linear slope at or above 1 (one-sided p for "slope below 1").
-        verdict: what the linear slope says, in a sentence.
-        spread: what the probit slope says, in a sentence.
-        by_date: change of the gap a year, where dates are known.
+        diminishing_p: proportion of draws of the linear slope at or above 1 (one-sided p for "slope below 1").
+        returns: whether the linear slope is "diminishing" (below 1), "not diminishing" (above 1) or "undecided".
+        spread: whether the new set's spread of difficulty is "larger", "smaller" or "undecided", by the probit
+        slope. by_date: change of the gap per year, where dates are known.
         confidence: level of all limits.
-        notes: how to read the parts.
+        notes: what a reader has to know.
     """
 
     parts: tuple[GapParts, ...]
@@ -64,23 +70,20 @@ class Decomposition:
     linear: LineFit
     probit: LineFit
     diminishing_p: float
-    verdict: str
-    spread: str
+    returns: Returns
+    spread: Spread
     by_date: Estimate | None
     confidence: float
     notes: tuple[str, ...]
 
 
-NOTES = (
-    "gap = (adaptivity + distribution) + generalization, in accuracies: the signs are those of a drop, "
-    "opposite to the paper's losses",
-    "a constant adaptivity gap cannot be told from a distribution gap by any number of models; "
-    "both are given as one remainder",
-)
-
-
 def decompose(
-    table: Any, *, confidence: float = 0.95, config: CompareConfig | None = None, **choices: Any
+    original: Any,
+    new: Any = None,
+    *,
+    confidence: float = 0.95,
+    config: CompareConfig | None = None,
+    **choices: Any,
 ) -> Decomposition:
     """Split every gap into what drawing the new set explains and the rest, and test for diminishing returns.
 
@@ -89,29 +92,34 @@ def decompose(
     adaptivity and distribution gap together.
 
     Args:
-        table: as for :func:`compare`.
+        original: as for :func:`compare`; scores must be 0 or 1.
+        new: likewise.
         confidence: level of the limits.
-        config: choices of the line fits; further keyword arguments replace its fields.
+        config: settings of the lines; further keyword arguments replace its fields.
 
     Source: Recht et al., section 2.
 
     Example:
-        >>> from hardpan.testbed import counts_table
-        >>> table = counts_table(list("abcd"), [90, 80, 70, 60], 100, [85, 69, 51, 35], 100)
+        >>> table = {"model": list("abcd"), "original_correct": [90, 80, 70, 60], "original_total": [100] * 4,
+        ...          "new_correct": [85, 69, 51, 35], "new_total": [100] * 4}
         >>> decompose(table, bootstrap=1000).beyond_chance
         3
     """
     level = check_confidence(confidence)
-    source = as_table(table)
-    chosen = replace(config or CompareConfig(), confidence=level, **choices)
-    report = compare(source, replace(chosen, scale="linear"))
-    counts = source.counts() if isinstance(source, Outcomes) else source
-    counts = counts.for_metric(chosen.metric)
-    uniform = 1.0 - (1.0 - level) / len(counts)
-    parts = _parts(counts, level, uniform, [row.model for row in report.rows])
+    settings = replace(settings_of(config, choices), confidence=level)
+    sets = two_sets(original, new, metric=settings.metric)
+    if not sets.new.binary:
+        raise InputError("decompose needs scores of 0 and 1; got fractions")
+    report = compare(sets, config=replace(settings, scale="linear"))
+    uniform = 1.0 - (1.0 - level) / len(sets)
+    parts = _parts(sets, level, uniform, [row.model for row in report.rows])
     largest = max(max(-item.uniform_generalization.low, item.uniform_generalization.high) for item in parts)
     slopes = report.fit.draws[:, 0]
-    at_least_one = float(np.mean(slopes[np.isfinite(slopes)] >= 1.0))
+    slopes = slopes[np.isfinite(slopes)]
+    at_least_one = float(np.mean(slopes >= 1.0)) if len(slopes) else float("nan")
+    linear, probit = report.fit.slope, report.other_fit.slope
+    returns: Returns = "diminishing" if linear.high < 1 else "not diminishing" if linear.low > 1 else "undecided"
+    spread: Spread = "larger" if probit.high < 1 else "smaller" if probit.low > 1 else "undecided"
     return Decomposition(
         parts=parts,
         largest_chance=float(largest),
@@ -119,20 +127,20 @@ def decompose(
         linear=report.fit.compact(),
         probit=report.other_fit.compact(),
         diminishing_p=at_least_one,
-        verdict=_verdict(report.fit),
-        spread=_spread(report.other_fit),
+        returns=returns,
+        spread=spread,
         by_date=report.by_date,
         confidence=level,
-        notes=NOTES + report.notes,
+        notes=report.notes,
     )
 
 
-def _parts(counts: Counts, level: float, uniform: float, order: list[str]) -> tuple[GapParts, ...]:
-    low, high = clopper_pearson(counts.new_correct, counts.new_total, level)
-    all_low, all_high = clopper_pearson(counts.new_correct, counts.new_total, uniform)
-    original, new = counts.original_accuracy, counts.new_accuracy
-    error = np.sqrt(new * (1.0 - new) / counts.new_total)
-    place = {name: row for row, name in enumerate(counts.models)}
+def _parts(sets: TwoSets, level: float, uniform: float, order: list[str]) -> tuple[GapParts, ...]:
+    low, high = clopper_pearson(sets.new.correct, sets.new.total, level)
+    all_low, all_high = clopper_pearson(sets.new.correct, sets.new.total, uniform)
+    original, new = sets.original.accuracy, sets.new.accuracy
+    error = np.sqrt(new * (1.0 - new) / sets.new.total)
+    place = {name: row for row, name in enumerate(sets.models)}
     parts = []
     for name in order:
         i = place[name]
@@ -143,7 +151,7 @@ def _parts(counts: Counts, level: float, uniform: float, order: list[str]) -> tu
             float(original[i] - low[i]),
             confidence=level,
             method="original accuracy minus Clopper–Pearson limits of the new one",
-            n=int(counts.new_total[i]),
+            n=int(sets.new.total[i]),
         )
         parts.append(
             GapParts(
@@ -158,27 +166,97 @@ def _parts(counts: Counts, level: float, uniform: float, order: list[str]) -> tu
     return tuple(parts)
 
 
-_UNIFORM = "Clopper–Pearson, Bonferroni over models"
+@record
+@dataclass(frozen=True, slots=True)
+class CrossValidated:
+    """One model: accuracy on the original set, on each split, and on the new set.
+
+    Attributes:
+        model: its name.
+        original: accuracy on the original test set.
+        splits: accuracy on each cross-validation split, in the order given.
+        new: accuracy on the new test set.
+        spread: largest − smallest accuracy over the splits.
+        drop: mean accuracy over the splits − accuracy on the new set.
+        predicted: whether the new accuracy lies within the range of the splits, widened by its own interval.
+    """
+
+    model: str
+    original: Estimate
+    splits: tuple[Estimate, ...]
+    new: Estimate
+    spread: float
+    drop: float
+    predicted: bool
 
 
-def _verdict(fit: LineFit) -> str:
-    slope = numbers.plain(fit.slope)
-    if fit.slope.low > 1.0:
-        return f"No diminishing returns: a point on the original set brings {slope} points on the new one."
-    if fit.slope.high < 1.0:
-        return (
-            f"Diminishing returns: a point on the original set brings only {slope} points on the new one, "
-            "as adaptive overfitting would; a set that spreads models less would show the same."
+@record
+@dataclass(frozen=True, slots=True)
+class CrossValidation(Report):
+    """What :func:`cross_validation` returns: one row per model, in the order of the table."""
+
+    rows: tuple[CrossValidated, ...]
+    confidence: float
+
+
+def cross_validation(table: Any, confidence: float = 0.95) -> CrossValidation:
+    """Accuracies on cross-validation splits beside the original and the new test set.
+
+    Args:
+        table: rows, columns or a file with ``model, dataset, correct, total``; dataset is "original", "new", or
+            anything else for a split.
+        confidence: level of the Clopper–Pearson intervals.
+
+    Source: Recht et al., appendix B.2.7 and Table 4.
+
+    Example:
+        >>> names = ["original", "split 1", "split 2", "new"]
+        >>> rows = [{"model": "a", "dataset": d, "correct": c, "total": 1000}
+        ...         for d, c in zip(names, [936, 939, 938, 849])]
+        >>> result = cross_validation(rows).rows[0]
+        >>> round(result.drop, 4), result.predicted
+        (0.0895, False)
+    """
+    where = str(table) if isinstance(table, (str, Path)) else "table"
+    columns = tables.read_columns(table, required=("model", "dataset", "correct", "total"))
+    found: dict[str, dict[str, Estimate]] = {}
+    for i, (model, dataset) in enumerate(zip(columns["model"], columns["dataset"], strict=True)):
+        sets = found.setdefault(str(model), {})
+        if str(dataset) in sets:
+            raise InputError(f"{where}: model {model} has two rows for {dataset!r}")
+        sets[str(dataset)] = share(
+            _whole(columns, "correct", i, where), _whole(columns, "total", i, where), confidence
         )
-    return f"Undecided: a point on the original set brings {slope} points on the new one, and 1 lies inside."
+    return CrossValidation(tuple(_row(model, sets, where) for model, sets in found.items()), confidence)
 
 
-def _spread(fit: LineFit) -> str:
-    slope = numbers.plain(fit.slope)
-    if fit.slope.high < 1.0:
-        return (
-            f"Probit slope {slope}: the new set has the larger spread of difficulty; this is no sign of adaptivity."
+def _row(model: str, sets: dict[str, Estimate], where: str) -> CrossValidated:
+    for name in ("original", "new"):
+        if name not in sets:
+            raise InputError(f"{where}: model {model} has no row for the {name} set")
+    splits = tuple(item for name, item in sets.items() if name not in ("original", "new"))
+    if len(splits) < 2:
+        raise InputError(f"{where}: model {model} needs at least 2 cross-validation splits; got {len(splits)}")
+    values = [item.value for item in splits]
+    new = sets["new"]
+    return CrossValidated(
+        model,
+        sets["original"],
+        splits,
+        new,
+        max(values) - min(values),
+        float(np.mean(values)) - new.value,
+        new.low <= max(values) and new.high >= min(values),
+    )
+
+
+def _whole(columns: dict[str, list[Any]], name: str, row: int, where: str) -> int:
+    try:
+        value = float(str(columns[name][row]).replace(",", ""))
+    except ValueError:
+        value = float("nan")
+    if not value >= 0 or value != int(value):
+        raise InputError(
+            f"{where}: column {name!r} must hold whole numbers; got {columns[name][row]!r} in row {row + 1}"
         )
-    if fit.slope.low > 1.0:
-        return f"Probit slope {slope}: the new set has the smaller spread of difficulty."
-    return f"Probit slope {slope}: no difference in the spread of difficulty is shown."
+    return int(value)

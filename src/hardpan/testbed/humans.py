@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.report.base import Report
 from hardpan.stats import share
 from hardpan.stats.agreement import right_or_wrong
-from hardpan.testbed.columns import Columns, columns_of, numbers, read_columns
-from hardpan.testbed.comparison import mean_over_models
-from hardpan.testbed.reading import as_table
-from hardpan.testbed.tables import Outcomes
+from hardpan.testbed.comparison import over_models
+from hardpan.testbed.sets import two_sets
+
+Columns = dict[str, list[Any]]
 
 
 @record
@@ -34,8 +36,8 @@ class Participant:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Humans:
-    """What :func:`human_table` returns: people in the order of their original accuracy, and their average gap."""
+class Humans(Report):
+    """What :func:`human_table` returns: people in the order of their original accuracy, and their mean gap."""
 
     rows: tuple[Participant, ...]
     mean_gap: Estimate
@@ -74,8 +76,8 @@ def hardest(right: ArrayLike, fraction: float = 0.05) -> NDArray[np.int64]:
 
 @record
 @dataclass(frozen=True, slots=True, eq=False)
-class Hardest:
-    """The hardest part of both sets: example numbers, set sizes, and how many models are right on them at most."""
+class Hardest(Report):
+    """The hardest examples of both sets: row numbers, set sizes, and how many models are right on them at most."""
 
     fraction: float
     models: int
@@ -87,24 +89,25 @@ class Hardest:
     new_most: int
 
 
-def hardest_of(table: Any, fraction: float = 0.05) -> Hardest:
-    """The :func:`hardest` examples of both sets of :class:`Outcomes` or of a file of predictions.
+def hardest_of(original: Any, new: Any = None, fraction: float = 0.05) -> Hardest:
+    """The :func:`hardest` examples of both sets; scores item by item are needed, as for :func:`compare`.
 
     Example:
         >>> from hardpan.testbed import simulate
-        >>> len(hardest_of(simulate([0.0, 1.0, 2.0], examples=(100, 40))).original) >= 5
+        >>> len(hardest_of(*simulate([0.0, 1.0, 2.0], examples=(100, 40))).original) >= 5
         True
     """
-    source = as_table(table)
-    if not isinstance(source, Outcomes):
-        raise InputError("the hardest examples need right or wrong example by example, not a counts table")
+    sets = two_sets(original, new)
     parts: list[Any] = []
-    for right, rows in ((source.original, source.original_rows), (source.new, source.new_rows)):
-        chosen = hardest(right, fraction)
-        # Numbers count in the whole set, where people's answers are looked up, also when part of it was taken.
-        numbers = np.array(rows, dtype=np.int64)[chosen] if rows else chosen
-        parts += [numbers, right.shape[1], int(right[:, chosen].sum(axis=0).max())]
-    return Hardest(fraction, len(source), *parts)
+    for side in (sets.original, sets.new):
+        if side.scores is None or not side.binary:
+            raise InputError("the hardest examples need right or wrong example by example; got counts or fractions")
+        right = side.scores == 1.0
+        order = hardest(right, fraction)
+        # Row numbers are those of the whole set, where people's answers are found, also for a subset of it.
+        rows = order if side.rows is None else side.rows[order]
+        parts += [rows, right.shape[1], int(right[:, order].sum(axis=0).max())]
+    return Hardest(fraction, len(sets), *parts)
 
 
 def human_table(responses: Any, *, only: Hardest | None = None, confidence: float = 0.95, seed: int = 0) -> Humans:
@@ -112,8 +115,9 @@ def human_table(responses: Any, *, only: Hardest | None = None, confidence: floa
 
     Args:
         responses: rows or columns, or files of them: participant, set ("original" or "new"), and either ``correct``
-            (0 or 1) or ``response`` with ``label``; or counts, ``correct`` with ``total``, a row a person and set.
-        only: count answers on these examples only, by the column ``example`` (row number in its set).
+            (0 or 1) or ``response`` with ``label``; or counts, ``correct`` with ``total``, one row per person and
+            set.
+        only: count only answers on these examples, by the column ``example`` (row number in its set).
         confidence: level of the intervals.
         seed: of the bootstrap over people.
 
@@ -135,24 +139,24 @@ def human_table(responses: Any, *, only: Hardest | None = None, confidence: floa
         rows.append(Participant(person, sides[0], sides[1], sides[0].value - sides[1].value))
     rows.sort(key=lambda row: (-row.original.value, row.name))
     gaps = np.array([row.gap for row in rows])
-    if len(gaps) > 1:
-        mean = mean_over_models(gaps, confidence, seed)
-    else:
-        mean = Estimate(float(gaps[0]), float("nan"), float("nan"), float("nan"), method="one person", n=1)
+    mean = over_models(gaps, confidence, seed)
+    mean = replace(
+        mean, method="one person" if len(gaps) < 2 else mean.method.replace("over models", "over people")
+    )
     return Humans(tuple(rows), mean, int(np.sum(gaps > 0)), int(np.sum(gaps < 0)))
 
 
 def _columns(responses: Any) -> list[Columns]:
     if isinstance(responses, (str, Path)):
-        return [read_columns(Path(responses))]
+        return [tables.read_columns(responses)]
     if isinstance(responses, Sequence) and responses and all(isinstance(item, (str, Path)) for item in responses):
-        return [read_columns(Path(item)) for item in responses]
-    return [columns_of(responses, "responses")]
+        return [tables.read_columns(item) for item in responses]
+    return [tables.read_columns(responses)]
 
 
-def _counts(tables: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, str], tuple[int, int]]:
+def _counts(parts: Sequence[Columns], only: Hardest | None) -> dict[tuple[str, str], tuple[int, int]]:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for columns in tables:
+    for columns in parts:
         for name in ("participant", "set"):
             if name not in columns:
                 raise InputError(f"responses: column {name!r} is missing; the columns are {', '.join(columns)}")
@@ -173,8 +177,8 @@ def _kept(columns: Columns, only: Hardest) -> list[bool]:
     if "example" not in columns:
         raise InputError("responses: column 'example' (row number in its set) is needed to keep the hardest only")
     wanted = {"original": set(only.original.tolist()), "new": set(only.new.tolist())}
-    examples = numbers("example", columns["example"], "responses")
-    return [int(row) in wanted.get(str(side), ()) for row, side in zip(examples, columns["set"], strict=True)]
+    examples = [int(float(value)) for value in columns["example"]]
+    return [row in wanted.get(str(side), ()) for row, side in zip(examples, columns["set"], strict=True)]
 
 
 def _answers(columns: Columns) -> tuple[list[int], list[int]]:

@@ -1,10 +1,16 @@
-"""New accuracy against original accuracy: the line through many models, and its uncertainty."""
+"""New accuracy against original accuracy: the line through many models, and its uncertainty.
+
+Which uncertainty depends on what the sentence claims. A slope of these models on fresh test sets varies with the
+examples: it is estimated by S_xy/(S_xx − T), T being what sampling adds to S_xx, and its standard error is that of
+the examples, drawn again for all models jointly. The paper's interval draws models again and takes the test sets as
+they are (``resample="models"``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.stats.intervals import check_confidence
+from hardpan.outcomes import Outcomes
+from hardpan.stats.intervals import check_confidence, normal_quantile
 from hardpan.stats.lines import (
     Scale,
     bootstrap_lines,
@@ -32,12 +39,14 @@ from hardpan.stats.resampling import (
     percentile_interval,
     standard_error,
 )
-from hardpan.testbed.redraw import RESAMPLES, Resample, Sampling, lines_of_redrawn
+from hardpan.testbed.sets import Side, TwoSets, two_sets
 
-__all__ = ["RESAMPLES", "LineFit", "Resample", "Sampling", "fit_line", "fit_scales"]
-
+Resample = Literal["models", "examples", "both"]
+RESAMPLES: tuple[Resample, ...] = ("models", "examples", "both")
+LEAST_LEFT = 0.1  # of S_xx, once the noise in x is taken out
 _BAND_POINTS_AT_ONCE = 64
-Side = Literal["original", "new"]
+_WORDS = {"models": "models", "examples": "examples", "both": "models and examples"}
+BOUND = "bound from counts: the models' errors may be shared in any way"
 
 
 @record
@@ -48,11 +57,12 @@ class LineFit:
     Attributes:
         slope: with its interval.
         offset: with its interval, in the units of the scale (0..1 on the linear one).
-        r2: share of the variance on the scale that the line explains.
+        r2: proportion of the variance on the scale that the line explains.
         scale: "linear", "probit" or "logit".
         n: how many models.
-        resample: what the bootstrap redraws: "models", "examples" or "both".
-        draws: (B, 2) slopes and offsets of the resamples; empty once dropped by :meth:`compact`.
+        resample: what the intervals generalise over: "models", "examples" or "both".
+        reliability: proportion of the spread of x that is not sampling noise; 1 where x is taken as it is.
+        draws: (B, 2) slopes and offsets of resamples; empty once dropped by :meth:`compact`.
     """
 
     slope: Estimate
@@ -61,7 +71,13 @@ class LineFit:
     scale: Scale
     n: int
     resample: Resample = "models"
+    reliability: float = 1.0
     draws: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+
+    @property
+    def defined(self) -> bool:
+        """Whether there is a line: it needs accuracies that differ by more than sampling noise."""
+        return bool(np.isfinite(self.slope.value))
 
     def predict(self, x: ArrayLike) -> Floats:
         """The new accuracy the line gives for original accuracies x, any shape."""
@@ -94,7 +110,7 @@ class LineFit:
         return np.asarray(scale_derivative(at, self.scale) * np.sqrt(np.maximum(variance, 0.0)))
 
     def compact(self) -> LineFit:
-        """The same fit without its bootstrap draws."""
+        """The same fit without its draws."""
         return replace(self, draws=np.empty((0, 2)))
 
     def __repr__(self) -> str:
@@ -109,98 +125,111 @@ class LineFit:
 
 
 def fit_line(
-    original: ArrayLike,
-    new: ArrayLike,
+    original: Any,
+    new: Any = None,
     scale: str = "linear",
     bootstrap: int = 100_000,
     seed: int = 0,
     *,
     confidence: float = 0.95,
     interval: IntervalKind = "percentile",
-    resample: str = "models",
-    sampling: Sampling | None = None,
+    resample: str | None = None,
 ) -> LineFit:
-    """Fit a least-squares line from original to new accuracies, with bootstrap intervals.
+    """Fit a line from original to new accuracies, with intervals.
 
     Args:
-        original: (n,) accuracies in 0..1 on the original set, n ≥ 3.
-        new: (n,) accuracies in 0..1 on the new set.
-        scale: "linear", "probit" or "logit"; on the last two, accuracies of exactly 0 or 1 have no place unless
-            ``sampling`` gives the totals (they then count as half an example away from the end).
+        original: (n,) accuracies in 0..1 on the original set, n ≥ 3; or outcomes on it, or anything that
+            :func:`hardpan.testbed.compare` takes.
+        new: the same on the new set.
+        scale: "linear", "probit" or "logit"; on the last two, accuracies of exactly 0 or 1 are refused where the
+            sizes of the sets are not known (else they are moved half an example inside).
         bootstrap: how many resamples.
         seed: of the draws.
         confidence: the level.
         interval: "percentile" (as the paper) or "bca" (only for ``resample="models"``).
-        resample: "models" redraws which models are in the table (as the paper) and takes the test sets as given:
-            the error that models share because they share examples is not in it; "examples" redraws the examples
-            behind each accuracy and keeps the models; "both" does both. The scatter about the line already holds
-            the sampling error of the examples, so "both" counts that error twice and is wide.
-        sampling: how the accuracies vary with the examples, needed for "examples" and "both".
+        resample: what the interval generalises over. "examples", the default with outcomes: fresh test sets of the
+            same kind, the same models; the slope is corrected for the sampling noise in x. "models", the default
+            with accuracies alone: other models, the same test sets, as the paper. "both" adds the two and is wide:
+            the scatter about the line already contains the sampling error of the examples.
 
-    Source: Recht et al., "Do ImageNet Classifiers Generalize to ImageNet?", section 3.3 and appendix C.2.
+    Source: Recht et al., "Do ImageNet Classifiers Generalize to ImageNet?", section 3.3 and appendix C.2; the
+    correction for noise in x: Fuller, "Measurement Error Models" (1987), chapter 1.
 
     Example:
         >>> fit = fit_line([0.9, 0.8, 0.7, 0.6], [0.85, 0.69, 0.51, 0.35], bootstrap=1000)
         >>> round(fit.slope.value, 3), round(fit.offset.value, 3)
         (1.68, -0.66)
     """
-    return fit_scales(
-        original,
-        new,
-        scales=(scale,),
-        bootstrap=bootstrap,
-        seed=seed,
-        confidence=confidence,
-        interval=interval,
-        resample=resample,
-        sampling=sampling,
+    options: dict[str, Any] = {"bootstrap": bootstrap, "seed": seed, "confidence": confidence, "interval": interval}
+    if isinstance(original, (Outcomes, TwoSets)) or isinstance(new, Outcomes):
+        return fit_scales(two_sets(original, new), (scale,), resample=resample or "examples", **options)[0]
+    if resample not in (None, "models"):
+        raise InputError(
+            f"resample={resample!r} needs outcomes, or counts with the sizes of the sets; got accuracies"
+        )
+    x, y = (
+        _accuracies(name, values, check_scale(scale)) for name, values in (("original", original), ("new", new))
+    )
+    if x.shape != y.shape:
+        raise InputError(f"original and new must have the same models; got {len(x)} and {len(y)}")
+    return _fit(
+        [to_scale(x, check_scale(scale))], [to_scale(y, check_scale(scale))], (scale,), None, "models", **options
     )[0]
 
 
-def fit_scales(
-    original: ArrayLike,
-    new: ArrayLike,
-    *,
+def fit_scales(sets: TwoSets, scales: Sequence[str], *, resample: str, **options: Any) -> tuple[LineFit, ...]:
+    """:func:`fit_line` of two sets on several scales from one set of resamples; raises where no line is defined."""
+    kinds = [check_scale(scale) for scale in scales]
+    first, second = sets.original, sets.new
+    x = [to_scale(first.accuracy if kind == "linear" else first.inside(), kind) for kind in kinds]
+    y = [to_scale(second.accuracy if kind == "linear" else second.inside(), kind) for kind in kinds]
+    return _fit(x, y, scales, sets, resample, **options)
+
+
+def _fit(
+    x: Sequence[Floats],
+    y: Sequence[Floats],
     scales: Sequence[str],
+    sets: TwoSets | None,
+    resample: str,
+    *,
     bootstrap: int,
     seed: int,
     confidence: float,
     interval: IntervalKind,
-    resample: str,
-    sampling: Sampling | None,
 ) -> tuple[LineFit, ...]:
-    """:func:`fit_line` on several scales from one set of resamples."""
     kinds, level = [check_scale(scale) for scale in scales], check_confidence(confidence)
     check_resamples(bootstrap)
     check_interval(interval)
-    how = _check_resample(resample, interval, sampling)
-    x = np.stack([_on_scale("original", original, kind, sampling) for kind in kinds])
-    y = np.stack([_on_scale("new", new, kind, sampling) for kind in kinds])
-    if x.shape != y.shape or x.shape[1] < 3:
-        raise InputError(f"original and new must hold the same 3 or more models; got {x.shape[1]} and {y.shape[1]}")
+    if resample not in RESAMPLES:
+        raise InputError(f"resample must be one of {', '.join(RESAMPLES)}; got {resample!r}")
+    if resample != "models" and interval == "bca":
+        raise InputError("interval 'bca' is defined for resample='models' only; use 'percentile'")
+    if x[0].shape[0] < 3:
+        raise InputError(f"original and new must have at least 3 models for a line; got {x[0].shape[0]}")
     if np.ptp(x[0]) == 0:
         raise InputError("original accuracies must differ between models; all are equal, so no line is defined")
-    if how == "models":
-        draws = bootstrap_lines(x, y, bootstrap, seed)
-    else:
-        assert sampling is not None
-        draws = lines_of_redrawn(sampling, kinds, how, bootstrap, seed)
-    return tuple(_fitted(x[i], y[i], kind, how, draws[i], interval, level, seed) for i, kind in enumerate(kinds))
+    over_models = bootstrap_lines(np.stack(x), np.stack(y), bootstrap, seed) if resample != "examples" else None
+    fits = []
+    for place, kind in enumerate(kinds):
+        models = None if over_models is None else over_models[place]
+        if resample == "models":
+            assert models is not None
+            fits.append(_over_models(x[place], y[place], kind, models, interval, level, seed))
+        else:
+            assert sets is not None
+            fits.append(_over_examples(x[place], y[place], kind, sets, models, bootstrap, level, seed))
+    return tuple(fits)
 
 
-def _fitted(
-    x: Floats,
-    y: Floats,
-    scale: Scale,
-    how: Resample,
-    draws: Floats,
-    interval: IntervalKind,
-    level: float,
-    seed: int,
+def _over_models(
+    x: Floats, y: Floats, scale: Scale, draws: Floats, interval: IntervalKind, level: float, seed: int
 ) -> LineFit:
     slope, offset, r2 = fit_lines(x, y)
     left_out = jackknife_lines(x, y) if interval == "bca" else None
-    method = f"least squares, {interval} bootstrap over {_WORDS[how]}, {len(draws):,} resamples"
+    method = f"least squares, {interval} bootstrap over models, {len(draws):,} resamples"
+    dropped = int(np.isnan(draws[:, 0]).sum())
+    notes = (f"{dropped:,} resamples with one original accuracy only were left out",) if dropped else ()
     estimates = []
     for column, value in enumerate((float(slope), float(offset))):
         if left_out is not None:
@@ -208,47 +237,121 @@ def _fitted(
         else:
             low, high = (float(limit) for limit in percentile_interval(draws[:, column], level))
         error = standard_error(draws[:, column])
-        notes = _degenerate_note(draws)
         estimates.append(Estimate(value, error, low, high, level, method, len(x), seed, notes))
-    return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), how, draws)
+    return LineFit(estimates[0], estimates[1], float(r2), scale, len(x), "models", 1.0, draws)
 
 
-_WORDS = {"models": "models", "examples": "examples", "both": "models and examples"}
+def _over_examples(
+    x: Floats,
+    y: Floats,
+    scale: Scale,
+    sets: TwoSets,
+    models: Floats | None,
+    bootstrap: int,
+    level: float,
+    seed: int,
+) -> LineFit:
+    """The line corrected for noise in x, with the sampling of both test sets in its interval.
+
+    With b = S_xy/(S_xx − T): ∂b/∂y_m = (x_m − x̄)/(S_xx − T), ∂b/∂x_m = (y_m − ȳ − 2b(x_m − x̄))/(S_xx − T), and
+    a = ȳ − b x̄. From counts T is only bounded (0 to that of independent models): the slope stays uncorrected, and
+    its interval reaches from the one end to the other.
+    """
+    m, counts = len(x), sets.evidence == "counts"
+    steep_x, steep_y = _steepness(sets.original, x, scale), _steepness(sets.new, y, scale)
+    xc, yc = x - x.mean(), y - y.mean()
+    spread = float(xc @ xc)
+    noise = sets.original.noise(steep_x)
+    left = 1.0 - noise / spread
+    if left < LEAST_LEFT:
+        raise InputError(
+            f"no line: sampling noise makes up {100 * min(noise / spread, 1):.0f} % of the spread of the original "
+            "accuracies; compare models that differ more, or on more examples"
+        )
+    kept = spread if counts else spread - noise
+    slope = float(xc @ yc) / kept
+    offset = float(y.mean() - slope * x.mean())
+    by_y = np.stack([xc / kept, 1.0 / m - x.mean() * xc / kept])
+    turn = (yc - 2.0 * slope * xc) / kept
+    by_x = np.stack([turn, -slope / m - x.mean() * turn])
+    covariance = sets.original.combined(by_x * steep_x) + sets.new.combined(by_y * steep_y)
+    rng = np.random.default_rng([seed, 7])
+    values, vectors = np.linalg.eigh(covariance)
+    noise_draws = rng.standard_normal((bootstrap, 2)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    draws = noise_draws + (np.array([slope, offset]) if models is None else models)
+    if counts:
+        method = f"least squares; {BOUND}"
+        # Draws cover the possible corrections, 1 to 1/left, evenly.
+        factor = 1.0 / (1.0 - (1.0 - left) * (np.arange(bootstrap) % 101) / 100.0)
+        moved = draws[:, 0] * (factor - 1.0)
+        draws = draws + np.stack([moved, -moved * x.mean()], axis=1)
+        limits = [
+            _bounded(slope, 1.0 / left, covariance[0, 0], level),
+            _bounded_offset(slope, offset, float(x.mean()), 1.0 / left, covariance[1, 1], level),
+        ]
+    else:
+        method = f"least squares corrected for noise in x, {_WORDS['examples' if models is None else 'both']}"
+        method += " drawn jointly for all models"
+        limits = [_normal(value, covariance[k, k], level) for k, value in enumerate((slope, offset))]
+    if models is not None:
+        ends = [percentile_interval(draws[:, k], level) for k in range(2)]
+        limits = [(float(low), float(high)) for low, high in ends]
+    noisy = counts and left < 0.9
+    notes = (f"up to {100 * (1 - left):.0f} % of the spread of x may be sampling noise",) if noisy else ()
+    errors = np.sqrt(np.diag(covariance)) if models is None else [standard_error(draws[:, k]) for k in range(2)]
+    estimates = [
+        Estimate(value, float(errors[k]), limits[k][0], limits[k][1], level, method, m, seed, notes)
+        for k, value in enumerate((slope, offset))
+    ]
+    r2 = float(fit_lines(x, y)[2])
+    return LineFit(estimates[0], estimates[1], r2, scale, m, "examples" if models is None else "both", left, draws)
 
 
-def _degenerate_note(draws: Floats) -> tuple[str, ...]:
-    dropped = int(np.isnan(draws[:, 0]).sum())
-    return (f"{dropped:,} resamples drew one original accuracy only and were left out",) if dropped else ()
+def _steepness(side: Side, x: Floats, scale: Scale) -> Floats:
+    """dx/dp at the accuracies."""
+    return np.ones_like(x) if scale == "linear" else 1.0 / scale_derivative(x, scale)
 
 
-def _check_resample(resample: str, interval: str, sampling: Sampling | None) -> Resample:
-    if resample not in RESAMPLES:
-        raise InputError(f"resample must be one of {', '.join(RESAMPLES)}; got {resample!r}")
-    if resample != "models" and interval == "bca":
-        raise InputError("interval 'bca' is defined here for resample='models' only; use 'percentile'")
-    if resample != "models" and sampling is None:
-        raise InputError(f"resample={resample!r} needs the totals behind the accuracies; give sampling")
-    return resample
+def _normal(value: float, variance: float, level: float) -> tuple[float, float]:
+    reach = normal_quantile(level) * float(np.sqrt(variance))
+    return value - reach, value + reach
 
 
-def _on_scale(side: Side, values: ArrayLike, scale: Scale, sampling: Sampling | None) -> Floats:
+def _bounded(slope: float, factor: float, variance: float, level: float) -> tuple[float, float]:
+    low, high = _normal(slope, variance, level)
+    return min(low, low * factor), max(high, high * factor)
+
+
+def _bounded_offset(
+    slope: float, offset: float, centre: float, factor: float, variance: float, level: float
+) -> tuple[float, float]:
+    low, high = _normal(offset, variance, level)
+    moved = -slope * (factor - 1.0) * centre
+    return low + min(moved, 0.0), high + max(moved, 0.0)
+
+
+def no_line(sets: TwoSets, scale: str, resample: str, level: float, reason: str) -> LineFit:
+    """A fit without a line, for comparisons that are worth making without one."""
+    nothing = Estimate(
+        float("nan"), float("nan"), float("nan"), float("nan"), level, "no line", len(sets), notes=(reason,)
+    )
+    how: Resample = "examples" if resample not in RESAMPLES else resample
+    return LineFit(nothing, nothing, float("nan"), check_scale(scale), len(sets), how, 0.0)
+
+
+def _accuracies(side: str, values: Any, scale: Scale) -> Floats:
     p = _fractions(side, values)
     if p.ndim != 1:
         raise InputError(f"{side} must be one row of accuracies; got shape {p.shape}")
-    if scale == "linear":
-        return p
-    if sampling is not None:
-        total = sampling.original_total if side == "original" else sampling.new_total
-        return to_scale(np.clip(p, 0.5 / total, 1.0 - 0.5 / total), scale)
-    if ((p <= 0) | (p >= 1)).any():
+    if scale != "linear" and ((p <= 0) | (p >= 1)).any():
         raise InputError(
             f"{side} must lie strictly between 0 and 1 on the {scale} scale; got {p[(p <= 0) | (p >= 1)][0]:g}: "
-            "use the linear scale, or give sampling with the totals"
+            "use the linear scale, or give outcomes or counts"
         )
-    return to_scale(p, scale)
+    return p
 
 
-def _fractions(name: str, values: ArrayLike) -> Floats:
+def _fractions(name: str, values: Any) -> Floats:
     try:
         p = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -62,7 +62,7 @@ def told_apart(
         >>> 0.1 < found.variation.low < 0.32 < found.variation.high
         True
     """
-    from hardpan.testbed.discriminate import discriminate
+    from hardpan.testbed import discriminate
 
     a, b = as_features("real", real), as_features("sampled", sampled)
     if real_labels is not None and sampled_labels is not None:

@@ -1,34 +1,6 @@
-"""Item analysis: skills of models and difficulties of examples from a matrix of right and wrong."""
+"""Item response on the probit scale, for :func:`one_scale`: does one scale of skill explain two test sets?"""
 
 from hardpan.testbed.items.fit import ItemFit, check_matrix, fit_items
-from hardpan.testbed.items.reading import Matrix, read_matrix
-from hardpan.testbed.items.scales import (
-    Cohort,
-    OneScale,
-    ShorterTest,
-    cohorts,
-    fewest_items,
-    information_curve,
-    kr20,
-    one_scale,
-)
-from hardpan.testbed.items.shown import ItemSummary, analyse, section
+from hardpan.testbed.items.scales import OneScale, one_scale
 
-__all__ = [
-    "Cohort",
-    "ItemFit",
-    "ItemSummary",
-    "Matrix",
-    "OneScale",
-    "ShorterTest",
-    "analyse",
-    "check_matrix",
-    "cohorts",
-    "fewest_items",
-    "fit_items",
-    "information_curve",
-    "kr20",
-    "one_scale",
-    "read_matrix",
-    "section",
-]
+__all__ = ["ItemFit", "OneScale", "check_matrix", "fit_items", "one_scale"]

@@ -12,7 +12,6 @@ from scipy.special import ndtri
 
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import record
 from hardpan.stats import normal, normal_quantile
 from hardpan.testbed.items.likelihood import (
     MISSING,
@@ -33,7 +32,6 @@ _HESSIAN_WORK = 2e10
 _FIRST_CELLS = 1_000_000
 
 
-@record
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemFit:
     """A fitted scale on which models have skills and examples have difficulties.

@@ -16,21 +16,21 @@ from scipy import special
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.outcomes import Outcomes
 from hardpan.stats.resampling import Floats, percentile_interval, standard_error
 from hardpan.testbed.line import LineFit
-from hardpan.testbed.tables import Booleans, Counts, Outcomes, counts_table
 
 
 @record
 @dataclass(frozen=True, slots=True)
 class Difficulty:
-    """Mean and spread of difficulty on the new set, given those of the original set.
+    """Mean and spread of difficulty on the new set, for stated ones of the original set.
 
     Attributes:
         mu: mean difficulty of the new set.
         sigma: its standard deviation.
-        mu_original: the mean that was given for the original set; it only fixes the zero of the scale.
-        sigma_original: the standard deviation that was given for the original set.
+        mu_original: the stated mean of the original set; it only fixes the zero of the scale.
+        sigma_original: the stated standard deviation of the original set.
         notes: what limits the reading.
     """
 
@@ -72,11 +72,11 @@ def line_from_difficulty(mu: float, sigma: float, new_mu: float, new_sigma: floa
 
 
 def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
-    """What a probit line says of the new set's difficulty, with intervals from the line's bootstrap draws.
+    """What a probit line says about the new set's difficulty, with intervals from the draws of the line.
 
     Args:
         fit: a line on the probit scale that still holds its draws.
-        sigma: spread of difficulty of the original set; the line cannot tell it.
+        sigma: spread of difficulty of the original set; the line does not identify it.
         mu: mean difficulty of the original set; 0 fixes the scale.
 
     Source: Recht et al., section 5.3.
@@ -84,7 +84,7 @@ def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
     if fit.scale != "probit":
         raise InputError(f"the difficulty model needs a line on the probit scale; got {fit.scale!r}")
     if len(fit.draws) == 0:
-        raise InputError("this fit was made compact and holds no bootstrap draws; fit again")
+        raise InputError("fit must hold its draws; this one was made compact: fit again")
     value_mu, value_sigma = difficulty_from_line(fit.slope.value, fit.offset.value, sigma, mu)
     if np.isnan(value_sigma):
         raise InputError(
@@ -92,14 +92,14 @@ def difficulty(fit: LineFit, sigma: float = 1.0, mu: float = 0.0) -> Difficulty:
             f"{np.sqrt(max(fit.slope.value**2 - 1.0, 0.0)):.3g}; got sigma={sigma:g}"
         )
     usable = fit.draws[fit.draws[:, 0] > 0]
-    drawn = difficulty_from_line(usable[:, 0], usable[:, 1], sigma, mu)
-    lost = int(np.isnan(drawn[1]).sum()) + len(fit.draws) - len(usable)
+    redrawn = difficulty_from_line(usable[:, 0], usable[:, 1], sigma, mu)
+    lost = int(np.isnan(redrawn[1]).sum()) + len(fit.draws) - len(usable)
     notes = [f"given σ₁ = {sigma:g} and μ₁ = {mu:g}: only u and v are identified"]
     if lost:
         notes.append(f"{lost:,} of {len(fit.draws):,} resamples have no σ₂ and were left out")
     level = fit.slope.confidence
     estimates = []
-    for value, draws in ((value_mu, drawn[0]), (value_sigma, drawn[1])):
+    for value, draws in ((value_mu, redrawn[0]), (value_sigma, redrawn[1])):
         low, high = percentile_interval(draws, level)
         method = f"Gaussian difficulty model, {fit.slope.method}"
         error = standard_error(draws)
@@ -116,7 +116,7 @@ def simulate(
     mu: tuple[float, float] = (0.0, 0.5),
     sigma: tuple[float, float] = (1.0, 1.2),
     seed: int = 0,
-) -> Outcomes:
+) -> tuple[Outcomes, Outcomes]:
     """Draw right and wrong of models with the given skills from the Gaussian difficulty model.
 
     All models share the examples of a set, as in a real testbed.
@@ -129,16 +129,20 @@ def simulate(
         seed: of the draws.
 
     Example:
-        >>> simulate([0.0, 1.0, 2.0], examples=(50, 20)).new.shape
-        (3, 20)
+        >>> simulate([0.0, 1.0, 2.0], examples=(50, 20))
+        (Outcomes(3 models × 50 items), Outcomes(3 models × 20 items))
     """
     skill = _skills(skills)
     sets = []
     for side in range(2):
         rng = np.random.default_rng([seed, side])
         tau = rng.normal(mu[side], sigma[side], size=examples[side])
-        sets.append(_answers(skill, tau, rng))
-    return Outcomes(_names(len(skill)), sets[0], sets[1])
+        right = np.empty((len(skill), len(tau)))
+        for row, value in enumerate(skill):
+            # Φ(s − τ) is the chance that standard normal noise stays below s − τ.
+            right[row] = rng.standard_normal(len(tau)) < value - tau
+        sets.append(Outcomes.from_arrays(right, models=_names(len(skill))))
+    return sets[0], sets[1]
 
 
 def simulate_counts(
@@ -148,12 +152,22 @@ def simulate_counts(
     mu: tuple[float, float] = (0.0, 0.5),
     sigma: tuple[float, float] = (1.0, 1.2),
     seed: int = 0,
-) -> Counts:
-    """Counts from the same model where every model sees its own examples: independent binomials."""
+) -> Outcomes:
+    """Counts from the same model where every model sees its own examples: independent binomials.
+
+    Returns:
+        Outcomes with the items "original" and "new", whole test sets with their ``totals``.
+    """
     rng = np.random.default_rng([seed, 2])
     expected = expected_accuracies(skills, mu=mu, sigma=sigma)
     drawn = [rng.binomial(examples[side], expected[side]) for side in range(2)]
-    return counts_table(_names(len(expected[0])), drawn[0], examples[0], drawn[1], examples[1])
+    totals = np.broadcast_to(np.array(examples), (len(expected[0]), 2))
+    return Outcomes(
+        np.stack(drawn, axis=1) / totals,
+        _names(len(expected[0])),
+        np.array(["original", "new"]),
+        totals=totals.astype(np.int64),
+    )
 
 
 def expected_accuracies(
@@ -170,14 +184,6 @@ def _skills(skills: ArrayLike) -> Floats:
     if skill.ndim != 1 or skill.size == 0 or not np.isfinite(skill).all():
         raise InputError(f"skills must be one row of finite numbers; got shape {skill.shape}")
     return skill
-
-
-def _answers(skill: Floats, tau: Floats, rng: np.random.Generator) -> Booleans:
-    right = np.empty((len(skill), len(tau)), dtype=np.bool_)
-    for row, value in enumerate(skill):
-        # Φ(s − τ) is the chance that standard normal noise stays below s − τ.
-        right[row] = rng.standard_normal(len(tau)) < value - tau
-    return right
 
 
 def _names(count: int) -> tuple[str, ...]:

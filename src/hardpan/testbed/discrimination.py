@@ -1,4 +1,4 @@
-"""Can a classifier tell the two test sets apart? A two-sample test by discrimination (appendix B.2.8)."""
+"""Can a classifier distinguish the two test sets? A two-sample test by classification (appendix B.2.8)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.special import betainc
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.report.base import Report
 from hardpan.stats import share
 
 Floats = NDArray[np.float64]
@@ -23,17 +24,17 @@ Test = Literal["split", "permutation"]
 
 @record
 @dataclass(frozen=True, slots=True)
-class Discrimination:
-    """How well a classifier tells new examples from original ones.
+class Discrimination(Report):
+    """How well a classifier distinguishes new examples from original ones.
 
     Attributes:
         accuracy: held-out accuracy, with its exact binomial interval for one split; 0.5 is chance.
         p_value: probability of such an accuracy or more if both sets came from one distribution.
         p_method: "exact binomial, one held-out split", or the permutation test with its number of permutations.
         train: examples that the classifier was fitted on, half of each set.
-        test: examples that it was judged on, half of each set.
-        classes: over how many classes both halves are balanced; 0 where no labels were given.
-        classifier: what told them apart.
+        test: held-out examples, half of each set.
+        classes: over how many classes both halves are balanced; 0 without labels.
+        classifier: its name.
         variation_bound: lower confidence limit of the total variation between the sets: 2 × accuracy − 1 there.
     """
 
@@ -60,9 +61,9 @@ def discriminate(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Discrimination:
-    """Test whether two sets can be told apart, on one held-out split that is balanced in set and class.
+    """Test whether two sets can be distinguished, on one held-out split that is balanced in set and class.
 
-    As many examples of each set, class by class, as the scarcer has; a part ``held_out`` of these is set aside,
+    As many examples of each set, class by class, as the scarcer has; a fraction ``held_out`` of these is set aside,
     again class by class, and the classifier is fitted on the rest. If both sets are drawn from one distribution,
     held-out answers are independent given the fit and right with probability 1/2 on average; that they are balanced
     can only make the tail of the number right thinner than the binomial one (Hoeffding 1956), so its p-value
@@ -77,7 +78,7 @@ def discriminate(
         new_labels: (N',) classes.
         classifier: "logistic" (regression), "lda", or a function (x_train, which_set, x_test) -> which_set.
         test: "split" or "permutation".
-        held_out: part of the balanced examples to judge on; 0.2 as in the paper's 3,200 and 800.
+        held_out: fraction of the balanced examples to test on; 0.2 as in the paper's 3,200 and 800.
 
     Source: the replication paper, appendix B.2.8.
 
@@ -102,8 +103,8 @@ def discriminate(
         raise InputError("give labels of both sets, or of none")
     split = _split(strata_a, strata_b, held_out, np.random.default_rng([seed, 0]))
     x = np.concatenate([a[split.rows_a], b[split.rows_b]])
-    told, name = _classifier(classifier)
-    guesses = np.asarray(told(x[~split.judged], split.which[~split.judged], x[split.judged]))
+    classify, name = _classifier(classifier)
+    guesses = np.asarray(classify(x[~split.judged], split.which[~split.judged], x[split.judged]))
     right, judged = int((guesses == split.which[split.judged]).sum()), int(split.judged.sum())
     accuracy = share(right, judged, confidence, method="held-out split, Clopper–Pearson")
     p_value, p_method = (
@@ -111,7 +112,7 @@ def discriminate(
         "exact binomial, one held-out split",
     )
     if test == "permutation":
-        p_value = _permuted(told, x, split, right, permutations, seed)
+        p_value = _permuted(classify, x, split, right, permutations, seed)
         p_method = f"permutation test, {permutations} permutations within classes"
     return Discrimination(
         accuracy=replace(accuracy, seed=seed),
@@ -169,7 +170,7 @@ def _split(a: NDArray[Any], b: NDArray[Any], held_out: float, rng: np.random.Gen
     )
 
 
-def _permuted(told: Classifier, x: Floats, split: _Split, right: int, permutations: int, seed: int) -> float:
+def _permuted(classify: Classifier, x: Floats, split: _Split, right: int, permutations: int, seed: int) -> float:
     as_good = 0
     # Names of the sets move only among examples of one class and one part: each shuffle is balanced as the split.
     groups = np.unique(
@@ -181,14 +182,14 @@ def _permuted(told: Classifier, x: Floats, split: _Split, right: int, permutatio
         shuffled = np.lexsort((rng.random(len(x)), groups.ravel()))
         which = np.empty_like(split.which)
         which[order] = split.which[shuffled]
-        guesses = np.asarray(told(x[~split.judged], which[~split.judged], x[split.judged]))
+        guesses = np.asarray(classify(x[~split.judged], which[~split.judged], x[split.judged]))
         as_good += int((guesses == which[split.judged]).sum()) >= right
     return (1 + as_good) / (1 + permutations)
 
 
 def _classifier(classifier: Method | Classifier) -> tuple[Classifier, str]:
     if callable(classifier):
-        return classifier, getattr(classifier, "__name__", "given classifier")
+        return classifier, getattr(classifier, "__name__", "own classifier")
     if classifier == "logistic":
         return _logistic, "logistic regression on standardised features"
     if classifier == "lda":
@@ -217,7 +218,7 @@ def _lda(x: Floats, which: NDArray[np.int64], judged: Floats) -> NDArray[Any]:
 def _features(values: ArrayLike, name: str) -> Floats:
     array: NDArray[Any] = np.asarray(values)
     if array.ndim < 2 or array.dtype.kind not in "biuf":
-        raise InputError(f"{name} must be numbers, one row an example; got shape {array.shape} of {array.dtype}")
+        raise InputError(f"{name} must be numbers, one row per example; got shape {array.shape} of {array.dtype}")
     flat = array.reshape(len(array), -1).astype(np.float64)
     if not np.isfinite(flat).all():
         raise InputError(f"{name} must be finite; got NaN or infinity; remove or replace these examples")

@@ -1,0 +1,786 @@
+"""What the results of a testbed say and show: sentences, tables, charts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hardpan import numbers
+from hardpan.estimates import Estimate
+from hardpan.files import versions_of
+from hardpan.report.base import View
+from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.testbed.comparison import TIES, Comparison, FitReport, GroupFit, ModelRow, Pairs
+from hardpan.testbed.discrimination import Discrimination
+from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates
+from hardpan.testbed.gaps import CrossValidation, Decomposition
+from hardpan.testbed.humans import Hardest, Humans
+from hardpan.testbed.items.scales import OneScale
+from hardpan.testbed.line import LineFit
+from hardpan.testbed.sampling_strategies import Strategies
+
+BAND_POINTS = 60
+MOST_ROWS = 80
+_LONGEST_NAME = 32  # of a model in a terminal
+_percents = functools.partial(numbers.aligned, scale=100)
+_differences = functools.partial(numbers.aligned, scale=100, sign="+")
+
+
+@functools.singledispatch
+def view(result: Any) -> View:
+    """What a result says and shows."""
+    raise TypeError(f"no view of {type(result).__name__}")
+
+
+@view.register
+def _(result: Comparison) -> View:
+    part = section(result)
+    table = _models_table(result)
+    short = tuple(
+        (row.original_rank, _short(row.model), a, b, gap, row.new_rank)
+        for row, a, b, gap in zip(
+            result.rows,
+            numbers_of([row.original.value for row in result.rows]),
+            numbers_of([row.new.value for row in result.rows]),
+            _differences(row.gap for row in result.rows),
+            strict=True,
+        )
+    )
+    level = f"{100 * result.config.confidence:g} %"
+    title = f"Accuracies in percent; gap in points with its {level} interval"
+    terminal = Section(
+        "Models",
+        _line_sentences(result),
+        tables=(Table(title, ("#", "model", "original", "new", "gap", "new #"), short), *_group_tables(result)),
+        warnings=result.notes,
+    )
+    first, *lede = part.sentences
+    rows = result.rows
+    return View(
+        f"{len(rows)} models on two test sets",
+        first,
+        (_without_sentences(part, len(lede[:2]) + 1),),
+        tuple(lede[:2]),
+        provenance=provenance(result),
+        columns={
+            "model": [row.model for row in rows],
+            "original": [row.original.value for row in rows],
+            "new": [row.new.value for row in rows],
+            "gap": [row.gap.value for row in rows],
+            "gap_low": [row.gap.low for row in rows],
+            "gap_high": [row.gap.high for row in rows],
+            "original_rank": [row.original_rank for row in rows],
+            "new_rank": [row.new_rank for row in rows],
+            "new_rank_low": [row.new_rank_low for row in rows],
+            "new_rank_high": [row.new_rank_high for row in rows],
+            "residual": [row.residual.value for row in rows],
+            "in_fit": [row.in_fit for row in rows],
+        },
+        size=f"{len(rows):,} models" + (f", {len(table.rows):,} rows" if len(table.rows) != len(rows) else ""),
+        terminal=(terminal,),
+    )
+
+
+@view.register
+def _(result: FitReport) -> View:
+    sentences = [f"Intervals: {result.fit.slope.method}.", *result.fit.slope.notes]
+    models = f"Models in the line: {numbers.listed(result.models[:20])}" if result.models else ""
+    more = len(result.models) - 20
+    sentences.append(models + (f" and {more} more" if more > 0 else "") + ".")
+    if result.excluded:
+        sentences.append(f"Left out: {', '.join(result.excluded)}.")
+    if result.difficulty is not None:
+        mean, spread = numbers.plain(result.difficulty.mu), numbers.plain(result.difficulty.sigma)
+        notes = "; ".join(result.difficulty.notes)
+        sentences.append(f"Difficulty of the new set: mean {mean}, spread {spread}; {notes}.")
+    tables = _group_tables_of(result.without_group, result.fit)
+    part = Section("The line", tuple(sentences), tables=tables, warnings=result.notes)
+    fit = result.fit
+    columns = {
+        "scale": [fit.scale],
+        "slope": [fit.slope.value],
+        "slope_low": [fit.slope.low],
+        "slope_high": [fit.slope.high],
+        "offset": [fit.offset.value],
+        "offset_low": [fit.offset.low],
+        "offset_high": [fit.offset.high],
+    }
+    return View("The line between two test sets", line_sentence(fit), (part,), columns=columns)
+
+
+@view.register
+def _(result: Pairs) -> View:
+    rows = tuple(
+        (row.first, row.second, difference, row.only_first, row.only_second, _p(row.p), _p(row.p_holm))
+        for row, difference in zip(result.rows, _differences(row.difference for row in result.rows), strict=True)
+    )
+    title = "Difference in points; number of examples that only one gets right"
+    table = Table(title, ("first", "second", "difference", "only 1st", "only 2nd", "p", "p (Holm)"), rows)
+    headline = (
+        f"{result.separated} of {len(result.rows)} pairs of models differ significantly on the "
+        f"{result.test_set} set "
+        f"at level {1 - result.confidence:.3g} (McNemar's exact test, Holm's correction)."
+    )
+    columns = {
+        "first": [row.first for row in result.rows],
+        "second": [row.second for row in result.rows],
+        "difference": [row.difference.value for row in result.rows],
+        "low": [row.difference.low for row in result.rows],
+        "high": [row.difference.high for row in result.rows],
+        "p": [row.p for row in result.rows],
+        "p_holm": [row.p_holm for row in result.rows],
+    }
+    return View("Pairs of models", headline, (Section("Pairs", tables=(table,)),), columns=columns)
+
+
+@view.register
+def _(result: Strategies) -> View:
+    changes = [_differences(row.change[metric] for row in result.rows) for metric in result.metrics]
+    others = [_differences(row.over_models[metric] for row in result.rows) for metric in result.metrics]
+    rows = tuple(
+        (row.name, numbers.NOTHING if row.selection_frequency is None else f"{row.selection_frequency:.2f}", *cells)
+        for row, *cells in zip(result.rows, *changes, strict=True)
+    )
+    names = [f"{metric} change" for metric in result.metrics]
+    level = f"{100 * result.confidence:g} %"
+    main = Table(
+        f"Mean change of accuracy in points; {level} intervals with the sampling of both test sets",
+        ("test set", "selected", *names),
+        rows,
+    )
+    second = Table(
+        f"The same with {level} intervals over models, the test sets as they are",
+        ("test set", *names),
+        tuple((row.name, *cells) for row, *cells in zip(result.rows, *others, strict=True)),
+    )
+    spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
+    models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
+    headline = f"The mean changes of the {len(result.rows)} test sets span {spans}; they are over {models}."
+    sentences = tuple(f"{metric}: {_kind(result.rows[0].change[metric])}." for metric in result.metrics)
+    part = Section("Test sets", sentences, tables=(main, second), warnings=result.notes)
+    columns: dict[str, Any] = {"test_set": [row.name for row in result.rows]}
+    for metric in result.metrics:
+        for end in ("value", "low", "high"):
+            name = f"{metric}_change" if end == "value" else f"{metric}_{end}"
+            columns[name] = [getattr(row.change[metric], end) for row in result.rows]
+    return View("Several new test sets", headline, (part,), columns=columns)
+
+
+@view.register
+def _(result: Decomposition) -> View:
+    level = f"{100 * result.confidence:g} %"
+    columns = (
+        [part.model for part in result.parts],
+        [f"{100 * part.gap:+z.1f}" for part in result.parts],
+        _differences(part.generalization for part in result.parts),
+        _differences(part.remainder for part in result.parts),
+        _differences(part.uniform_remainder for part in result.parts),
+    )
+    table = Table(
+        f"Parts of the gap in points, {level} limits",
+        ("model", "gap", "chance", "remainder", "all at once"),
+        tuple(zip(*columns, strict=True)),
+    )
+    sentences = [_returns(result), _spread(result)]
+    if result.by_date is not None:
+        sentences.append(f"The gap changes by {_per_year(result.by_date)}.")
+    sentences += [
+        "gap = remainder + chance; the remainder is adaptivity and distribution gap together, with the sign "
+        "of a drop.",
+        "A constant adaptivity gap cannot be distinguished from a distribution gap by any number of models.",
+    ]
+    headline = (
+        f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
+        f"{result.beyond_chance} of {len(result.parts)} models drop by more."
+    )
+    part = Section("Parts of the drop", tuple(sentences), tables=(table,), warnings=result.notes)
+    frame = {
+        "model": [part.model for part in result.parts],
+        "gap": [part.gap for part in result.parts],
+        "remainder_low": [part.remainder.low for part in result.parts],
+        "remainder_high": [part.remainder.high for part in result.parts],
+        "uniform_low": [part.uniform_remainder.low for part in result.parts],
+        "uniform_high": [part.uniform_remainder.high for part in result.parts],
+    }
+    return View("Parts of the drop", headline, (part,), columns=frame)
+
+
+def _returns(result: Decomposition) -> str:
+    slope = numbers.plain(result.linear.slope)
+    if result.returns == "not diminishing":
+        return (
+            f"No diminishing returns: one point on the original set corresponds to {slope} points on the new one."
+        )
+    if result.returns == "diminishing":
+        return (
+            f"Diminishing returns: one point on the original set corresponds to only {slope} points on the "
+            "new one, as "
+            "under adaptive overfitting; a set that separates models less would show the same."
+        )
+    return (
+        f"Undecided: one point on the original set corresponds to {slope} points on the new one; 1 is not excluded."
+    )
+
+
+def _spread(result: Decomposition) -> str:
+    slope = numbers.plain(result.probit.slope)
+    if result.spread == "larger":
+        return (
+            f"Probit slope {slope}: the new set has the larger spread of difficulty; this is no sign of adaptivity."
+        )
+    if result.spread == "smaller":
+        return f"Probit slope {slope}: the new set has the smaller spread of difficulty."
+    return f"Probit slope {slope}: no difference in the spread of difficulty is shown."
+
+
+@view.register
+def _(result: Humans) -> View:
+    accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
+    rows = tuple(
+        (row.name, original, new, f"{100 * row.gap:+z.1f}")
+        for row, original, new in zip(result.rows, *accuracies, strict=True)
+    )
+    table = Table("Accuracy in percent, gap in points", ("participant", "original", "new", "gap"), rows)
+    headline = (
+        f"{result.better_on_original} people did better on the original set, {result.better_on_new} on the "
+        "new one; "
+        f"the mean gap is {numbers.signed(result.mean_gap)}."
+    )
+    sentences = (f"Interval: {result.mean_gap.method}.",)
+    columns = {
+        "participant": [row.name for row in result.rows],
+        "original": [row.original.value for row in result.rows],
+        "new": [row.new.value for row in result.rows],
+        "gap": [row.gap for row in result.rows],
+    }
+    part = Section("People", sentences, tables=(table,), warnings=result.notes)
+    return View("People on both test sets", headline, (part,), columns=columns)
+
+
+@view.register
+def _(result: Hardest) -> View:
+    sides = (
+        ("original", result.original, result.original_total, result.original_most),
+        ("new", result.new, result.new_total, result.new_most),
+    )
+    rows = tuple(
+        (name, len(found), total, f"{most} of {result.models} models") for name, found, total, most in sides
+    )
+    title = "Examples that the fewest models get right, ties included"
+    table = Table(title, ("set", "examples", "of", "right by at most"), rows)
+    headline = (
+        f"The hardest {100 * result.fraction:g} % are {len(result.original):,} examples of the original set and "
+        f"{len(result.new):,} of the new one."
+    )
+    columns = {
+        "set": ["original"] * len(result.original) + ["new"] * len(result.new),
+        "row": [*result.original.tolist(), *result.new.tolist()],
+    }
+    part = Section("Hardest examples", ("Their row numbers are in the JSON (--json).",), tables=(table,))
+    return View("Hardest examples", headline, (part,), columns=columns)
+
+
+@view.register
+def _(result: CrossValidation) -> View:
+    accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
+    rows = []
+    for row, original, new in zip(result.rows, *accuracies, strict=True):
+        values = [item.value for item in row.splits]
+        splits = f"{100 * min(values):.1f} to {100 * max(values):.1f} ({len(values)})"
+        rows.append((row.model, original, splits, new, f"{100 * row.drop:z.1f}"))
+    table = Table(
+        "Accuracies in percent; range over the splits and their number; drop in points",
+        ("model", "original", "splits", "new", "drop"),
+        tuple(rows),
+    )
+    predicted = sum(row.predicted for row in result.rows)
+    headline = f"Cross-validation predicts the new accuracy of {predicted} of {len(result.rows)} models."
+    columns = {
+        "model": [row.model for row in result.rows],
+        "original": [row.original.value for row in result.rows],
+        "splits_mean": [float(np.mean([item.value for item in row.splits])) for row in result.rows],
+        "new": [row.new.value for row in result.rows],
+        "predicted": [row.predicted for row in result.rows],
+    }
+    return View("Cross-validation", headline, (Section("Splits", tables=(table,)),), columns=columns)
+
+
+@view.register
+def _(result: Discrimination) -> View:
+    able = "distinguishes" if result.p_value < 1 - result.accuracy.confidence else "does not distinguish"
+    headline = (
+        f"{result.classifier[:1].upper()}{result.classifier[1:]} {able} the two sets: "
+        f"{numbers.estimate(result.accuracy)} of {result.test:,} held-out examples are right, p = "
+        f"{_p(result.p_value)}."
+    )
+    balanced = f"over {result.classes} classes" if result.classes else "in size"
+    sentences = (
+        f"Trained on {result.train:,} examples, balanced {balanced}; {result.p_method}.",
+        f"The total variation distance between the sets is at least {result.variation_bound:.3f} "
+        f"({100 * result.accuracy.confidence:g} % confidence).",
+    )
+    columns = {
+        "accuracy": [result.accuracy.value],
+        "low": [result.accuracy.low],
+        "high": [result.accuracy.high],
+        "p_value": [result.p_value],
+    }
+    return View("Two-sample test", headline, (Section("Test", sentences),), columns=columns)
+
+
+@view.register
+def _(result: Duplicates) -> View:
+    cells = [
+        _percents(row.accuracy for row in result.rows),
+        _percents(row.without for row in result.rows),
+        _percents(row.on_duplicates for row in result.rows),
+    ]
+    rows = tuple(
+        (row.model, *values, _points(row.explained), _points(row.drop))
+        for row, *values in zip(result.rows, *cells, strict=True)
+    )
+    names = ("model", "accuracy", "without duplicates", "on duplicates", "explained", "drop")
+    table = Table("Accuracies in percent; explained and drop in points", names, rows)
+    most = max(row.explained for row in result.rows)
+    headline = (
+        f"{result.duplicates:,} of {result.examples:,} examples are near-duplicates of training data; they "
+        "explain at "
+        f"most {100 * most:.1f} points of a model's accuracy."
+    )
+    columns = {
+        "model": [row.model for row in result.rows],
+        "accuracy": [row.accuracy.value for row in result.rows],
+        "without": [row.without.value for row in result.rows],
+        "explained": [row.explained for row in result.rows],
+        "drop": [row.drop for row in result.rows],
+    }
+    return View("Near-duplicates", headline, (Section("Models", tables=(table,)),), columns=columns)
+
+
+@view.register
+def _(result: ClassBalance) -> View:
+    cells = _percents(row.accuracy for row in result.rows), _percents(row.balanced for row in result.rows)
+    rows = tuple(zip((row.model for row in result.rows), *cells, strict=True))
+    table = Table("Accuracies in percent", ("model", "accuracy", "class-balanced"), rows)
+    moved = max(abs(row.balanced.value - row.accuracy.value) for row in result.rows)
+    headline = f"Weighting every class equally changes the accuracies by up to {100 * moved:.1f} points."
+    columns = {
+        "model": [row.model for row in result.rows],
+        "accuracy": [row.accuracy.value for row in result.rows],
+        "balanced": [row.balanced.value for row in result.rows],
+    }
+    return View("Class-balanced accuracy", headline, (Section("Models", tables=(table,)),), columns=columns)
+
+
+@view.register
+def _(result: Breakdown) -> View:
+    groups = list(dict.fromkeys(row.group for row in result.rows))
+    by_model: dict[str, dict[str, Estimate]] = {}
+    for row in result.rows:
+        by_model.setdefault(row.model, {})[row.group] = row.accuracy
+    cells = [_percents(values[group] for values in by_model.values()) for group in groups]
+    table = Table("Accuracies in percent", ("model", *groups), tuple(zip(by_model, *cells, strict=True)))
+    means = {group: float(np.mean([values[group].value for values in by_model.values()])) for group in groups}
+    best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    headline = (
+        f"By {result.by}, the mean accuracy of {len(by_model)} models is highest for {best} "
+        f"({numbers.percent(means[best])}) and lowest for {worst} ({numbers.percent(means[worst])})."
+    )
+    columns = {
+        "model": [row.model for row in result.rows],
+        "group": [row.group for row in result.rows],
+        "accuracy": [row.accuracy.value for row in result.rows],
+        "low": [row.accuracy.low for row in result.rows],
+        "high": [row.accuracy.high for row in result.rows],
+    }
+    return View(f"Accuracy by {result.by}", headline, (Section("Models", tables=(table,)),), columns=columns)
+
+
+@view.register
+def _(result: CommonErrors) -> View:
+    rows = tuple(
+        (pair.first, pair.second, pair.both, round(pair.expected, 1), kappa)
+        for pair, kappa in zip(result.rows, numbers.aligned(pair.kappa for pair in result.rows), strict=True)
+    )
+    table = Table("Pairs, highest κ first", ("first", "second", "both wrong", "if independent", "κ"), rows)
+    listed = Table("Examples that no model gets right", ("example",), tuple((name,) for name in result.never_right))
+    headline = f"No model is right on {len(result.never_right):,} of {result.examples:,} examples."
+    columns = {
+        "first": [pair.first for pair in result.rows],
+        "second": [pair.second for pair in result.rows],
+        "both_wrong": [pair.both for pair in result.rows],
+        "kappa": [pair.kappa.value for pair in result.rows],
+        "low": [pair.kappa.low for pair in result.rows],
+        "high": [pair.kappa.high for pair in result.rows],
+    }
+    return View("Shared errors", headline, (Section("Pairs", tables=(table, listed)),), columns=columns)
+
+
+@view.register
+def _(result: OneScale) -> View:
+    same = result.p_value >= 0.05
+    verdict = (
+        "One scale of skill explains both sets" if same else "The two sets order the models' skills differently"
+    )
+    headline = (
+        f"{verdict}: χ² = {result.statistic:.1f}, {result.degrees} degrees of freedom, p = {_p(result.p_value)}."
+    )
+    sentences = (
+        f"Skills differ by {result.disagreement:.3f} beyond their errors (probit units, root mean square).",
+        f"Stretch of the new scale: {numbers.plain(result.stretch)}; with it p = {_p(result.stretch_p_value)}.",
+        f"Spread of difficulty: {result.spread_original:.2f} and {result.spread_new:.2f}; the new set is harder by "
+        f"{result.shift:.2f}.",
+        f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.",
+    )
+    columns = {
+        "statistic": [result.statistic],
+        "degrees": [result.degrees],
+        "p_value": [result.p_value],
+        "stretch": [result.stretch.value],
+        "slope": [result.slope],
+        "offset": [result.offset],
+    }
+    return View("One scale of skill", headline, (Section("Scale", sentences),), columns=columns)
+
+
+def section(report: Comparison, *, original: str = "original", new: str = "new") -> Section:
+    """What a comparison says, with its charts: accuracies and lines, gaps, ranks, residuals.
+
+    Args:
+        report: from :func:`hardpan.testbed.compare`; with its bootstrap draws, the lines have bands.
+        original: what to call the original test set.
+        new: what to call the new test set.
+    """
+    beyond = f"new accuracy beyond the {report.fit.scale} line"
+    residuals = (_deviations(report, "residual", "Effective robustness", beyond),) if report.fit.defined else ()
+    return Section(
+        title="Will the score hold?",
+        sentences=(*headlines(report), *_line_sentences(report)),
+        charts=(
+            _scatter(report, original, new),
+            *_dates(report),
+            _deviations(report, "gap", "Drop by model", "drop, original minus new accuracy"),
+            _slope(report, original, new),
+            *residuals,
+        ),
+        tables=(_summary(report), _models_table(report), *_group_tables(report)),
+        warnings=report.notes,
+    )
+
+
+def provenance(report: Comparison, command: str = "") -> Provenance:
+    """How a comparison was computed: method in words, papers, versions, and hashes of the files."""
+    return Provenance(
+        method=(
+            "Accuracies have Clopper–Pearson intervals (fractional scores: Student's t). The gap is original "
+            "minus new "
+            f"accuracy. Ranks are over all models; {TIES}. Rank intervals: {report.rank_method}.",
+            f"Mean gap: {_kind(report.mean_gap)}.",
+            f"The line is fitted by least squares on the {report.fit.scale} scale; intervals: "
+            f"{report.fit.slope.method}. "
+            "The residual (effective robustness) is the new accuracy minus what the line predicts.",
+            "A slope below 1 on the linear scale would mean diminishing returns, as adaptive overfitting gives; "
+            "a probit slope below 1 means a larger spread of difficulty in the new set.",
+        ),
+        citations=(
+            "Recht, Roelofs, Schmidt, Shankar: Do ImageNet Classifiers Generalize to ImageNet? (2019)",
+            "Taori et al.: Measuring Robustness to Natural Distribution Shifts in Image Classification (2020)",
+            "Mogstad, Romano, Shaikh, Wilhelm: Inference for Ranks with Applications (2024)",
+        ),
+        command=command,
+        seed=report.config.seed,
+        versions=versions_of("numpy"),
+        hashes={f"{name}, sha256": value for name, value in report.hashes.items()},
+    )
+
+
+def headlines(report: Comparison) -> tuple[str, str, str]:
+    """The drop, what its interval covers, and the order."""
+    gap, rows = report.mean_gap, report.rows
+    moved = sum(row.delta_rank != 0 for row in rows)
+    verb = "lose" if gap.value >= 0 else "gain"
+    drop = numbers.plain(_absolute(gap), scale=100, unit="points")
+    return (
+        f"{len(rows)} models {verb} {drop} on average from the original to the new test set "
+        f"({report.metric}; {_span([row.gap.value for row in rows])}).",
+        f"{_kind(gap)}; over models, the test sets as they are: "
+        f"{numbers.plain(_absolute(report.gap_over_models, gap.value), scale=100, unit='points')}.",
+        f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is "
+        f"{numbers.plain(report.kendall)}.",
+    )
+
+
+def _absolute(item: Estimate, sign: float | None = None) -> Estimate:
+    """A drop as a positive number, or a gain as one."""
+    if (item.value if sign is None else sign) >= 0:
+        return item
+    return Estimate(-item.value, item.stderr, -item.high, -item.low, item.confidence, item.method, item.n)
+
+
+def _kind(gap: Estimate) -> str:
+    level = f"{100 * gap.confidence:g} %"
+    if gap.method.startswith("bound"):
+        return (
+            f"The {level} interval contains the sampling of both test sets; from counts it is an upper bound "
+            "(the case of "
+            "nested errors), since counts do not show which examples models share"
+        )
+    return f"The {level} interval contains the sampling of both test sets, whose examples the models share"
+
+
+def _span(gaps: Sequence[float]) -> str:
+    """The smallest and the largest drop, without signs: the words state the direction."""
+    low, high = min(gaps), max(gaps)
+    if low < 0 < high:
+        return f"from a gain of {_plain_points(-low)} to a loss of {_plain_points(high)}"
+    ends = sorted((abs(low), abs(high)))
+    return f"each between {100 * ends[0]:.1f} and {_plain_points(ends[1])}"
+
+
+def line_sentence(fit: LineFit) -> str:
+    """A line in words: slope and offset with their intervals; on the linear scale the offset in points."""
+    if not fit.defined:
+        return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
+    return (
+        f"On the {fit.scale} scale the new accuracy is the original one times {numbers.plain(fit.slope)}, with an "
+        f"offset of {_offset(fit)}; {100 * fit.slope.confidence:g} % intervals, {fit.n} models, r² = {fit.r2:.3f}."
+    )
+
+
+def _line_sentences(report: Comparison) -> tuple[str, ...]:
+    sentences = [line_sentence(fit) for fit in (report.fit, report.other_fit)]
+    if report.fit.resample == "models":
+        sentences.append("The intervals of the lines are over models and take the two test sets as they are.")
+    elif report.evidence == "counts":
+        sentences.append(
+            "The intervals of the lines contain the sampling of both test sets; from counts they are upper bounds."
+        )
+    else:
+        sentences.append(
+            "The intervals of the lines contain the sampling of both test sets; the slopes are corrected for "
+            "the noise "
+            "of the original accuracies."
+        )
+    if report.by_date is not None:
+        sentences.append(f"With the date of publication the drop changes by {_per_year(report.by_date)}.")
+    sentences.append(f"Models in the lines: {report.fit.n} of {len(report.rows)}.")
+    if report.excluded:
+        sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
+    return tuple(sentences)
+
+
+def _without_sentences(part: Section, count: int) -> Section:
+    import dataclasses
+
+    return dataclasses.replace(part, sentences=part.sentences[count:])
+
+
+def _scatter(report: Comparison, original: str, new: str) -> Chart:
+    rows = tuple(
+        {
+            "name": row.model,
+            "x": row.original.value,
+            "x_low": row.original.low,
+            "x_high": row.original.high,
+            "y": row.new.value,
+            "y_low": row.new.low,
+            "y_high": row.new.high,
+            "role": _role(row),
+        }
+        for row in report.rows
+    )
+    by_scale = {fit.scale: fit for fit in (report.other_fit, report.fit)}
+    lines = {
+        axes: _band(by_scale.get(axes, report.fit), rows)
+        for axes in ("linear", "probit")
+        if by_scale.get(axes, report.fit).defined
+    }
+    return Chart(
+        "scatter",
+        f"Accuracy on the {new} against the {original} test set",
+        rows,
+        f"Scatter of {len(rows)} models with {100 * report.config.confidence:g} % crosses, the identity as a "
+        f"dashed line, and the fitted line with its band. {line_sentence(report.fit)}",
+        {
+            "x_title": f"accuracy on the {original} set",
+            "y_title": f"accuracy on the {new} set",
+            "scale": "probit" if report.fit.scale == "probit" else "linear",
+            "lines": lines,
+        },
+    )
+
+
+def _band(fit: LineFit, rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], ...]:
+    low, high = min(float(row["x_low"]) for row in rows), max(float(row["x_high"]) for row in rows)
+    if fit.scale != "linear":
+        low, high = max(low, 1e-5), min(high, 1.0 - 1e-5)
+    x = np.linspace(low, high, BAND_POINTS)
+    y = fit.predict(x)
+    limits = fit.band(x) if len(fit.draws) else (y, y)
+    columns = zip(x.tolist(), y.tolist(), limits[0].tolist(), limits[1].tolist(), strict=True)
+    return tuple({"x": a, "y": b, "low": c, "high": d} for a, b, c, d in columns)
+
+
+def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Chart:
+    rows = sorted(report.rows, key=lambda row: -_value(row, field).value)
+    extremes = _extremes(rows)
+    title = title if len(extremes) == len(rows) else f"{title}: the {len(extremes)} most extreme of {len(rows)}"
+    marks = tuple(
+        {
+            "name": row.model,
+            "value": _value(row, field).value,
+            "low": _value(row, field).low,
+            "high": _value(row, field).high,
+            "role": _role(row),
+        }
+        for row in extremes
+    )
+    first, last = extremes[0], extremes[-1]
+    words = (
+        f"From {first.model} ({_signed(_value(first, field).value)}) "
+        f"to {last.model} ({_signed(_value(last, field).value)})."
+    )
+    return Chart("deviations", title, marks, words, {"x_title": x_title})
+
+
+def _dates(report: Comparison) -> tuple[Chart, ...]:
+    dated = [(row.date, row) for row in report.rows if row.date is not None]
+    if report.by_date is None:
+        return ()
+    marks = tuple(
+        {
+            "name": row.model,
+            "date": date,
+            "value": row.gap.value,
+            "low": row.gap.low,
+            "high": row.gap.high,
+            "role": _role(row),
+        }
+        for date, row in dated
+    )
+    years = np.array([date for date, _ in dated])
+    centre, level = float(years.mean()), float(np.mean([row.gap.value for _, row in dated]))
+    ends = (float(years.min()), float(years.max()))
+    line = tuple({"date": end, "value": level + report.by_date.value * (end - centre)} for end in ends)
+    words = f"Drop against year of publication for {len(dated)} models; it changes by {_per_year(report.by_date)}."
+    options = {"y_title": "drop, original minus new accuracy", "line": line}
+    return (Chart("dates", "Drop by year of publication", marks, words, options),)
+
+
+def _per_year(change: Estimate) -> str:
+    return numbers.signed(change, unit="points per year")
+
+
+def _slope(report: Comparison, original: str, new: str) -> Chart:
+    rows = report.rows
+    shown = sorted(rows, key=lambda row: -abs(row.delta_rank))[:MOST_ROWS] if len(rows) > MOST_ROWS else list(rows)
+    shown.sort(key=lambda row: row.original_rank)
+    title = "Ranks on the two sets"
+    title = title if len(shown) == len(rows) else f"{title}: the {len(shown)} largest changes of {len(rows)}"
+    largest = max(rows, key=lambda row: abs(row.delta_rank))
+    marks = tuple({"name": row.model, "original": row.original_rank, "new": row.new_rank} for row in shown)
+    words = f"One line per model from its rank on the {original} to that on the {new} set; the largest change is "
+    words += f"{largest.delta_rank:+d} ({largest.model}). Ties: {TIES}."
+    return Chart("slope", title, marks, words, {"left": original, "right": new})
+
+
+def _extremes(rows: list[ModelRow]) -> list[ModelRow]:
+    half = MOST_ROWS // 2
+    return rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
+
+
+def _models_table(report: Comparison) -> Table:
+    level = f"{100 * report.config.confidence:g} %"
+    columns = ("rank", "model", "original", "new", "gap", "new rank", "Δ rank", "new rank interval", "residual")
+    accuracies = [_percents(row.original for row in report.rows), _percents(row.new for row in report.rows)]
+    rows = tuple(
+        (
+            row.original_rank,
+            row.model if row.in_fit else f"{row.model} (left out of the line)",
+            original,
+            new,
+            gap,
+            row.new_rank,
+            row.delta_rank,
+            f"{row.new_rank_low}–{row.new_rank_high}",
+            _points(row.residual.value),
+        )
+        for row, original, new, gap in zip(
+            report.rows, *accuracies, _differences(row.gap for row in report.rows), strict=True
+        )
+    )
+    title = f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {TIES}"
+    return Table(title, columns, rows)
+
+
+def _group_tables(report: Comparison) -> tuple[Table, ...]:
+    return _group_tables_of(report.without_group, report.fit)
+
+
+def _group_tables_of(fits: tuple[GroupFit, ...], whole: LineFit) -> tuple[Table, ...]:
+    if not fits:
+        return ()
+    rows = tuple(
+        (item.left_out, item.models, slope, offset, round(item.fit.slope.value - whole.slope.value, 3))
+        for item, slope, offset in zip(
+            fits,
+            numbers.aligned(item.fit.slope for item in fits),
+            numbers.aligned(item.fit.offset for item in fits),
+            strict=True,
+        )
+    )
+    names = ("group left out", "models", "slope", "offset", "change of the slope")
+    return (Table(f"The {whole.scale} line without each group of models", names, rows),)
+
+
+def _summary(report: Comparison) -> Table:
+    gap = report.mean_gap
+    rows = [
+        ("mean drop, for fresh test sets", numbers.signed(gap), gap.method),
+        ("mean drop, over models", numbers.signed(report.gap_over_models), report.gap_over_models.method),
+        ("Kendall's τ of the two orders", numbers.plain(report.kendall), report.kendall.method),
+    ]
+    for fit in (report.fit, report.other_fit):
+        rows.append((f"slope, {fit.scale} scale", numbers.plain(fit.slope), fit.slope.method))
+        rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
+    return Table("The numbers", ("number", f"value and {100 * gap.confidence:g} % interval", "method"), tuple(rows))
+
+
+def _offset(fit: LineFit) -> str:
+    return numbers.signed(fit.offset) if fit.scale == "linear" else numbers.plain(fit.offset)
+
+
+def _value(row: ModelRow, field: str) -> Estimate:
+    return row.gap if field == "gap" else row.residual
+
+
+def _role(row: ModelRow) -> str:
+    return "in the fit" if row.in_fit else "left out"
+
+
+def _plain_points(value: float) -> str:
+    return f"{100 * value:.1f} points"
+
+
+def _points(value: float) -> str:
+    return numbers.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}"
+
+
+def numbers_of(values: Sequence[float]) -> list[str]:
+    """Fractions in percent with one decimal."""
+    return [f"{100 * value:.1f}" for value in values]
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+z.1f}"

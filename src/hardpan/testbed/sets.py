@@ -1,0 +1,537 @@
+"""The input of a testbed: the same models on an original and on a new test set.
+
+:func:`two_sets` takes whatever :meth:`hardpan.Outcomes.open` opens. Where scores are known item by item, models
+that share items share their luck: with D_mi = (s_mi − p_m)/n_m, the variance of Σ_m w_m p_m is Σ_i (Σ_m w_m
+D_mi)². From counts the covariance between models is not identified, and (Σ_m |w_m| se_m)² bounds that variance.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.data.opening import parse_source, subset_rows
+from hardpan.errors import InputError
+from hardpan.files import file_hash
+from hardpan.outcomes import Outcomes
+from hardpan.outcomes.classes import check_both, check_sets
+from hardpan.outcomes.counts import right_and_total
+from hardpan.outcomes.outcomes import few
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+Evidence = Literal["examples", "counts"]
+COVARIANCE_MODELS = 500  # more models than this, and no full covariance is computed
+_ITEMS_AT_ONCE = 8192
+_MOST_HASHED, _MOST_HASHED_BYTES = 100, 1 << 30
+_DEFAULT_ID = re.compile(r"(?:.*/)?item-(\d+)")
+_DATE = re.compile(r"(\d{4})-(\d{1,2})(?:-(\d{1,2}))?")
+_DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+SET_COLUMNS = ("set", "split")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """M models on one test set.
+
+    Attributes:
+        name: of the set.
+        accuracy: (M,) mean scores.
+        total: (M,) items behind each.
+        scores: (M, N) scores by item, NaN where missing; None where only counts are known.
+        items: (N,) ids, or None.
+        rows: (N,) row numbers in the whole set.
+        key: (N,) right answers, or None.
+    """
+
+    name: str
+    accuracy: Floats
+    total: NDArray[np.int64]
+    scores: Floats | None = None
+    items: NDArray[np.str_] | None = None
+    rows: NDArray[np.int64] | None = None
+    key: NDArray[np.str_] | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether every score is 0 or 1, so that counts of right answers are whole numbers."""
+        return self.scores is None or bool(np.isin(self.scores, (0.0, 1.0)).all() | _only_binary(self.scores))
+
+    @property
+    def correct(self) -> Floats:
+        """(M,) sums of the scores; counts of right answers where scores are 0 or 1."""
+        return np.asarray(np.rint(self.accuracy * self.total) if self.binary else self.accuracy * self.total)
+
+    def take(self, models: NDArray[Any]) -> Side:
+        """The same for some of the models, by mask or row numbers."""
+        scores = None if self.scores is None else self.scores[models]
+        return replace(self, accuracy=self.accuracy[models], total=self.total[models], scores=scores)
+
+    def select(self, rows: NDArray[np.int64]) -> Side:
+        """The same on some of the items."""
+        assert self.scores is not None
+        scores = self.scores[:, rows]
+        accuracy, total = _means(scores)
+        return replace(
+            self,
+            accuracy=accuracy,
+            total=total,
+            scores=scores,
+            items=None if self.items is None else self.items[rows],
+            rows=rows if self.rows is None else self.rows[rows],
+            key=None if self.key is None else self.key[rows],
+        )
+
+    def inside(self) -> Floats:
+        """Accuracies, half an item away from 0 and 1, where a scale needs that."""
+        return np.clip(self.accuracy, 0.5 / self.total, 1.0 - 0.5 / self.total)
+
+    def variances(self) -> Floats:
+        """(M,) sampling variances; for counts at an end that of a count one example inside."""
+        if self.scores is not None and not self.binary:
+            return np.concatenate([np.zeros(0), sum((d**2).sum(axis=1) for d in self._deviations())])
+        k = np.clip(self.correct, 1.0, np.maximum(self.total - 1.0, 1.0))
+        p = k / np.maximum(self.total, 2)
+        return np.asarray(p * (1.0 - p) / self.total)
+
+    def combined(self, weights: Floats) -> Floats:
+        """Covariance (k, k) of k combinations of the accuracies, weights (k, M).
+
+        From counts its bound: the standard error of each combination is at most Σ_m |w_m| se_m.
+        """
+        if self.scores is None:
+            error = np.abs(weights) @ np.sqrt(self.variances())
+            alone = (weights * self.variances()) @ weights.T
+            scale = np.sqrt(np.maximum(np.diag(alone), 1e-300))
+            return np.asarray(alone / np.outer(scale, scale) * np.outer(error, error))
+        total = np.zeros((len(weights), len(weights)))
+        for block in self._deviations():
+            part = weights @ block
+            total += part @ part.T
+        return total
+
+    def mean_variance(self) -> float:
+        """Sampling variance of the mean accuracy over models; from counts the bound of nested errors.
+
+        F/n with F = M⁻² Σ_{m,m'} min(p_m, p_m') − p̄²: no dependence between models can make it larger.
+        """
+        m = len(self.accuracy)
+        if self.scores is not None:
+            return float(self.combined(np.full((1, m), 1.0 / m))[0, 0])
+        p = self.accuracy
+        shared = np.minimum.outer(p, p) - np.outer(p, p)
+        return float((shared / np.sqrt(np.outer(self.total, self.total))).mean())
+
+    def noise(self, slopes: Floats) -> float:
+        """What sampling adds to Σ_m (x_m − x̄)², x on a scale with derivatives ``slopes`` (M,).
+
+        Σ_m V_mm − M Var(x̄): from counts, where V is not known beyond its diagonal, the most it can be is that of
+        independent models.
+        """
+        m, own = len(self.accuracy), float((slopes**2 * self.variances()).sum())
+        if self.scores is None:
+            return own * (1.0 - 1.0 / m)
+        return own - float(self.combined(slopes[None])[0, 0]) / m
+
+    def covariance(self) -> Floats | None:
+        """(M, M) covariance of the accuracies, where items are known and the models not too many."""
+        if self.scores is None or len(self.accuracy) > COVARIANCE_MODELS:
+            return None
+        return np.asarray(sum(block @ block.T for block in self._deviations()))
+
+    def _deviations(self) -> Iterator[Floats]:
+        assert self.scores is not None
+        for start in range(0, self.scores.shape[1], _ITEMS_AT_ONCE):
+            part = self.scores[:, start : start + _ITEMS_AT_ONCE]
+            yield np.nan_to_num(part - self.accuracy[:, None], nan=0.0) / self.total[:, None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwoSets:
+    """The same M models on an original and on a new test set.
+
+    Attributes:
+        models: (M,) names.
+        original: the original set.
+        new: the new set.
+        group: (M,) families of models, or empty.
+        date: (M,) decimal years, NaN where unknown, or empty.
+        parameters: (M,) numbers of parameters, NaN where unknown, or empty.
+        metric: what counts as right.
+        notes: what a reader has to know.
+        hashes: sha256 of the files that were read, by name.
+    """
+
+    models: tuple[str, ...]
+    original: Side
+    new: Side
+    group: tuple[str, ...] = ()
+    date: tuple[float, ...] = ()
+    parameters: tuple[float, ...] = ()
+    metric: str = "top1"
+    notes: tuple[str, ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @property
+    def evidence(self) -> Evidence:
+        """ "examples" where scores are known item by item on both sets, else "counts"."""
+        return "counts" if self.original.scores is None or self.new.scores is None else "examples"
+
+    @property
+    def gaps(self) -> Floats:
+        """(M,) original minus new accuracies."""
+        return self.original.accuracy - self.new.accuracy
+
+
+def two_sets(
+    original: Any,
+    new: Any = None,
+    *,
+    metric: str | None = None,
+    original_set: str | None = None,
+    new_set: str | None = None,
+    original_total: int | None = None,
+    new_total: int | None = None,
+    check_classes: bool = True,
+    n_classes: int | None = None,
+    by_order: bool = False,
+) -> TwoSets:
+    """The models that both test sets have.
+
+    Args:
+        original: outcomes on the original set, or what :meth:`hardpan.Outcomes.open` opens; without ``new``,
+        outcomes
+            or a file with both sets, or a pair. ``FILE@hard.json`` takes the examples of a subset.
+        new: the same on the new set.
+        metric: the metric of counts, or top1, top5, ... of predicted classes.
+        original_set: the name of the original set, where a file has several.
+        new_set: the name of the new set, likewise.
+        original_total: the size of the original set, where a table has accuracies.
+        new_total: the size of the new set, likewise.
+        check_classes: refuse predictions whose classes look numbered differently.
+        n_classes: the number of classes, where the labels do not show them all.
+        by_order: join rows by position where there are no ids.
+    """
+    if isinstance(original, TwoSets):
+        return original
+    if (
+        new is None
+        and isinstance(original, (list, tuple))
+        and len(original) == 2
+        and not isinstance(original[0], dict)
+    ):
+        original, new = original
+    options: dict[str, Any] = {
+        "metric": metric,
+        "check_classes": check_classes,
+        "n_classes": n_classes,
+        "by_order": by_order,
+    }
+    totals: dict[str, Any] = {"totals": (original_total, new_total)}
+    if new is None:
+        (opened, manifest, where) = _opened(original, options, original_total, new_total)
+        sides = _both(opened, original_set, new_set, where)
+        notes, columns = opened.notes, [opened]
+        if manifest:
+            whole, sides = sides, [_subset(side, manifest, opened, where) for side in sides]
+            notes += tuple(map(_subset_note, ("original", "new"), whole, sides, [manifest] * 2))
+    else:
+        both = [_opened(item, options, size) for item, size in ((original, original_total), (new, new_total))]
+        if all(item[0].totals is not None for item in both) and all(
+            isinstance(i, (str, os.PathLike)) for i in (original, new)
+        ):
+            for _, manifest, where in both:
+                _refuse_manifest(manifest, where)
+            together = Outcomes.open([original, new], **options, **totals)
+            sides, columns, notes = [_counted(together, 0), _counted(together, 1)], [together], together.notes
+        else:
+            wanted = (original_set, new_set)
+            sides = [
+                _one(item[0], name, side, item[2])
+                for item, name, side in zip(both, wanted, ("original", "new"), strict=True)
+            ]
+            columns, notes = [item[0] for item in both], tuple(n for item in both for n in item[0].notes)
+            for place, (opened, manifest, where) in enumerate(both):
+                if manifest:
+                    part = _subset(sides[place], manifest, opened, where)
+                    notes += (_subset_note(("original", "new")[place], sides[place], part, manifest),)
+                    sides[place] = part
+    joined = _joined(sides, columns, tuple(dict.fromkeys(notes)), metric, check_classes, n_classes)
+    return replace(joined, hashes=_hashes(original) | _hashes(new))
+
+
+def _opened(source: Any, options: dict[str, Any], *sizes: int | None) -> tuple[Outcomes, str, str]:
+    """Outcomes, the manifest of a subset, and what to call the source in a message."""
+    if isinstance(source, Outcomes):
+        return source, "", source.source or "outcomes"
+    if hasattr(source, "outcomes"):
+        return source.outcomes(), "", "predictions"
+    manifest = ""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        if not Path(path).exists():
+            data, manifest = parse_source(path)
+            source = Path(data)
+        from hardpan.predictions import Predictions
+
+        if (Path(source) / "zarr.json").is_file():
+            return Predictions.open(source).outcomes(), manifest, str(source)
+    totals: Any = list(sizes) if len(sizes) == 2 and sizes != (None, None) else sizes[0]
+    opened = Outcomes.open(source, **options, totals=totals)
+    if opened.totals is not None:
+        _refuse_manifest(manifest, str(source))
+    return opened, manifest, str(source) if isinstance(source, (str, os.PathLike)) else "table"
+
+
+def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
+    """Outcomes of one test set: ``test_set`` where the source has several; ``FILE@hard.json`` takes a subset."""
+    outcomes, manifest, where = _opened(source, {}, None)
+    if outcomes.totals is not None:
+        raise InputError(f"{where}: has counts; expected scores or predictions example by example")
+    column, known = _names(outcomes)
+    if test_set is not None and test_set not in known:
+        raise InputError(f"{where}: set must be one of {few(sorted(known))}; got {test_set!r}")
+    if len(known) > 1:
+        if test_set is None:
+            raise InputError(f"{where}: state which set to use (--set), one of {few(sorted(known))}")
+        outcomes = outcomes.select(items=outcomes.groups[column] == test_set)
+    if manifest:
+        ids = _row_names(outcomes.items, 1, where)
+        outcomes = outcomes.select(items=subset_rows(manifest, ids))
+    return outcomes
+
+
+def _refuse_manifest(manifest: str, where: str) -> None:
+    if manifest:
+        raise InputError(
+            f"{where}: has counts, not the examples that {manifest} could choose; give predictions with ids"
+        )
+
+
+def _names(outcomes: Outcomes) -> tuple[str, list[str]]:
+    """The group column that names test sets, and the sets in order."""
+    for column in SET_COLUMNS:
+        if column in outcomes.groups:
+            return column, list(dict.fromkeys(outcomes.groups[column].tolist()))
+    return "", [""]
+
+
+def _both(outcomes: Outcomes, original: str | None, new: str | None, where: str) -> list[Side]:
+    column, known = ("", outcomes.items.tolist()) if outcomes.totals is not None else _names(outcomes)
+    if len(known) < 2:
+        raise InputError(f"{where}: has one test set; give the other set, too")
+    first = original or ("original" if "original" in known else None)
+    rest = [name for name in known if name != first]
+    second = new or ("new" if "new" in known else rest[0] if len(rest) == 1 else None)
+    if first is None and original is None and len(known) == 2 and second is not None:
+        first = next(name for name in known if name != second)
+    for side, name in (("original", first), ("new", second)):
+        if name is None:
+            raise InputError(
+                f"{where}: state which of the sets {few(sorted(known))} is the {side} one ({side}=NAME)"
+            )
+        if name not in known:
+            raise InputError(f"{where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
+    assert first is not None
+    assert second is not None
+    if outcomes.totals is not None:
+        return [_counted(outcomes, known.index(first)), _counted(outcomes, known.index(second))]
+    return [_scored(outcomes.select(items=outcomes.groups[column] == name), name) for name in (first, second)]
+
+
+def _one(outcomes: Outcomes, wanted: str | None, side: str, where: str) -> Side:
+    if outcomes.totals is not None:
+        return _counted(outcomes, 0)
+    column, known = _names(outcomes)
+    name = wanted or (known[0] if len(known) == 1 else side)
+    if name not in known and not (wanted is None and len(known) == 1):
+        raise InputError(f"{where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
+    return _scored(outcomes.select(items=outcomes.groups[column] == name) if column else outcomes, name or side)
+
+
+def _counted(outcomes: Outcomes, item: int) -> Side:
+    right, total = right_and_total(outcomes, item)
+    if (total[np.isfinite(outcomes.scores[:, item])] < 1).any():
+        side = "original" if item == 0 else "new"
+        raise InputError(f"the table has accuracies, not counts: give the size of the {side} set ({side}_total=N)")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Side(str(outcomes.items[item]), right / total, total)
+
+
+def _scored(outcomes: Outcomes, name: str) -> Side:
+    scores = np.asarray(outcomes.item_scores(), dtype=np.float64)
+    accuracy, total = _means(scores)
+    rows = np.arange(outcomes.n_items)
+    return Side(name, accuracy, total, scores, outcomes.items, rows, outcomes.key)
+
+
+def _means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    known = np.isfinite(scores)
+    total = known.sum(axis=1)
+    if known.all():
+        return scores.mean(axis=1), total
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(known, scores, 0.0).sum(axis=1) / total, total
+
+
+def _only_binary(scores: Floats) -> bool:
+    return bool(np.isin(scores[np.isfinite(scores)], (0.0, 1.0)).all())
+
+
+def _subset(side: Side, manifest: str, outcomes: Outcomes, where: str) -> Side:
+    """The examples of a set that the manifest of a subset names."""
+    assert side.items is not None
+    ids = _row_names(outcomes.items, len(_names(outcomes)[1]), where)
+    if len(np.unique(ids)) < len(ids):
+        raise InputError(f"{where}: an id names two examples, so {manifest} could mean either; give each its own")
+    wanted = ids[subset_rows(manifest, ids)]
+    own = _row_names(side.items, 1, where)
+    rows = np.flatnonzero(np.isin(own, wanted)).astype(np.int64)
+    if not len(rows):
+        raise InputError(f"{manifest}: names no example of the {side.name} set in {where}; give two files")
+    return side.select(rows)
+
+
+def _subset_note(side: str, whole: Side, part: Side, manifest: str) -> str:
+    assert whole.scores is not None
+    assert part.scores is not None
+    kept, size = part.scores.shape[1], whole.scores.shape[1]
+    return f"Only the {kept:,} of {size:,} examples of the {side} set that {manifest} names."
+
+
+def _hashes(source: Any) -> dict[str, str]:
+    """Hashes of the files of a source; of folders only where they are small."""
+    if not isinstance(source, (str, os.PathLike)):
+        return {}
+    data, manifest = (os.fspath(source), "") if Path(source).exists() else parse_source(os.fspath(source))
+    path = Path(data)
+    found = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    if len(found) > _MOST_HASHED or sum(item.stat().st_size for item in found) > _MOST_HASHED_BYTES:
+        found = []
+    return {item.name: file_hash(item) for item in (*found, *([Path(manifest)] if manifest else []))}
+
+
+def _row_names(items: NDArray[np.str_], sets: int, where: str) -> NDArray[np.str_]:
+    """Ids as given; a file of one set without ids has ``row-0000000``, ``row-0000001``, ..."""
+    matches = [_DEFAULT_ID.fullmatch(item) for item in items.tolist()]
+    if not all(matches):
+        return items
+    if sets > 1:
+        raise InputError(f"{where}: its sets have no ids, so a subset cannot be found in them; add ids")
+    return np.array([f"row-{int(match[1]):07d}" for match in matches if match])
+
+
+def _joined(
+    sides: Sequence[Side],
+    columns: Sequence[Outcomes],
+    notes: tuple[str, ...],
+    metric: str | None,
+    check_classes: bool,
+    n_classes: int | None,
+) -> TwoSets:
+    names = [columns[0].models, columns[-1].models]
+    present = [
+        [name for name, value in zip(models, side.accuracy, strict=True) if np.isfinite(value)]
+        for models, side in zip(names, sides, strict=True)
+    ]
+    shared = [name for name in present[0] if name in set(present[1])]
+    if not shared:
+        raise InputError("the original and the new set share no model name; check that both name models alike")
+    for side, here in (("original", present[0]), ("new", present[1])):
+        if len(here) > len(shared):
+            lone = [name for name in here if name not in set(shared)]
+            notes = (*notes, f"Left out, because only the {side} set has them: {few(lone, 5)}.")
+    rows = [{name: row for row, name in enumerate(models)} for models in names]
+    taken = [side.take(np.array([row[name] for name in shared])) for side, row in zip(sides, rows, strict=True)]
+    described = {name: values for item in reversed(columns) for name, values in item.model_groups.items()}
+    place = [rows[0][name] for name in shared]
+
+    def column(name: str) -> tuple[str, ...]:
+        values = described.get(name)
+        return () if values is None else tuple(str(values[row]) for row in place)
+
+    if check_classes and taken[0].key is not None and taken[1].key is not None:
+        if n_classes is None:
+            check_sets(taken[0].key, taken[1].key)  # type: ignore[arg-type]  # names serve as well as numbers
+        count = n_classes or len(np.unique(np.concatenate([taken[0].key, taken[1].key])))
+        check_both(shared, taken[0].accuracy, taken[1].accuracy, 1.0 / count)
+    return TwoSets(
+        tuple(shared),
+        taken[0],
+        taken[1],
+        column("group"),
+        tuple(decimal_year(value) for value in column("date")),
+        tuple(_number(value) for value in column("parameters")),
+        metric or ("accuracy" if taken[0].scores is not None and taken[0].key is None else "top1"),
+        notes,
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return float("nan")
+
+
+def decimal_year(value: Any) -> float:
+    """A date as a decimal year: 2017, 2017.5, "2017-06" or "2017-06-21"; NaN for an empty cell.
+
+    Example:
+        >>> decimal_year("2017-07-02")
+        2017.4986301369863
+    """
+    text = "" if value is None else str(value).strip()
+    if text in ("", "nan", "NaT"):
+        return float("nan")
+    match = _DATE.match(text)
+    if match:
+        year, month, day = (int(part or 1) for part in match.groups())
+        if 1 <= month <= 12 and 1 <= day <= 31:
+            return year + (_DAYS_BEFORE[month - 1] + day - 1) / 365.0
+    try:
+        year_number = float(text)
+    except ValueError:
+        year_number = 0.0
+    if 1900 <= year_number <= 2200:
+        return year_number
+    raise InputError(f"date must be a year or YYYY-MM-DD; got {text!r}")
+
+
+def excluded_rows(
+    models: Sequence[str], group: Sequence[str], exclude: Sequence[str] = (), groups: Sequence[str] = ()
+) -> Booleans:
+    """Which models stay out of a fit: names matching a pattern (``fv_*``), or groups other than those wanted.
+
+    A pattern or group that names nothing is refused: it would silently change the result.
+
+    Example:
+        >>> excluded_rows(["fv_4k", "resnet50"], [], exclude=["fv_*"]).tolist()
+        [True, False]
+    """
+    out = np.zeros(len(models), dtype=np.bool_)
+    for pattern in exclude:
+        hits = np.array([fnmatch.fnmatchcase(name, pattern) for name in models], dtype=np.bool_)
+        if not hits.any():
+            raise InputError(f"exclude pattern {pattern!r} matches no model; the models are {few(models, 5)}")
+        out |= hits
+    if groups:
+        known = sorted(set(group))
+        if not known:
+            raise InputError("groups needs a column 'group', which the table does not have")
+        for name in groups:
+            if name not in known:
+                raise InputError(f"groups must be among {', '.join(known)}; got {name!r}")
+        out |= np.array([name not in groups for name in group], dtype=np.bool_)
+    return out
