@@ -265,7 +265,7 @@ def _size(totals: Totals, column: int, name: str, count: int) -> int:
     if isinstance(totals, Mapping):
         value = totals.get(name, value)
     elif isinstance(totals, Sequence):
-        if len(totals) != count:
+        if len(totals) < count:
             raise InputError(f"totals must have one entry per test set, {count}; got {len(totals)}")
         value = totals[column] if totals[column] is not None else value
     elif totals is not None:
