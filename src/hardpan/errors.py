@@ -3,17 +3,17 @@
 ::
 
     HardpanError
-    ├── InputError (also ValueError)      what was given cannot be used          exit code 2
-    └── MissingExtra (also ImportError)   an optional dependency is not there    exit code 2
+    ├── InputError (also ValueError)      bad input                              exit code 2
+    └── MissingExtra (also ImportError)   a missing optional dependency          exit code 2
 
-Anything else that escapes is a bug (exit code 1). Ctrl-C gives exit code 130.
+Any other exception is a bug (exit code 70). A failed gate exits with 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
 
 import errno
 
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says where a file finds no room
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class HardpanError(Exception):
@@ -21,7 +21,7 @@ class HardpanError(Exception):
 
 
 class InputError(HardpanError, ValueError):
-    """What was given cannot be used; the message names the argument, the value and the remedy."""
+    """Bad input; the message names the argument, the value and the remedy."""
 
 
 class MissingExtra(HardpanError, ImportError):
@@ -32,5 +32,5 @@ class MissingExtra(HardpanError, ImportError):
         self._given = (package, extra)
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
-        # Workers send their exceptions back pickled; without this it would be made again from its message alone.
+        # Workers send exceptions pickled; without this it would be made again from its message alone.
         return type(self), self._given

@@ -85,7 +85,7 @@ def failing(monkeypatch, error):
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("hardpan.audit", fail)
+    monkeypatch.setattr("hardpan.training.running.train", fail)
 
 
 @pytest.mark.parametrize(
@@ -93,27 +93,22 @@ def failing(monkeypatch, error):
     [
         (InputError("x must be finite;\n got NaN"), 2, "hardpan: x must be finite; got NaN\n"),
         (MissingExtra("torch", "flows"), 2, "hardpan: torch is not installed; run: pip install 'hardpan[flows]'\n"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "hardpan: interrupted; run the same command again to resume\n"),
     ],
 )
 def test_errors_raised_on_purpose(capsys, monkeypatch, tmp_path, error, code, sentence):
     failing(monkeypatch, error)
-    found, out, err = run(capsys, "audit", "digits", "--out", str(tmp_path / "o"))
+    found, out, err = run(capsys, "train", "digits", "--out", str(tmp_path / "o"))
     assert (found, out, err) == (code, "", sentence)
     assert not (tmp_path / "o").exists()
 
 
-def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
+def test_a_bug_exits_70_with_its_traceback(capsys, monkeypatch, tmp_path):
     failing(monkeypatch, ZeroDivisionError("bug"))
-    with pytest.raises(ZeroDivisionError):
-        cli.main(["audit", "digits", "--out", str(tmp_path / "o")])
-
-
-def test_a_bug_exits_1_with_a_traceback():
-    code = "import hardpan.auditing as a, hardpan.cli as c\na.run = None\nc.main(['audit', 'digits'])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert found.returncode == 1
-    assert "Traceback" in found.stderr
+    code, out, err = run(capsys, "train", "digits", "--out", str(tmp_path / "o"))
+    assert (code, out) == (70, "")
+    assert "Traceback" in err
+    assert "ZeroDivisionError: bug" in err
 
 
 def test_completion_offers_the_commands():

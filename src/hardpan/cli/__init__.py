@@ -1,7 +1,7 @@
-"""The ``hardpan`` command: parse, call one function, show what came back.
+"""The ``hardpan`` command: parse, call one function, show the result.
 
 To add a command or a group of commands, write ``hardpan/cli/NAME.py`` with an ``app`` (:class:`typer.Typer`) and
-add its line to ``COMMANDS``. The module is imported only when it is used, so that ``hardpan --help`` stays quick.
+add its line to ``COMMANDS``. The module is imported only when it is used, so that ``hardpan --help`` stays fast.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 import sys
 
 try:
+    import codecs
+    import errno
     import importlib
     import inspect
+    import io
+    import os
     import re
+    import traceback
     from collections.abc import Sequence
     from typing import Annotated, Any
 
@@ -19,29 +24,33 @@ try:
     from typer.core import TyperCommand, TyperGroup
 
     import hardpan
-    from hardpan.cli.streams import DISK_FAULTS, give_up_stdout, speak_any_encoding
-    from hardpan.errors import HardpanError
-except KeyboardInterrupt:  # Ctrl-C while the command still loads, before ``main`` could take it
+    from hardpan.errors import FULL_DISK, HardpanError
+except KeyboardInterrupt:  # Ctrl-C while the command is still loading
     sys.exit(130)
 
 COMMANDS = {
     "audit": "Audit a dataset: one command, one page.",
-    "browse": "Look through every example of an audit in a browser.",
-    "compare": "Audits side by side: two of them, or many ranked by hardness.",
+    "browse": "Browse every example of an audit.",
+    "compare": "Compare audits: two side by side, or many ranked by hardness.",
     "bayes": "How low can the error go? Exact Bayes errors of Gaussian classes.",
-    "floor": "How low can the error of real data go? Every estimate at once, and which survive.",
+    "floor": "How low can the error of real data go? Every estimate, and which are refuted.",
     "flow": "Flows with an exactly known Bayes error: fit, synthesize benchmarks, judge classifiers.",
     "confusion": "Which examples are hard? Scores, bands, subsets, transfer, ablation.",
     "experiments": "Follow-up studies that train models: re-tuning, training on part, cross-validation.",
     "leaderboard": "One test set: ranks with uncertainty, paired tests, items, suspect keys, short tests.",
-    "ledger": "Sealed test sets that answer submissions by the Ladder.",
+    "ledger": "Sealed test sets that score submissions by the Ladder.",
     "predictions": "Predictions recorded while training: import, verify, merge, export.",
     "replicate": "Rebuild a test set: pool, annotation, sampling, duplicates, assembly.",
     "testbed": "Will the score hold? Many models on two test sets.",
-    "train": "Train classifiers and record what they predict after every epoch.",
+    "train": "Train classifiers and record their predictions after every epoch.",
 }
 
-# Newer versions of Typer carry their own copy of Click, so the base of its errors has no fixed address.
+# Commands that resume when the same command line is run again.
+RESUMABLE = ("audit", "train", "experiments", "flow fit", "flow synthesize", "flow curve")
+BUG, INTERRUPTED, BROKEN_PIPE = 70, 130, 141
+ESCAPES = "hardpan-escapes"
+
+# Newer versions of Typer have their own copy of Click, so the module of its base error differs.
 _CommandLineError: type[Any] = typer.BadParameter.__mro__[2]
 
 
@@ -54,20 +63,20 @@ class LazyGroup(TyperGroup):
             self.add_command(TyperCommand(name, help=summary))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Put the real command in the place of its entry in the list."""
+        """Replace the entry of the list by the real command."""
         name, entry, rest = super().resolve_command(ctx, args)
         if name is None or entry is None:
             return name, entry, rest
         command = typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app)
         command.name = name
-        # Completion is installed once, for the whole of hardpan; Typer would offer it again in every command.
+        # Completion is installed once, for all of hardpan; Typer would offer it again in every command.
         command.params = [item for item in command.params if not str(item.name).endswith("_completion")]
         _unwrap(command)
         return name, command, rest
 
 
 def _unwrap(command: Any) -> None:
-    """Let a terminal of any width break the lines of help; in the source they are broken for the reader of code."""
+    """Join the lines of help texts, so that a terminal of any width can wrap them."""
     if command.help:
         command.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.help))
     for inner in getattr(command, "commands", {}).values():
@@ -99,8 +108,13 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: exit 0 when done, 2 with one sentence for bad input, 130 for Ctrl-C, 1 for a bug."""
-    speak_any_encoding()
+    """Run the command line, and exit.
+
+    0: done. 1: a gate failed (``--fail-on``, ``--fail-if``). 2: bad input, with one sentence. 70: a bug, with its
+    traceback. 130: Ctrl-C. 141: the reader of the output has gone.
+    """
+    accept_any_encoding()
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="hardpan", standalone_mode=False)
         if sys.stdout is not None:
@@ -110,21 +124,69 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HardpanError as error:
         sys.exit(refuse(str(error)))
     except (KeyboardInterrupt, typer.Abort):
-        sys.exit(130)
-    except BrokenPipeError:  # whoever read this has gone, as `head` does
-        give_up_stdout()
-        sys.exit(1)
+        sys.exit(_interrupted(words))
+    except BrokenPipeError:  # the reader has gone, as `head` does
+        _close_stdout()
+        sys.exit(BROKEN_PIPE)
     except OSError as error:
-        if error.errno not in DISK_FAULTS:
-            raise
-        give_up_stdout()
+        if error.errno not in (*FULL_DISK, errno.EROFS):
+            sys.exit(_report_bug())
+        _close_stdout()
         where = error.filename or "the output"
-        sys.exit(refuse(f"{where}: cannot be written ({error.strerror}); free some space, or give another place"))
+        sys.exit(refuse(f"{where}: cannot be written ({error.strerror}); free some space, or choose another path"))
+    except Exception:
+        sys.exit(_report_bug())
+    if result == INTERRUPTED:  # newer versions of Typer return it
+        sys.exit(_interrupted(words))
     sys.exit(result if isinstance(result, int) else 0)
 
 
+def _interrupted(words: Sequence[str]) -> int:
+    if any(words[: len(name.split())] == name.split() for name in RESUMABLE):
+        print("hardpan: interrupted; run the same command again to resume", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _report_bug() -> int:
+    traceback.print_exc()
+    print("hardpan: this is a bug in hardpan; please report it with the lines above", file=sys.stderr)
+    return BUG
+
+
+def accept_any_encoding() -> None:
+    """Let the output have characters that its encoding lacks, as JSON escapes: text is printed, JSON stays JSON."""
+    codecs.register_error(ESCAPES, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.closed:
+            stream.reconfigure(errors=ESCAPES)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """The JSON escape of characters that an encoding lacks.
+
+    Example:
+        >>> accept_any_encoding()
+        >>> "τ😀".encode("ascii", ESCAPES), "a file \\udcff".encode("utf-8", ESCAPES)
+        (b'\\\\u03c4\\\\ud83d\\\\ude00', b'a file \\\\udcff')
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    units = (lacking[place : place + 2].hex() for place in range(0, len(lacking), 2))
+    return "".join(f"\\u{unit}" for unit in units), error.end
+
+
+def _close_stdout() -> None:
+    """Drop what could not be written: Python would try again, and fail, when it ends."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.close()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def refuse(message: str) -> int:
-    """Print one sentence on stderr and give the exit code of refused input."""
+    """Print one sentence on stderr and return the exit code of bad input."""
     print("hardpan: " + " ".join(message.split()), file=sys.stderr)
     return 2
 
@@ -139,6 +201,6 @@ def _refuse_usage(error: Any) -> int:
 
 
 def _given(cause: Any) -> str:
-    """The refused value, where Typer keeps it to the error that made it refuse."""
-    told = cause.errors() if hasattr(cause, "errors") else ()
-    return f"; got {told[0]['input']!r}" if told and "input" in told[0] else ""
+    """The refused value, which Typer keeps in the cause of its error."""
+    errors = cause.errors() if hasattr(cause, "errors") else ()
+    return f"; got {errors[0]['input']!r}" if errors and "input" in errors[0] else ""
