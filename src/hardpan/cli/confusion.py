@@ -26,6 +26,7 @@ from hardpan.cli.common import (
     progress_on_stderr,
     whole_numbers,
 )
+from hardpan.cli.data_options import DataFlags
 from hardpan.cli.groups import parallel_options, spread
 from hardpan.confusion import summaries
 from hardpan.confusion.summaries import ConfusionConfig
@@ -63,7 +64,7 @@ Correct = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(DataFlags):
     """Options of every command: how predictions are read and joined to a dataset."""
 
     data: Annotated[
@@ -90,7 +91,7 @@ class Inputs:
 
     def dataset(self) -> Dataset | None:
         """The dataset, if one is named."""
-        return Dataset.open(self.data) if self.data else None
+        return self.open(self.data) if self.data else None
 
     def predictions(self, path: str, dataset: Dataset | None, config: ConfusionConfig) -> Predictions:
         """Predictions with the selected seeds, epochs and examples, joined to the dataset."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hardpan.data import Dataset
 
 _PANEL = "How DATA is read"
+_OPTIONS = ("label", "features", "drop", "id", "split_column", "groups", "class_names", "resize", "name")
 Label = Annotated[
     str | None,
     typer.Option("--label", metavar="COLUMN", help="Table: the column of classes.", rich_help_panel=_PANEL),
@@ -90,15 +91,15 @@ class DataFlags:
     def given(self) -> dict[str, Any]:
         """The options that were set, as arguments of ``Dataset.open``."""
         options: dict[str, Any] = {}
-        for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
+        for name in _OPTIONS:
+            value = getattr(self, name, None)
             if value is None:
                 continue
-            if item.name in ("features", "drop"):
-                value = tuple(name.strip() for text in value for name in text.split(","))
-            elif item.name == "class_names" and "," not in value and not Path(value).exists():
+            if name in ("features", "drop"):
+                value = tuple(column.strip() for text in value for column in text.split(","))
+            elif name == "class_names" and "," not in value and not Path(value).exists():
                 value = (value,)
-            options[item.name] = value
+            options[name] = value
         return options
 
     def open(self, source: str, **more: Any) -> Dataset:
