@@ -19,6 +19,7 @@ from torch import Tensor
 import hardpan
 from hardpan import bayes, engine
 from hardpan.data.dataset import Dataset, Split
+from hardpan.data.opening import as_dataset
 from hardpan.engine import devices, distributed, optimization, randomness
 from hardpan.errors import HardpanError, InputError
 from hardpan.execution import Progress
@@ -254,7 +255,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def fit(
-    dataset: Dataset,
+    dataset: Any,
     config: FlowConfig | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
@@ -267,7 +268,8 @@ def fit(
     looked at once, at the end, and choose nothing.
 
     Args:
-        dataset: labelled images (Glow) or feature vectors (splines); split by :func:`hardpan.Dataset.splits`.
+        dataset: labelled images (Glow) or feature vectors (splines), or anything that opens as one; split
+            by :meth:`hardpan.Dataset.splits`.
         config: settings; default ``FlowConfig()``.
         out: folder for the flow and, while it is fitted, its checkpoints: the same call goes on after a kill.
         progress: called with a line and the fraction done.
@@ -279,6 +281,7 @@ def fit(
         (2, 'importance')
     """
     settings = (config or FlowConfig()).filled()
+    dataset = as_dataset(dataset)
     _check(dataset)
     parts = dataset.splits(seed=settings.seed)
     device = engine.pick_device(settings.device)
@@ -292,7 +295,7 @@ def fit(
 
 
 def sweep(
-    dataset: Dataset,
+    dataset: Any,
     config: FlowConfig | None = None,
     *,
     class_weights: Sequence[float] = CLASS_WEIGHTS,
