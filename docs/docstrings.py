@@ -1,7 +1,8 @@
 """Turn docstrings into Markdown for the API pages (a Griffe extension that mkdocs.yml names).
 
 Docstrings are written to be read in the source and in a terminal: ``Example:`` for a doctest, ``:func:`name``` for
-a name, ``::`` before literal text. The page builder knows ``Examples:``, Markdown code and indented blocks.
+a name, ``::`` before literal text. The page builder knows ``Examples:``, Markdown code and indented blocks; a doctest
+outside an ``Examples:`` section would become nested quotations, so it is fenced.
 """
 
 from __future__ import annotations
@@ -18,9 +19,36 @@ LITERAL = re.compile(r"::[ \t]*$", re.MULTILINE)
 
 
 def markdown(text: str) -> str:
-    """Give a docstring's text in the form that the page builder understands."""
+    """Give a docstring's text in the form that the page builder understands.
+
+    Example:
+        >>> print(markdown("Two:\\n\\n>>> 1 + 1\\n2\\n\\nDone."))
+        Two:
+        <BLANKLINE>
+        ```pycon
+        >>> 1 + 1
+        2
+        ```
+        <BLANKLINE>
+        Done.
+    """
     text = EXAMPLE.sub(r"\1Examples:", ROLE.sub(r"`\1`", text))
-    return LITERAL.sub(":", LITERAL_ALONE.sub("", text))
+    return _fenced(LITERAL.sub(":", LITERAL_ALONE.sub("", text)))
+
+
+def _fenced(text: str) -> str:
+    """Fence doctests that are not indented under a section."""
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        if not inside and line.startswith(">>>"):
+            lines.append("```pycon")
+            inside = True
+        elif inside and not line.strip():
+            lines.append("```")
+            inside = False
+        lines.append(line)
+    return "\n".join([*lines, "```"] if inside else lines)
 
 
 class Docstrings(griffe.Extension):

@@ -1,7 +1,9 @@
-"""Records of the results become part of the site, so that a number's link leads to what made it."""
+"""Hooks of the site: records of results are published with it, and API pages start with the functions a user calls."""
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Name the record under each page of docs/results, and point its links at the site's copies."""
+    """Name the record under each page of docs/results; divide each API page into functions and results."""
+    if page.file.src_uri.startswith("api/"):
+        markdown = WHOLE_PACKAGE.sub(_by_kind, markdown)
     if page.file.src_uri.startswith("results/"):
         markdown += _record(Path(page.file.src_uri).name)
         for place, kept in PLACES.items():
@@ -30,10 +34,47 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return markdown
 
 
+# A package without further options: its names are listed by kind.
+WHOLE_PACKAGE = re.compile(
+    r"^::: (hardpan[\w.]*)\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n(?!      )",
+    re.MULTILINE,
+)
+
+
+def _by_kind(match: re.Match[str]) -> str:
+    """The package's own words, then the functions that it exports, then its classes."""
+    package = match[1]
+    functions, classes = [], []
+    for name in _exported(package):
+        (classes if name[:1].isupper() else functions).append(name)
+    parts = [match[0].rstrip() + "\n      members: false\n"]
+    for title, names in (("Functions", functions), ("Classes", classes)):
+        if names:
+            parts.append(f"## {title}\n")
+            parts += [f"::: {package}.{name}\n    options:\n      heading_level: 3\n" for name in names]
+    return "\n".join(parts) if functions or classes else match[0]
+
+
+def _exported(package: str) -> list[str]:
+    """The names of ``__all__``, without importing anything."""
+    path = ROOT / "src" / Path(*package.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.is_file():
+        return []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            try:
+                return [name for name in ast.literal_eval(node.value) if not name.isupper() and name[:2] != "__"]
+            except ValueError:
+                return []
+    return []
+
+
 def _record(name: str) -> str:
     """What a page's numbers were made from, as the table of the results says it."""
     for line in (ROOT / "docs" / "results" / "index.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         if len(cells) == 4 and f"]({name})" in cells[0]:
-            return f"\n\n---\n\nMade by {cells[2]} from: {cells[3]}\n"
+            return f"\n\n---\n\nComputed by {cells[2]} from: {cells[3]}\n"
     return ""
