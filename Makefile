@@ -45,7 +45,7 @@ bench: $(STAMPS)/bench  ## measure beside peers: all topics, or TOPIC=name
 
 docs: $(STAMPS)/docs  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "Documentation: site/index.html"
+	@echo "Documentation: site/index.html (with search: python -m http.server -d site)"
 
 clean:  ## remove everything that these commands made, the environment too
 	rm -rf $(VENV) site audits .pytest_cache .mypy_cache .ruff_cache .hypothesis

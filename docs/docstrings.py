@@ -1,8 +1,8 @@
 """Turn docstrings into Markdown for the API pages (a Griffe extension that mkdocs.yml names).
 
 Docstrings are written to be read in the source and in a terminal: ``Example:`` for a doctest, ``:func:`name``` for
-a name, ``::`` before literal text. The page builder knows ``Examples:``, Markdown code and indented blocks; a doctest
-outside an ``Examples:`` section would become nested quotations, so it is fenced.
+a name, ``::`` before literal text. The page builder knows ``Examples:``, Markdown code and indented blocks; a
+doctest outside an ``Examples:`` section would become nested quotations, so it is fenced.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hooks of the site: records of results are published with it, and API pages start with the functions a user calls."""
+"""Hooks of the site: records of results are published with it, and API pages start with functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 # A package without further options: its names are listed by kind.
 WHOLE_PACKAGE = re.compile(
-    r"^::: (hardpan[\w.]*)\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n(?!      )",
+    r"^::: (hardpan[\w.]*)\n    options:\n"
+    r"      show_root_heading: false\n      show_root_toc_entry: false\n(?!      )",
     re.MULTILINE,
 )
 

@@ -1,8 +1,12 @@
 """The documents do what they say: every pycon block runs as a doctest, every hardpan command ends well."""
 
+import ast
 import contextlib
 import doctest
+import importlib
+import importlib.util
 import io
+import json
 import re
 import shlex
 import sys
@@ -12,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hardpan import cli
+from hardpan.report.base import Report
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -121,3 +126,34 @@ def test_every_command_has_a_page():
 @pytest.mark.parametrize("picture", sorted(path.name for path in (ROOT / "docs" / "images").iterdir()))
 def test_pictures_are_small(picture):
     assert (ROOT / "docs" / "images" / picture).stat().st_size < 100_000
+
+
+def test_the_notebook_runs_and_shows_first_screens(tmp_path, monkeypatch):
+    """Every code cell runs as in a notebook; a report's view stays below 300 kB, other values in one line."""
+    monkeypatch.chdir(tmp_path)
+    book = json.loads((ROOT / "docs" / "tutorials" / "notebook.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    views = []
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            tree = ast.parse("".join(cell["source"]))
+            last = tree.body.pop()
+            exec(compile(tree, "cell", "exec"), names)
+            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+            kept = {key for output in cell["outputs"] for key in output.get("data", ())}
+            assert ("text/html" in kept) == hasattr(value, "_repr_html_")
+            if isinstance(value, Report):
+                views.append(value._repr_html_())
+            elif not hasattr(value, "_repr_html_"):
+                assert "\n" not in repr(value)
+    assert views
+    assert all(len(view.encode()) < 300_000 and "<script" not in view for view in views)
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs" / "api").glob("*.md")))
+def test_every_name_of_an_api_page_can_be_imported(page):
+    text = (ROOT / "docs" / "api" / page).read_text(encoding="utf-8")
+    for name in re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE):
+        module, _, attribute = name.rpartition(".")
+        if importlib.util.find_spec(module) is None or not hasattr(importlib.import_module(module), attribute):
+            importlib.import_module(name)

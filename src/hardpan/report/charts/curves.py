@@ -76,6 +76,7 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
 
 
 _MOST_NAMED_AT_ENDS = 2
+_MOST_DOTS = 25  # of one line; with more of them the dots hide the line
 
 
 _HEIGHT, _NARROW = 260, 400  # pixels: where a page has two charts side by side
@@ -89,7 +90,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     at_ends = len(names) <= _MOST_NAMED_AT_ENDS and _room_for_names(
         rows, names, log, bool(chart.options.get("log_x"))
     )
-    colour, dash = series_look("series", names, legend=not at_ends)
+    colour, dash = series_look("series", names, legend=not at_ends and len(names) > 1)
     x = alt.X(
         "x:Q",
         title=str(chart.options.get("x_title", "")),
@@ -125,7 +126,9 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         layers.append(base.mark_area(opacity=0.15).encode(y=vertical("low"), y2="high:Q"))
     layers += [
         base.mark_line(strokeWidth=2.2).encode(y=vertical("y"), strokeDash=dash),
-        base.mark_point(filled=True, size=34, opacity=1).encode(y=vertical("y"), tooltip=tips),
+        base.mark_point(filled=True, size=34, opacity=1 if len(rows) <= _MOST_DOTS * len(names) else 0).encode(
+            y=vertical("y"), tooltip=tips
+        ),
     ]
     if at_ends:
         ends = _ends(rows, names)
