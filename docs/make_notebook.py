@@ -22,7 +22,7 @@ CELLS = (
     ("code", 'import numpy as np\n\nimport hardpan as hp\n\ndigits = hp.Dataset.open("digits")\ndigits'),
     (
         "markdown",
-        "## Rank models\n\nOutcomes say which model got which item right. They come from logs of evaluation harnesses, "
+        "## Rank models\n\nOutcomes say which model got which item right. They come from logs of harnesses, "
         "from tables, or from arrays.",
     ),
     (
