@@ -288,6 +288,19 @@ WORKS = [
         features=ABC,
     ),
     Works(
+        "two columns that may be labels",
+        lambda f: frame(target=Y % 2),
+        (30, 4),
+        codes=("second_label",),
+        features=(*ABC, "target"),
+    ),
+    Works(
+        "ids with zeros in front",
+        lambda f: csv(f, "ID,a,label\n" + "\n".join(f"{k:03d},{X[k, 0]},{NAMES[Y[k]]}" for k in range(30))),
+        (30, 1),
+        features=("a",),
+    ),
+    Works(
         "U+2028 and a line break inside a cell",
         lambda f: csv_of(frame(note=["one\u2028two\nthree", "b"] * 15), f, index=False),
         (30, 5),

@@ -74,7 +74,7 @@ def read(
 ) -> Dataset:
     """Read a table file, or a folder of them."""
     chosen = columns or Columns()
-    as_text = [name for name in (chosen.id or "id", chosen.groups) if name]
+    as_text = [name for name in (chosen.id, chosen.groups, "id", "ID", "Id") if name]
     names: Sequence[str] | None = class_names
     if path.is_dir():
         tables = _saved_dataset(path) or _split_files(path)
@@ -304,6 +304,12 @@ def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Mean
     if index:
         shown = few([name or "(no name)" for name in index])
         notes.append(DataWarning(f"dropped the row index that pandas wrote: {shown}", "index_column", tuple(index)))
+    rivals = [] if columns.label else [free[key] for key in LABELS[:-1] if free.get(key) not in (None, label)]
+    if rivals and columns.features is None and VECTOR not in present:
+        message = (
+            f"{label!r} is taken as the label; {few(rivals)} may be one too, and is used as a feature: drop it, or "
+        )
+        notes.append(DataWarning(message + "name the label", "second_label", tuple(rivals)))
     excluded = {label, ident, split, columns.groups, *index, *columns.drop}
     others = tuple(name for name in present if name not in excluded)
     if columns.features is not None:
