@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,30 @@ def test_make_audit_in_a_fresh_clone(tmp_path):
     assert sorted(path.name for path in (clone / ".venv").rglob("*.dist-info")) == installed
     status = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
     assert status.stdout == "", "make audit leaves files that git does not ignore"
+
+
+def test_the_wheel_and_the_source_archive_build_and_the_wheel_audits_digits(tmp_path):
+    environment = bare_environment(tmp_path)
+    clone = tmp_path / "hardpan"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    dist = tmp_path / "dist"
+
+    def run(*words: object, folder: Path = tmp_path) -> str:
+        done = subprocess.run(
+            [str(word) for word in words], cwd=folder, env=environment, capture_output=True, text=True, timeout=900
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "build", "--outdir", dist, clone)
+    (wheel,), (archive,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    assert run(sys.executable, "-m", "twine", "check", "--strict", wheel, archive).count("PASSED") == 2
+    with zipfile.ZipFile(wheel) as content:
+        names = content.namelist()
+    for part in ("report/page.html", "report/page.css", "report/page.js", "web/explorer/explorer.html", "py.typed"):
+        assert f"hardpan/{part}" in names
+    assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
+    run(sys.executable, "-m", "venv", "empty")
+    run(tmp_path / "empty/bin/pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel)
+    run(tmp_path / "empty/bin/hardpan", "audit", "digits", "--out", "audit", "--budget", "30s")
+    assert (tmp_path / "audit" / "index.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
