@@ -1,6 +1,8 @@
 import json
 import multiprocessing
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -265,3 +267,53 @@ def test_a_remote_place_remembers_no_listing():
         for system in systems:
             system.dircache["folder"] = [{"name": "folder/object"}]
             assert "folder" not in system.dircache
+
+
+def test_of_two_writers_of_one_epoch_one_is_refused(tmp_path):
+    ids = names(40)
+    Predictions.create(tmp_path / "run", ids=ids, n_classes=C, block=10)
+    for epoch in range(8):
+        stores = [Predictions.open(tmp_path / "run") for _ in range(2)]  # neither knows of the other
+        given = [probabilities(40, C, seed=10 * epoch + writer) for writer in range(2)]
+        barrier = threading.Barrier(2)
+
+        def write(writer, epoch=epoch, stores=stores, given=given, barrier=barrier):
+            barrier.wait()
+            try:
+                stores[writer].write(0, epoch, given[writer])
+            except InputError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            accepted = list(pool.map(write, range(2)))
+        assert sum(accepted) <= 1
+        assert verify(tmp_path / "run").ok
+        if any(accepted):
+            assert np.array_equal(Predictions.open(tmp_path / "run").read(0, epoch), given[accepted.index(True)])
+
+
+def test_a_late_writer_does_not_replace_what_is_committed(tmp_path):
+    early = Predictions.create(tmp_path / "run", ids=names(20), n_classes=C)
+    late = Predictions.open(tmp_path / "run")
+    first, second = probabilities(20, C, seed=1), probabilities(20, C, seed=2)
+    early.write(0, 0, first)
+    with pytest.raises(InputError, match="seed 0 epoch 0"):
+        late.write(0, 0, second)
+    assert np.array_equal(Predictions.open(tmp_path / "run").read(0, 0), first)
+    Predictions.open(tmp_path / "run").write(0, 0, first)
+
+
+def test_swapped_shards_are_refused_when_they_are_read(tmp_path):
+    made = Predictions.create(tmp_path / "run", ids=names(20), n_classes=C, block=10)
+    made.write(0, 0, probabilities(20, C, seed=1))
+    made.write(0, 1, probabilities(20, C, seed=2))
+    one, two = (tmp_path / f"run/probabilities/0/{epoch}/c/1/0" for epoch in (0, 1))
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    opened = Predictions.open(tmp_path / "run")
+    assert len(opened.read(0, 0, 0, 10)) == 10
+    for epoch in (0, 1):
+        with pytest.raises(InputError, match="verify"):
+            opened.read(0, epoch)

@@ -2,9 +2,9 @@
 
 ::
 
-    recorder = hardpan.Recorder("run", ids=ids, n_classes=10, labels=labels)
+    recorder = hardpan.Recorder("run", dataset)
     ...
-    recorder.record(model(images), index, seed=seed, epoch=epoch)      # for each batch, in any order
+    recorder.record(model(images), rows, seed=seed, epoch=epoch)      # for each batch, in any order
 
 It takes torch tensors (softmax is done where they are) or arrays, and does not import torch itself.
 """
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import Outputs, detect, run_number, softmax
@@ -219,7 +220,8 @@ class Recorder:
 
     Args:
         path: folder or fsspec address of the store; an existing one must be for the same examples and classes.
-        ids: (N,) ids of the examples to be recorded, train and test alike.
+        dataset: the examples to record: ids, labels, class names and official split. Or give these one by one:
+        ids: (N,) ids of the examples, train and test alike.
         n_classes: number of classes.
         labels: (N,) class numbers, if known.
         class_names: the names, if known.
@@ -251,9 +253,10 @@ class Recorder:
     def __init__(
         self,
         path: str | os.PathLike[str],
+        dataset: Dataset | None = None,
         *,
-        ids: Tensor | ArrayLike,
-        n_classes: int,
+        ids: Tensor | ArrayLike | None = None,
+        n_classes: int | None = None,
         labels: Tensor | ArrayLike | None = None,
         class_names: Sequence[str] = (),
         split: ArrayLike | None = None,
@@ -270,6 +273,16 @@ class Recorder:
             raise InputError("scalars_only=True needs seeds=, the number of seeds in lockstep, and only it does")
         if not isinstance(path, (str, os.PathLike)):
             raise InputError(f"path must name a folder or an fsspec address for the store; got {path!r}")
+        if dataset is not None:
+            if not isinstance(dataset, Dataset):
+                raise InputError(f"dataset must be a hardpan.Dataset; got {type(dataset).__name__}")
+            ids = dataset.ids if ids is None else ids
+            labels = dataset.labels if labels is None else labels
+            split = dataset.split if split is None else split
+            class_names = class_names or dataset.class_names
+            n_classes = dataset.n_classes if n_classes is None else n_classes
+        if ids is None:
+            raise InputError("ids are missing; give the dataset, or ids and n_classes")
         n_classes = _whole("n_classes", n_classes, 2)
         seeds = None if seeds is None else _whole("seeds", seeds, 1)
         settings = plain_config(config) | ({"lockstep_seeds": seeds} if scalars_only else {})

@@ -23,6 +23,11 @@ from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore, MemoryStore, WrapperStore
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 from hardpan.errors import FULL_DISK, InputError, MissingExtra
 from hardpan.predictions import layout
 from hardpan.predictions.checks import one_line
@@ -60,6 +65,11 @@ class Storage:
         self._root = inner.root if isinstance(inner, LocalStore) else None
 
     @property
+    def is_folder(self) -> bool:
+        """Whether the objects are files in a folder."""
+        return self._root is not None
+
+    @property
     def address(self) -> str:
         """The path from the root of the file system, or the address as it was given."""
         return self.where if self._root is None else str(self._root.absolute())
@@ -69,6 +79,11 @@ class Storage:
         if self._root is not None and not self._root.is_dir():
             return None  # Zarr creates a folder when it looks into a missing one
         with self._errors_named(f"{key} was read"):
+            if self._root is not None:
+                try:
+                    return (self._root / key).read_bytes()
+                except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                    return None
             found = sync(self.store.get(key, default_buffer_prototype()))
         return None if found is None else found.to_bytes()
 
@@ -80,9 +95,45 @@ class Storage:
             else:
                 sync(self.store.set(key, default_buffer_prototype().buffer.from_bytes(b"".join(parts))))
 
+    @contextmanager
+    def exclusive(self, key: str) -> Iterator[None]:
+        """Hold the folder of a key against other writers, in this process and others; in a folder only."""
+        if self._root is None or fcntl is None:
+            yield
+            return
+        folder = (self._root / key).parent
+        with self._errors_named(f"{key} was written"):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def create_json(self, key: str, content: Any) -> None:
+        """Write a small JSON object that must not exist; a store without conditional writes overwrites."""
+        data = _json_bytes(content)
+        if self._root is not None:
+            self.put(key, data)
+            return
+        with self._errors_named(f"{key} was written"):
+            sync(_create_remote(self.store, key, data))
+
+    def tail(self, key: str, length: int) -> bytes | None:
+        """The last bytes of an object in a folder; None elsewhere or if it is missing."""
+        if self._root is None:
+            return None
+        try:
+            with open(self._root / key, "rb") as stream:
+                stream.seek(-length, os.SEEK_END)
+                return stream.read()
+        except (FileNotFoundError, NotADirectoryError, OSError):
+            return None
+
     def put_json(self, key: str, content: Any) -> None:
         """Write a small JSON object under a key."""
-        self.put(key, (json.dumps(content, ensure_ascii=False) + "\n").encode("utf-8"))
+        self.put(key, _json_bytes(content))
 
     def get_json(self, key: str) -> Any:
         """A JSON object; None if it is missing or damaged."""
@@ -165,7 +216,44 @@ def _walk(root: Path, prefix: str, without: str) -> Iterator[tuple[str, os.DirEn
             yield f"{folder}/{entry.name}", entry
 
 
+def _json_bytes(content: Any) -> bytes:
+    return (json.dumps(content, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+async def _create_remote(store: Any, key: str, data: bytes) -> None:
+    """Write an object only if it does not exist, where the file system can; FileExistsError otherwise."""
+    inner = getattr(store, "_store", store)
+    system, root = getattr(inner, "fs", None), str(getattr(inner, "path", ""))
+    if system is not None:
+        try:
+            await system._pipe_file(f"{root}/{key}" if root else key, data, mode="create")
+        except (TypeError, NotImplementedError):  # this file system has no conditional write
+            pass
+        else:
+            return
+    await store.set(key, default_buffer_prototype().buffer.from_bytes(data))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in a folder durable."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(handle)
+    except OSError:  # some network file systems cannot
+        pass
+    finally:
+        os.close(handle)
+
+
 def _write_durably(path: Path, *parts: bytes) -> None:
+    new = []  # folders that this call creates: their entries are made durable, too
+    folder = path.parent
+    while not folder.exists():
+        new.append(folder)
+        folder = folder.parent
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
@@ -177,6 +265,8 @@ def _write_durably(path: Path, *parts: bytes) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+    for changed in {path.parent, *(item.parent for item in new)}:
+        _sync_folder(changed)
 
 
 def _zarr_store(path: str) -> Store:

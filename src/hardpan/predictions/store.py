@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import zarr
@@ -49,6 +49,7 @@ class Store(Predictions):
         self._arrays: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
         self._markers: dict[tuple[int, int], set[int]] = {}
+        self._checked_shards: set[tuple[int, int, int]] = set()
         self.refresh()
 
     @property
@@ -216,21 +217,36 @@ class Store(Predictions):
         if block in self._markers.get((seed, epoch), ()):
             begin = block * self.block
             if not np.array_equal(self._array(seed, epoch)[begin : begin + len(rows)], rows):
-                raise InputError(
-                    f"{self.where}: seed {seed} epoch {epoch} is already recorded with other numbers; record under "
-                    "another seed (--seeds), or into another store"
-                )
+                raise InputError(self._conflict(seed, epoch))
             return
         self.make_room(seed, epoch)
         packed, checksum = encoded(rows, self.block)
         digest = hashlib.sha256(packed)
         digest.update(checksum)
-        self._storage.put(layout.shard_key(seed, epoch, block), packed, checksum)
         marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
         marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
-        self._storage.put_json(layout.marker_key(seed, epoch, block), marker)
+        marker |= {"crc32c": checksum.hex()}
+        shard, commit = layout.shard_key(seed, epoch, block), layout.marker_key(seed, epoch, block)
+        with self._storage.exclusive(shard):
+            there = self._storage.get_json(commit)  # another process may have committed this block since
+            if there is None:
+                self._storage.put(shard, packed, checksum)
+                try:
+                    self._storage.create_json(commit, marker)
+                except InputError:  # a conditional write that came second
+                    if self._storage.get_json(commit) is None:
+                        raise
+                there = self._storage.get_json(commit)
         with self._lock:
             self._markers.setdefault((seed, epoch), set()).add(block)
+        if not isinstance(there, Mapping) or there.get("sha256") != marker["sha256"]:
+            raise InputError(self._conflict(seed, epoch))
+
+    def _conflict(self, seed: int, epoch: int) -> str:
+        return (
+            f"{self.where}: seed {seed} epoch {epoch} is already recorded with other numbers; record under another "
+            "seed (--seeds), or into another store"
+        )
 
     def make_room(self, seed: int, epoch: int) -> None:
         """Create the array of a seed and epoch, without rows, if it does not exist."""
@@ -242,32 +258,50 @@ class Store(Predictions):
         self._storage.remove(layout.marker_key(seed, epoch, block))
         with self._lock:
             self._markers.get((seed, epoch), set()).discard(block)
+            self._checked_shards.discard((seed, epoch, block))
 
     def stored_bytes(self) -> int:
         """Size on disk of the shards and of what describes them."""
         return self._storage.bytes_under(layout.ROOT + "/")
 
-    def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
-        """Read rows whether or not the whole epoch is committed."""
-        return self._read(seed, epoch, start, stop)
-
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        rows = self.read_block(seed, epoch, start, stop)
+        for first in range(start - start % self.block, stop, self.block) if start < stop else ():
+            self._check_shard(seed, epoch, first // self.block)
+        return rows
+
+    def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        """Read rows whether or not the whole epoch is committed, and whether or not it is what was committed."""
         try:
             rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
-        except Exception as error:  # Zarr raises whatever its parts raise on descriptions that make no sense
+        except Exception as error:  # Zarr raises anything on invalid metadata
             raise InputError(
                 f"{self.where}: seed {seed} epoch {epoch} is damaged ({one_line(error)}); "
                 f"run: hardpan predictions verify {self.where}"
             ) from error
-        # Zarr reads zeros where a shard is not there, and no row of probabilities is all zeros.
+        # Zarr reads zeros where a shard is missing, and no row of probabilities is all zeros.
         for first in range(start - start % self.block, stop, self.block):
             if len(rows) and not rows[max(first - start, 0)].any():
-                gone = f"block {first // self.block} is missing"
-                raise InputError(
-                    f"{self.where}: seed {seed} epoch {epoch} is damaged ({gone}); "
-                    f"run: hardpan predictions verify {self.where}"
-                )
+                self._damaged(seed, epoch, f"block {first // self.block} is missing")
         return rows
+
+    def _check_shard(self, seed: int, epoch: int, block: int) -> None:
+        """Refuse a whole shard that is not the one of its marker; Zarr checks only that it is whole."""
+        if (seed, epoch, block) in self._checked_shards:
+            return
+        marker = self._storage.get_json(layout.marker_key(seed, epoch, block)) if self._storage.is_folder else None
+        known = marker.get("crc32c") if isinstance(marker, Mapping) else None
+        if known is not None:
+            found = self._storage.tail(layout.shard_key(seed, epoch, block), 4)
+            if found is None or found.hex() != known:
+                self._damaged(seed, epoch, f"block {block} is not the shard that was committed")
+        self._checked_shards.add((seed, epoch, block))
+
+    def _damaged(self, seed: int, epoch: int, reason: str) -> NoReturn:
+        raise InputError(
+            f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason}); "
+            f"run: hardpan predictions verify {self.where}"
+        )
 
     def _whole(self) -> list[tuple[int, int]]:
         return [pair for pair, held in self._markers.items() if len(held) == self._header.blocks]
