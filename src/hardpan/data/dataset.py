@@ -255,10 +255,14 @@ class Dataset:
         """How many classes there are."""
         return len(self.class_names)
 
-    @property
-    def is_images(self) -> bool:
-        """Whether the examples are images rather than feature vectors."""
-        return self.x.ndim > 2
+    def require_labels(self) -> NDArray[np.int64]:
+        """The labels; a dataset without labels is refused with what would give it some."""
+        if self.labels is None:
+            hint = next(
+                (item.message for item in self.warnings if item.code == "no_label"), "give y, or a label column"
+            )
+            raise InputError(f"{self.name}: has no labels; {hint}")
+        return self.labels
 
     def features(self) -> NDArray[np.float64]:
         """Every example as a flat vector of float64, shape (N, d)."""

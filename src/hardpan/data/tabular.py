@@ -223,7 +223,8 @@ def from_table(
             f"{where}{meaning.label}", _plain(table, meaning.label, where, required=True), listed, where
         )
     else:
-        notes.append(_no_label(table, meaning))
+        message = f"no column is the label (the table has {few(table.column_names)}): name one with label"
+        notes.append(DataWarning(message, "no_label"))
     if meaning.split_column is not None:
         if split is not None and columns.split_column is not None:
             raise InputError(f"{where}split_column cannot be given where each split has a file of its own")
@@ -233,15 +234,16 @@ def from_table(
             )
     if meaning.groups is not None:
         metadata["group"] = _plain(table, meaning.groups, where).astype(np.str_)
-    x, feature_names, native, unused, more = _features(table, meaning, where, resize)
-    for column in unused:
+    found = _features(table, meaning, where, resize)
+    x, native = found.x, found.native
+    for column in found.unused:
         values = _metadata(table, column)
         if values is not None:
             metadata[column] = values
     if meaning.id is not None:
         ids = checked_ids(f"{where}{meaning.id}", _plain(table, meaning.id, where, required=True), n)
     else:
-        ids = content_ids(x) if native is None else _row_hashes(native)
+        ids = content_ids(x) if native is None else _row_hashes(native, x[:, : found.n_vectors])
     for column in meaning.features:
         files = _image_paths(table.column(column))
         if files is not None:
@@ -256,12 +258,12 @@ def from_table(
         split=split,
         metadata=metadata,
         source=source,
-        feature_names=feature_names,
+        feature_names=found.names,
         warnings=(
             *notes,
             *noticed,
-            *more,
-            *column_warnings(x if native is None else native.values, native.names if native else feature_names),
+            *found.notes,
+            *(column_warnings(native.values, native.names) if native else column_warnings(x, found.names)),
         ),
         table=native,
     )
@@ -334,12 +336,6 @@ def _check_column(where: str, argument: str, name: Any, present: Sequence[str]) 
         raise InputError(f"{where}{argument}: no column {name!r}; the table has {few(present)}")
 
 
-def _no_label(table: pyarrow.Table, meaning: _Meaning) -> DataWarning:
-    return DataWarning(
-        f"no column is the label; the table has {few(table.column_names)}: name one with label", "no_label"
-    )
-
-
 def _schema_names(table: pyarrow.Table, columns: Columns, label: str) -> list[str] | None:
     """Class names from the Hugging Face metadata of an Arrow schema."""
     try:
@@ -399,10 +395,22 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _features(
-    table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None
-) -> tuple[NDArray[Any], tuple[str, ...], TableFeatures | None, list[str], list[DataWarning]]:
-    """x, its column names, the columns before encoding, the columns that are not features, and warnings."""
+@dataclass(frozen=True, slots=True)
+class _Features:
+    """x, its column names, the columns that are not features, warnings, and the columns before encoding.
+
+    ``n_vectors`` of the columns of x are from lists; they come first.
+    """
+
+    x: NDArray[Any]
+    names: tuple[str, ...]
+    unused: list[str]
+    notes: list[DataWarning]
+    native: TableFeatures | None = None
+    n_vectors: int = 0
+
+
+def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
     import pyarrow
 
     pictures = [name for name in meaning.features if _is_pictures(table.column(name))]
@@ -458,13 +466,14 @@ def _features(
         parts = [*vectors.values, *([np.column_stack(list(columns.values()))] if columns else [])]
         x = checked_x(f"{where}features", parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1))
         names = () if lists and not numbers and len(lists) == 1 else (*vectors.names, *numbers)
-        return x, names, None, rest, notes
+        return _Features(x, names, rest, notes)
     ordered = [name for name in meaning.features if name in columns or name in texts]
     native = _native(table, ordered, columns, texts, where)
     x, names = _encoded(native)
     if vectors.values:
         x = np.concatenate([*vectors.values, x], axis=1)
-    return checked_x(f"{where}features", x), (*vectors.names, *names), native, rest, notes
+    x = checked_x(f"{where}features", x)
+    return _Features(x, (*vectors.names, *names), rest, notes, native, len(vectors.names))
 
 
 def _has_gap(values: NDArray[Any]) -> bool:
@@ -543,9 +552,9 @@ def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...
     return np.column_stack(block.values), tuple(block.names)
 
 
-def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
+def _row_hashes(native: TableFeatures, vectors: NDArray[Any]) -> NDArray[np.str_]:
     """Content ids of rows before encoding, so that an id does not depend on the other rows."""
-    cells: list[Iterable[str]] = []
+    cells: list[Iterable[str]] = [[row.tobytes().hex() for row in vectors]] if vectors.shape[1] else []
     for place in range(len(native.names)):
         column, levels = native.values[:, place].tolist(), native.levels[place]
         if native.categorical[place]:
@@ -611,7 +620,7 @@ def _image_paths(column: Any) -> NDArray[np.str_] | None:
 
 def _images(
     table: pyarrow.Table, meaning: _Meaning, pictures: list[str], where: str, resize: int | None
-) -> tuple[NDArray[Any], tuple[str, ...], None, list[str], list[DataWarning]]:
+) -> _Features:
     import pyarrow
 
     if len(pictures) > 1:
@@ -624,4 +633,4 @@ def _images(
         raise InputError(f"{where}{pictures[0]} has no image bytes in row {row}; save the images inside the file")
     x, notes = decode(column.to_pylist(), where.rstrip(": ") or "table", resize)
     rest = [name for name in (*meaning.features, *meaning.others) if name != pictures[0]]
-    return x, (), None, rest, list(notes)
+    return _Features(x, (), rest, list(notes))

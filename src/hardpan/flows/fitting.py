@@ -346,11 +346,10 @@ def _part(progress: Progress | None, number: int, shares: int, label: str) -> Pr
 
 
 def _check(dataset: Dataset) -> NDArray[np.int64]:
-    if dataset.labels is None:
-        raise InputError(f"dataset {dataset.name!r} has no labels; a class-conditional flow needs them")
+    labels = dataset.require_labels()
     if dataset.n_classes < 2:
         raise InputError(f"dataset {dataset.name!r} has {dataset.n_classes} class; a flow needs at least 2")
-    return np.asarray(dataset.labels, dtype=np.int64)
+    return labels
 
 
 def prepare(dataset: Dataset, parts: Split, config: FlowConfig, device: torch.device) -> FlowTask:

@@ -176,19 +176,18 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
     from sklearn.base import clone
     from sklearn.model_selection import StratifiedKFold
 
-    if dataset.labels is None:
-        raise InputError(f"{dataset.name}: has no labels, so that a model cannot be cross-validated")
+    labels = dataset.require_labels()
     if not hasattr(model, "fit"):
         raise InputError(f"folds needs an estimator with fit; got {type(model).__name__}")
-    smallest = int(np.bincount(dataset.labels).min())
+    smallest = int(np.bincount(labels).min())
     if smallest < folds:
         raise InputError(f"folds must be at most {smallest}, the size of the smallest class; got {folds}")
     found: NDArray[Any] | None = None
-    cuts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(dataset)), dataset.labels)
+    cuts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(dataset)), labels)
     for train, test in cuts:
         fresh = clone(model)
         x = _examples(model, dataset, dataset.x)
-        fresh.fit(x[train], dataset.labels[train])
+        fresh.fit(x[train], labels[train])
         answers = _applied(fresh, dataset, x[test])
         if found is None:
             found = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)

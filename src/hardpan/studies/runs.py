@@ -105,7 +105,7 @@ def _cached_sets(data: str, new: str | None, seed: int) -> Sets:
 
 def _sets(data: Source, new: Source | None, seed: int) -> Sets:
     old = as_dataset(data)
-    labels = _labels(old)
+    labels = old.require_labels()
     parts = old.splits(seed=seed)
     if not len(parts.test):
         raise InputError(f"data: {old.name} has no test examples; pass a dataset with a test set")
@@ -138,14 +138,8 @@ def balanced_parts(labels: NDArray[np.int64], parts: int, seed: int, draw: int =
     return [np.sort(dealt[start::parts]) for start in range(parts)]
 
 
-def _labels(dataset: Dataset) -> NDArray[np.int64]:
-    if dataset.labels is None:
-        raise InputError(f"{dataset.name} has no labels; pass a dataset with labels")
-    return dataset.labels
-
-
 def _new(old: Dataset, new: Dataset) -> Labelled:
-    labels = _labels(new)
+    labels = new.require_labels()
     if new.x.shape[1:] != old.x.shape[1:] or new.x.dtype != old.x.dtype:
         raise InputError(
             f"new: {new.name} must have examples like {old.name}, {old.x.dtype} {old.x.shape[1:]}; "

@@ -147,8 +147,7 @@ def train(
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
     loaded, split = load_split(data)
-    if loaded.labels is None:
-        raise InputError(f"dataset {loaded.name!r} has no labels; training needs them")
+    loaded.require_labels()
     check_size(shaped(loaded.x), f"examples of {loaded.name}")
     group_of_row = read_groups(groups, loaded, config.objective)
     check_subset(groups, group_of_row, split)
