@@ -207,7 +207,7 @@ def dumps(data: Any) -> str:
 
 
 def _plain(item: Any, folder: Path | None) -> Any:
-    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+    if dataclasses.is_dataclass(item) and not isinstance(item, (type, Mapping)):
         kind = type(item).__name__
         if KINDS.get(kind) is not type(item):
             raise TypeError(f"{kind} is not a registered record; decorate it with @record")

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from hardpan import cli, files
@@ -20,9 +21,9 @@ def test_the_summary_is_about_ten_lines_and_names_the_page(capsys, tmp_path):
     code, out, _ = run(capsys, "digits", "--out", str(folder), *BARE)
     assert code == 0
     lines = [line for line in out.splitlines() if line.strip()]
-    assert 8 <= len(lines) <= 20
+    assert 6 <= len(lines) <= 20
     assert "index.html" in out.replace("\n", "").replace(" ", "")
-    names = ["config.json", "examples.parquet", "index.html", "report.json", "thumbnails.npy", "work"]
+    names = ["config.json", "examples.parquet", "index.html", "problems", "report.json", "thumbnails.npy", "work"]
     assert sorted(path.name for path in folder.iterdir()) == names
     assert files.load(folder / "config.json") == AuditConfig(ensemble="none", flow="none")
     assert isinstance(files.load(folder / "report.json"), Audit)
@@ -45,3 +46,14 @@ def test_a_folder_that_cannot_be_is_refused_before_any_work(capsys, tmp_path, mo
     assert "is not a folder" in err
     assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_fail_on_is_a_gate(capsys, tmp_path):
+    x = np.random.default_rng(0).normal(size=(200, 3))
+    np.savez(tmp_path / "leak.npz", x=np.column_stack([x, np.arange(200) % 2]), y=np.arange(200) % 2)
+    out = ("--out", str(tmp_path / "out"), *BARE)
+    assert run(capsys, str(tmp_path / "leak.npz"), "--fail-on", "labels,leak-feature", *out)[0] == 1
+    assert run(capsys, str(tmp_path / "leak.npz"), "--fail-on", "test-copies", *out)[0] == 0
+    code, _, err = run(capsys, str(tmp_path / "leak.npz"), "--fail-on", "magic", *out)
+    assert code == 2
+    assert "--fail-on" in err

@@ -3,88 +3,59 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion, files, numbers, stats
-from hardpan.auditing.evidence import Evidence, Finding, Model
-from hardpan.auditing.measures import in_words
-from hardpan.confusion.banding import FEWEST_ERRORS
+from hardpan.auditing.evidence import Evidence, Part
+from hardpan.bayes.floors.models import Model
 from hardpan.confusion.charts import error_by_band
 from hardpan.confusion.report import CITATIONS, METHOD, score_section
-from hardpan.estimates import Estimate
-from hardpan.report.sections import Chart, Section, Table, Tile
+from hardpan.report.sections import Chart, Section, Table
 
 HARD_QUANTILE = 0.9
 SUBSET = "hard-subset.json"
-NEEDED = (
-    "This part needs the predictions of several seeds, best of several epochs: record them from your own training "
-    "loop, train a small ensemble, or let the audit train one.",
-    "hardpan train DATA --model resnet18 --seeds 3 --epochs 20 --out STORE, and then: hardpan audit DATA "
-    "--predictions STORE",
-)
 
 
-def find(evidence: Evidence) -> Finding:
-    """Score every example by the first model, and hold the scores against its errors on the test part."""
-    if not evidence.models:
-        return Finding(Section("Which examples are hard?", NEEDED, warnings=evidence.notes))
-    model = evidence.models[0]
+def find(evidence: Evidence) -> Part:
+    """Score every example by the first model, and compare the scores with its errors on the test set."""
+    model, level = evidence.models[0], evidence.config.confidence
     scores, signals = _scored(model, evidence)
     test = scores.select(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
-    config = confusion.ConfusionConfig(split="test", confidence=evidence.config.confidence)
+    config = confusion.ConfusionConfig(split="test", confidence=level)
     found = confusion.summarize(scores, signals, evidence.dataset, config=config, subset=hard)
     section = score_section(found)
-    section = dataclasses.replace(section, sentences=(_who(model, evidence), *section.sentences))
+    measures = {"mean_confusion": stats.mean(test.values, level, least=0.0, method="mean score, bits")}
+    tenth = None if found.bands is None else found.bands.hardest_tenth
+    if tenth is not None and np.isfinite(tenth.value):
+        measures["tail_share"] = tenth
+    section = dataclasses.replace(
+        section,
+        sentences=(_who(model), *section.sentences),
+        charts=section.charts[:1],
+        tables=(),
+        folded=(*section.tables, *section.charts[1:]),
+        estimates={},
+        key="hard",
+        short="Hard examples",
+    )
     if len(evidence.models) > 1:
         section = _with_others(section, test, evidence)
-    tenth = None if found.bands is None else found.bands.hardest_tenth
-    mean = stats.mean(test.values, evidence.config.confidence, least=0.0, method="mean score, bits")
-    tiles, lede, measures = {}, [], {"mean_confusion": mean}
-    if tenth is not None:
-        tiles["hard"], told = _tail(tenth, model)
-        lede.append(told)
-        if np.isfinite(tenth.value):
-            measures["tail_share"] = tenth
-        if tenth.n < FEWEST_ERRORS:
-            kept = {name: item for name, item in section.estimates.items() if item is not tenth}
-            section = dataclasses.replace(section, estimates=kept)
-    return Finding(
-        section,
-        tiles,
-        lede=tuple(lede),
-        method=METHOD,
-        citations=CITATIONS,
-        measures=measures,
-        columns=_columns(scores, signals, model, evidence),
-        files={SUBSET: files.dumps(files.to_json(hard)) + "\n"},
-    )
-
-
-def _tail(share: Estimate, model: Model) -> tuple[Tile, str]:
-    """The tile and the sentence of the share of the errors in the most confusing tenth, where there are enough."""
-    title = "Errors in the confusing tenth"
-    if share.n < FEWEST_ERRORS:
-        several = len(model.predictions.seeds) > 1
-        who = f"A seed of {model.name}" if several else model.name[0].upper() + model.name[1:]
-        count = numbers.counted(share.n, "error") if share.n else "no errors"
-        told = f"{who} makes {'about ' if several and share.n else ''}{count} on the test part"
-        tile = Tile(title, "too few errors to say", f"{told}.")
-        return tile, f"{told}: too few to say whether they are the confusing ones."
-    shown = in_words("tail_share", share)
-    told = f"{shown} of the errors of {model.name} sit in the most confusing tenth of the test part."
-    return Tile(title, shown.partition(" (")[0], f"Of {model.name}: {shown}."), told
+    evidence.columns |= _columns(scores, signals, model, evidence)
+    subset = {SUBSET: files.dumps(files.to_json(hard)) + "\n"}
+    return Part(section, measures, METHOD, CITATIONS, files=subset)
 
 
 def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusion.Signals]:
-    held = model.predictions
-    several = len(held.seeds) > 1 or len(held.epochs) > 1
+    recorded = model.predictions
+    several = len(recorded.seeds) > 1 or len(recorded.epochs) > 1
     names = np.full(len(evidence.dataset), "validation")
     names[evidence.split.train], names[evidence.split.test] = "train", "test"
     labels = evidence.labels[model.rows]
-    scores = confusion.scores(held, stderr=several)
+    scores = confusion.scores(recorded, stderr=several)
     scores = dataclasses.replace(
         scores,
         ids=evidence.dataset.ids[model.rows],
@@ -92,25 +63,17 @@ def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusi
         split=names[model.rows],
         class_names=evidence.dataset.class_names,
     )
-    signals = confusion.signals(held, labels=labels)
+    signals = confusion.signals(recorded, labels=labels)
     return scores, dataclasses.replace(signals, ids=scores.ids)
 
 
-def _who(model: Model, evidence: Evidence) -> str:
-    held = model.predictions
-    seeds, epochs = len(held.seeds), len(held.epochs)
-    made, train = "given", evidence.split.train
-    if model.trained_here:
-        seen = int(np.isin(train, model.rows).sum())
-        made = (
-            "trained here"
-            if seen == len(train)
-            else f"trained here on {seen:,} of {len(train):,} training examples"
-        )
-    recorded = f"{numbers.counted(seeds, 'seed')}, {numbers.counted(epochs, 'epoch')}"
+def _who(model: Model) -> str:
+    recorded = model.predictions
+    size = f"{numbers.counted(len(recorded.seeds), 'seed')}, {numbers.counted(len(recorded.epochs), 'epoch')}"
     return (
-        f"Scores come from {model.name} ({made}): {recorded}. An example is confusing where the seeds' mean "
-        "prediction stays spread over classes while training goes on; no label is used."
+        f"Scores come from {model.name} ({'trained here' if model.trained_here else 'your predictions'}): {size}. "
+        "An example is confusing if the seeds' mean prediction stays spread over classes during training; labels "
+        "are not used."
     )
 
 
@@ -120,24 +83,22 @@ def _with_others(section: Section, test: confusion.Scores, evidence: Evidence) -
     rows = np.array([rows_by_id[str(name)] for name in test.ids])
     found, table = {}, []
     for model in evidence.models:
-        if not model.known(rows):
+        if not model.covers(rows):
             continue
         correct = model.probs[rows].argmax(axis=1) == evidence.labels[rows]
         bands = confusion.bands(test, correct, confidence=evidence.config.confidence)
         found[model.name] = bands
-        share = bands.hardest_tenth
-        table.append(
-            (model.name, numbers.estimate(bands.error), in_words("tail_share", share), round(bands.rho.value, 3))
-        )
+        tenth = bands.hardest_tenth
+        table.append((model.name, bands.error, tenth if np.isfinite(tenth.value) else None, bands.rho.value))
     chart: Chart = error_by_band(found, "Error of every model by band of the first one's scores")
-    columns = ("model", "error", "share of its errors in the confusing tenth", "ρ by band")
+    columns = ("model", "error", "errors in the confusing tenth", "ρ by band")
     shown = Table("Does confusion of one model predict the errors of the others?", columns, tuple(table))
-    return dataclasses.replace(section, charts=(*section.charts, chart), tables=(shown, *section.tables))
+    return dataclasses.replace(section, folded=(shown, chart, *section.folded))
 
 
 def _columns(
     scores: confusion.Scores, signals: confusion.Signals, model: Model, evidence: Evidence
-) -> dict[str, NDArray[np.generic]]:
+) -> dict[str, NDArray[Any]]:
     n = len(evidence.dataset)
 
     def spread(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
@@ -150,7 +111,7 @@ def _columns(
     names = np.array(evidence.dataset.class_names, dtype=object)
     predicted = np.full(n, None, dtype=object)
     predicted[model.rows] = names[signals.predicted]
-    columns: dict[str, NDArray[np.generic] | None] = {
+    columns: dict[str, NDArray[Any] | None] = {
         "confusion": spread(scores.values),
         "confusion_stderr": spread(scores.stderr),
         "predicted": predicted,

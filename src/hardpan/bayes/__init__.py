@@ -2,21 +2,29 @@
 
 Shared covariance: ``gaussian`` (any method), ``gaussian_curve`` and ``temperature_for`` (the temperature dial),
 ``gaussian_detail`` (classes, confusions, top-k), ``posterior`` and ``decide`` (the best possible classifier).
-Covariances that differ: ``gaussian(..., covs=...)`` and ``temperatures_for``.
-Real data: ``floor`` puts every estimate side by side and says which survive (:mod:`hardpan.bayes.floors`).
+Different covariances: ``gaussian(..., covs=...)`` and ``temperatures_for``.
+Real data: ``floor`` brackets the lowest possible error of a dataset (:mod:`hardpan.bayes.floors`).
 """
 
-from hardpan.bayes.floors import Examples, Floor, floor
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from hardpan.bayes.gaussians.classifier import decide, posterior
 from hardpan.bayes.gaussians.detail import GaussianDetail, gaussian_detail
 from hardpan.bayes.gaussians.methods import METHODS, gaussian
 from hardpan.bayes.gaussians.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
 
+if TYPE_CHECKING:
+    from hardpan.bayes.floors import Floor, FloorConfig, floor
+
+# Imported at first use: the Gaussian functions need no dataset and no predictions.
+_LATER = ("Floor", "FloorConfig", "floor")
+
 __all__ = [
     "METHODS",
     "Curve",
-    "Examples",
     "Floor",
+    "FloorConfig",
     "GaussianDetail",
     "decide",
     "floor",
@@ -27,3 +35,13 @@ __all__ = [
     "temperature_for",
     "temperatures_for",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module("hardpan.bayes.floors"), name)
+    raise AttributeError(f"module 'hardpan.bayes' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,141 +2,142 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 from rich.text import Text
 
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, emit, progress_on_stderr
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, progress_on_stderr
+from hardpan.cli.data_options import DATA_FLAGS, DataFlags
+from hardpan.cli.groups import spread
 from hardpan.errors import InputError
 
 if TYPE_CHECKING:
-    from hardpan.auditing import Audit
-    from hardpan.auditing.planning import AuditPlan
+    from hardpan.auditing.evidence import AuditStep
 
 app = typer.Typer(rich_markup_mode="rich")
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-@app.command()
-def audit(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A dataset by name (digits, mnist, ...), file or folder.")
-    ],
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuditFlags:
+    """Options of an audit, named as the fields of :class:`hardpan.auditing.AuditConfig`."""
+
     predictions: Annotated[
         list[str] | None,
         typer.Option(
             "--predictions",
-            help="Predictions of your models: a store, npz or npy; repeat it. The first is scored for confusion.",
+            help="Predictions of your models: a store, npz, npy, CSV or Parquet; repeat it. The first is scored.",
         ),
-    ] = None,
+    ] = None
     by_order: Annotated[
-        bool, typer.Option("--by-order", help="Predictions without ids are in the order of the data.")
-    ] = False,
-    flow: Annotated[str, typer.Option(help="A fitted flow; auto fits a small one, none goes without.")] = "auto",
+        bool, typer.Option("--by-order", help="Join predictions without ids by position in the data.")
+    ] = False
+    flow: Annotated[
+        str,
+        typer.Option(
+            help="bundled (if one was fitted to this dataset), auto (fit a small one), none, or a folder."
+        ),
+    ] = "bundled"
     testbed: Annotated[
         list[str] | None,
         typer.Option(
             "--testbed",
-            help="Models on this test set and on a fresh one (hardpan testbed compare); repeat it for two.",
+            help="Models on this test set and a fresh one (hardpan testbed compare); repeat it for two.",
         ),
-    ] = None,
+    ] = None
     testbed_new: Annotated[
-        str, typer.Option("--testbed-new", help="Name of the fresh set in that file, where it holds several.")
-    ] = "",
+        str, typer.Option("--testbed-new", help="Name of the fresh set in that file, if it has several.")
+    ] = ""
     new_test: Annotated[
-        str, typer.Option("--new-test", metavar="DATA2", help="A fresh dataset: the ensemble is tried on it, too.")
+        str,
+        typer.Option("--new-test", metavar="DATA2", help="A fresh dataset: the networks are evaluated on it, too."),
+    ] = ""
+    votes: Annotated[str, typer.Option(help="An npz with annotators' votes (n, K) or soft_labels, and ids.")] = ""
+    label_noise: Annotated[
+        float,
+        typer.Option("--label-noise", help="Rate of random label flips, if you know it: bounds the error below."),
+    ] = 0.0
+    ensemble: Annotated[str, typer.Option(help="auto: train classifiers; none: train nothing.")] = "auto"
+    ensemble_epochs: Annotated[
+        int, typer.Option(help="Epochs of the networks, without a time limit; 0: as many as the budget allows.")
+    ] = 0
+    seeds: Annotated[int, typer.Option(help="Networks in the ensemble.")] = 3
+    flow_epochs: Annotated[int, typer.Option(help="Epochs of a flow that is fitted; 0: by the budget.")] = 0
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto"
+
+
+@app.command()
+@spread
+def audit(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A dataset by name (digits, mnist, ...), file or folder.")
+    ],
+    flags: AuditFlags,
+    budget: Annotated[str, typer.Option(help="Wall-clock time for training, such as 90s, 3m or 1h.")] = "3m",
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            "--fail-on", metavar="KINDS", help="Exit with 1 if there is a problem of these kinds (commas), or any."
+        ),
     ] = "",
-    votes: Annotated[str, typer.Option(help="An npz with annotators' votes (n, K), and ids.")] = "",
-    budget: Annotated[str, typer.Option(help="Time that training may take, such as 90s, 3m or 1h.")] = "3m",
-    ensemble: Annotated[
-        str, typer.Option(help="Architecture of the small ensemble; auto chooses, none trains none.")
-    ] = "auto",
-    ensemble_epochs: Annotated[int, typer.Option(help="Its epochs; 0: as many as the budget holds.")] = 0,
-    ensemble_rows: Annotated[int, typer.Option(help="Its training rows; 0: as many as the budget holds.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Its seeds.")] = 3,
-    flow_epochs: Annotated[int, typer.Option(help="Epochs of the flow; 0: as many as the budget holds.")] = 0,
-    flow_rows: Annotated[int, typer.Option(help="Training rows of the flow; 0: as many as the budget holds.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     confidence: Confidence = 0.95,
+    reading: DataFlags = DATA_FLAGS,
     out: OutFolder = None,
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """Audit a dataset: how low can the error go, which examples are hard, will the score hold?
+    """Audit a dataset: its problems first, then how low the error can go, which examples are hard.
 
-    Prints a plan, then findings, and writes a page to --out, or to audits/NAME. With your own predictions it trains
-    nothing it need not. Stopped, it goes on where it was when it is started again.
+    Prints a plan and the findings, and writes a page to --out, or to audits/NAME. If interrupted, run the same
+    command again to resume.
 
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
-    from hardpan import auditing as audits
-    from hardpan.report.files import check_writable
+    from hardpan import auditing
+    from hardpan.auditing.audit import seconds
 
     folder = out or Path("audits") / (Path(data).stem or "data")
-    check_writable(folder)
-    config = audits.AuditConfig(
-        seed=seed,
-        confidence=confidence,
-        testbed=tuple(testbed or ()),
-        testbed_new=testbed_new,
-        predictions=tuple(predictions or ()),
-        by_order=by_order,
-        flow=flow,
-        new_test=new_test,
-        votes=votes,
-        ensemble=ensemble,
-        ensemble_epochs=ensemble_epochs,
-        ensemble_rows=ensemble_rows,
-        flow_epochs=flow_epochs,
-        flow_rows=flow_rows,
-        seeds=seeds,
-        budget=seconds(budget),
-        device=device,
-    )
+    kinds = _kinds(fail_on)
+    check_out(folder)
+    fields = {item.name: getattr(flags, item.name) for item in dataclasses.fields(flags)}
+    fields |= {name: tuple(fields[name] or ()) for name in ("predictions", "testbed")}
+    config = auditing.AuditConfig(**fields, seed=seed, confidence=confidence, budget=seconds(budget))
     with progress_on_stderr() as progress:
-        found = audits.audit(data, config, out=folder, progress=progress, on_plan=show_plan)
-    emit(found, json, summary(found, folder / "index.html"))
+        found = auditing.audit(reading.apply(data), config, out=folder, progress=progress, on_plan=show_plan)
+    if json:
+        print(found.to_json())
+    else:
+        console = Console(highlight=False)
+        console.print(found)
+        console.print(Text(f"Page: {folder / 'index.html'}"), soft_wrap=True)
+        console.print(Text(f"Every example: hardpan browse {folder}"), soft_wrap=True)
+    failing = found.failing(kinds)
+    if failing:
+        err = Console(stderr=True, highlight=False)
+        err.print(Text(f"--fail-on: {len(failing)} problem(s): {', '.join(sorted({p.kind for p in failing}))}"))
+        raise typer.Exit(1)
 
 
-def seconds(text: str) -> float:
-    """Read a length of time.
+def _kinds(text: str) -> tuple[str, ...]:
+    from hardpan.auditing.problems import KINDS
 
-    Example:
-        >>> seconds("90s"), seconds("3m"), seconds("0.5h"), seconds("45")
-        (90.0, 180.0, 1800.0, 45.0)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if not found or float(found[1]) == 0:
-        raise InputError(f"--budget must be a time such as 90s, 3m or 1h; got {text!r}")
-    return float(found[1]) * _UNITS[found[2]]
+    kinds = tuple(word.strip() for word in text.split(",") if word.strip())
+    for kind in kinds:
+        if kind not in (*KINDS, "any"):
+            raise InputError(f"--fail-on must be kinds among {', '.join(KINDS)}, or any; got {kind!r}")
+    return kinds
 
 
-def show_plan(plan: AuditPlan) -> None:
-    """Say on stderr what will run, and about how long."""
+def show_plan(steps: tuple[AuditStep, ...]) -> None:
+    """Print on stderr what will be trained, and for how long at most."""
     console = Console(stderr=True, highlight=False)
-    console.print(f"Plan, about {_duration(plan.seconds)}:")
-    for step in plan.steps:
-        told = step.why if step.why and not step.seconds else f"about {_duration(step.seconds)}"
-        console.print(f"  {step.name} ({told})")
-
-
-def _duration(length: float) -> str:
-    return f"{length / 60:.1f} minutes" if length >= 90 else f"{max(1, round(length))} s"
-
-
-def summary(found: Audit, path: Path) -> Group:
-    """The report in about ten lines: the numbers of the page, and where the page is."""
-    from hardpan import numbers
-
-    # Rich would break a line between a number and its unit.
-    width = min(100, Console().width)
-    told = [*found.findings, *(f"Next: {step}" for step in found.next_steps[:1])]
-    lines = [Text(textwrap.fill(numbers.unbroken(found.headline), width), style="bold")]
-    lines += [Text(textwrap.fill(numbers.unbroken(line), width, subsequent_indent="  ")) for line in told]
-    lines += [Text(f"Page: {path}"), Text(f"Every example: hardpan browse {path.parent}")]
-    return Group(*lines)
+    planned = [step for step in steps if not step.skipped]
+    if planned:
+        parts = ", ".join(f"{step.name} {step.planned:.0f} s" for step in planned)
+        console.print(f"Training for at most {sum(step.planned for step in planned):.0f} s: {parts}")
+    for why in sorted({step.skipped for step in steps if step.skipped}):
+        names = ", ".join(step.name for step in steps if step.skipped == why)
+        console.print(f"Skipped: {names} ({why})")

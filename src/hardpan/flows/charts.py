@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import numbers
+from hardpan.bayes.floors.report import training_chart, unsettled_warning
 from hardpan.estimates import Estimate
 from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart
 
-LOG_RANGE = 30  # errors that span a larger factor get a logarithmic axis
-SETTLED = 0.1  # a larger relative change over the last quarter of the fit counts as still changing
+__all__ = ["TemperatureSamples", "sample_gallery", "training_chart", "unsettled_warning"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,66 +59,6 @@ def sample_gallery(
     ]
     start = min(range(len(samples)), key=lambda place: abs(samples[place].temperature - 1))
     return gallery_chart(title, pictures, tiles, description, pick="Temperature", start=start)
-
-
-def training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
-    """The flow's Bayes error and validation error after each epoch of its fit; None below two epochs.
-
-    Args:
-        floors: rows of epoch, bayes_error and, where known, bayes_error_stderr and validation_error.
-
-    Example:
-        >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)]
-        >>> training_chart(rows).description
-        'The Bayes error of the flow went from 50.0 % after epoch 1 to 10.0 % after epoch 4.'
-    """
-    if len(floors) < 2:
-        return None
-    series = (("Bayes error of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
-    rows = tuple(
-        {"series": name, "x": int(row["epoch"]), "y": float(row[key])}
-        for name, key in series
-        for row in floors
-        if row.get(key) is not None
-    )
-    values = [float(row["bayes_error"]) for row in floors]
-    first, last = (f"{_three(row['bayes_error'])} after epoch {row['epoch']}" for row in (floors[0], floors[-1]))
-    options = {
-        "x_title": "epoch",
-        "y_title": "error",
-        "log": min(values) > 0 and max(values) > LOG_RANGE * min(values),
-    }
-    words = f"The Bayes error of the flow went from {first} to {last}."
-    return Chart("lines", "Bayes error of the flow during its fit", rows, words, options)
-
-
-def unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> str:
-    """A warning if the Bayes error still changed by a tenth or more over the last quarter of the epochs, else "".
-
-    A Bayes error that still changes when the fit ends depends on the length of the fit, not only on the data.
-
-    Example:
-        >>> unsettled_warning([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.1, 0.099), 1)])
-        ''
-        >>> unsettled_warning([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)])[:68]
-        "The flow's Bayes error still changed when its fit ended: 12.0 % afte"
-    """
-    if len(floors) < 4:
-        return ""
-    earlier, last = floors[round(0.75 * len(floors)) - 1], floors[-1]
-    values = [float(row["bayes_error"]) for row in (earlier, last)]
-    noise = 3 * float(last.get("bayes_error_stderr") or 0.0)
-    if abs(values[1] - values[0]) <= max(SETTLED * max(values), noise):
-        return ""
-    return (
-        f"The flow's Bayes error still changed when its fit ended: {_three(values[0])} after epoch "
-        f"{earlier['epoch']} and {_three(values[1])} after epoch {last['epoch']}, so it also depends "
-        "on the length of the fit."
-    )
-
-
-def _three(value: float) -> str:
-    return numbers.percent(value, value / 30)
 
 
 def _percent(error: Estimate) -> str:

@@ -50,8 +50,8 @@ def write_together(folder: Path, files: Mapping[str, Content]) -> None:
 
     Args:
         folder: where to; made where it is missing.
-        files: by name: text; a function that writes the file at the path that it is given; or None where no such
-            file may stay.
+        files: by name, in at most one subfolder: text; a function that writes the file at the path that it is
+            given; or None to remove a file of that name.
     """
     made = missing_parents(folder)
     try:
@@ -67,6 +67,7 @@ def write_together(folder: Path, files: Mapping[str, Content]) -> None:
                 if files[name] is None:
                     (folder / name).unlink(missing_ok=True)
                 else:
+                    (folder / name).parent.mkdir(exist_ok=True)
                     os.replace(Path(waiting) / name, folder / name)
     except BaseException as error:
         remove_if_empty(made)
@@ -90,6 +91,7 @@ def remove_if_empty(folders: list[Path]) -> None:
 def _write(path: Path, content: Content) -> None:
     if content is None:
         return
+    path.parent.mkdir(exist_ok=True)
     if callable(content):
         content(path)
     else:

@@ -2,7 +2,6 @@
 
 from hardpan.studies.crossval import CrossvalConfig, CrossvalStudy, cross_validate
 from hardpan.studies.floor_bench import FloorBench, FloorBenchConfig, run_bench
-from hardpan.studies.floor_estimate import FloorConfig, FloorReport, estimate_floor
 from hardpan.studies.partial import PartialConfig, PartialStudy, train_on_part
 from hardpan.studies.retune import RetuneConfig, RetuneStudy, search_settings
 
@@ -11,14 +10,11 @@ __all__ = [
     "CrossvalStudy",
     "FloorBench",
     "FloorBenchConfig",
-    "FloorConfig",
-    "FloorReport",
     "PartialConfig",
     "PartialStudy",
     "RetuneConfig",
     "RetuneStudy",
     "cross_validate",
-    "estimate_floor",
     "run_bench",
     "search_settings",
     "train_on_part",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardpan import files
-from hardpan.bayes.floors.tree import minimal_spanning_tree
+from hardpan.bayes.floors.spanning_tree import minimal_spanning_tree
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -112,7 +112,7 @@ def run_bench(
     Example:
         >>> quick = FloorBenchConfig(("two-gaussians",), (0.1,), (500,), ("votes", "soft-labels"), runs=2)
         >>> [(row.estimator, row.runs) for row in run_bench(quick).rows]
-        [('votes corrected', 2), ('votes uncorrected', 2), ('soft-labels', 2)]
+        [('votes left one out', 2), ('votes uncorrected', 2), ('soft-labels', 2)]
     """
     config = config or FloorBenchConfig()
     _check(config)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.bayes.floors import calibrated_plug_in, henze_penrose, neighbours, overlap, plug_in, vote_floor
-from hardpan.bayes.floors.fitted import fit_shared
-from hardpan.bayes.floors.from_features import gaussian_floor
+from hardpan.bayes.floors.gaussian_fit import fit_shared, gaussian_floor
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 
@@ -170,11 +169,11 @@ def _network(
     }
 
 
-@floor_estimator("votes", corrected="estimate", uncorrected="lower")
+@floor_estimator("votes", **{"left one out": "upper", "uncorrected": "lower"})
 def _votes(*, votes: Array, confidence: float) -> dict[str, Estimate]:
-    """Three votes an example, corrected and as they are."""
+    """Votes: the uncorrected estimate and the leave-one-vote-out error."""
     found = vote_floor(votes, confidence=confidence)
-    return {"corrected": found.corrected, "uncorrected": found.direct}
+    return {"left one out": found.left_out, "uncorrected": found.uncorrected}
 
 
 @floor_estimator("soft-labels")

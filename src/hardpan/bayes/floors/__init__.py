@@ -1,42 +1,38 @@
-"""The floor of real data: how low can the error go, by every estimator at once, and which of them survive.
+"""The floor of real data: a bracket from evidence, and estimates under assumptions beside it.
 
-``floor`` joins them. Alone: ``neighbours.bracket``, ``tree.henze_penrose``, ``overlap.bhattacharyya``,
-``plugin.plug_in`` and ``plugin.calibrated_plug_in``, ``votes.vote_floor``, ``gap.told_apart``; ``weighing.weigh``
-is the verdict. Arrays and estimates in, records out; no flow, no file, no torch.
+:func:`floor` computes everything at once. Alone: :func:`neighbours.bracket`, :func:`henze_penrose`,
+:func:`bhattacharyya`, :func:`plug_in`, :func:`calibrated_plug_in`, :func:`vote_floor`, :func:`isotonic_floor`,
+:func:`repeat_floor`, :func:`two_sample_test`; :func:`weigh` is the verdict.
 """
 
-from hardpan.bayes.floors.candidates import Candidate, Check, Crossing, Entry, Floor
-from hardpan.bayes.floors.from_features import FROM_FEATURES, Examples
-from hardpan.bayes.floors.gap import Difference, told_apart
-from hardpan.bayes.floors.joining import floor
-from hardpan.bayes.floors.means import held_out_error
-from hardpan.bayes.floors.neighbours import NeighbourBracket
-from hardpan.bayes.floors.overlap import BhattacharyyaBounds, bhattacharyya
+from hardpan.bayes.floors.floor import ESTIMATORS, Floor, FloorConfig, floor
+from hardpan.bayes.floors.flow import Difference, FlowEvidence, two_sample_test
+from hardpan.bayes.floors.inputs import held_out_error
+from hardpan.bayes.floors.overlap import bhattacharyya
 from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in
-from hardpan.bayes.floors.tree import TreeBounds, henze_penrose
-from hardpan.bayes.floors.votes import VoteFloor, vote_floor
-from hardpan.bayes.floors.weighing import weigh
+from hardpan.bayes.floors.repeats import equal_inputs, repeat_floor
+from hardpan.bayes.floors.spanning_tree import henze_penrose
+from hardpan.bayes.floors.verdict import Bracket, Entry, weigh
+from hardpan.bayes.floors.votes import isotonic_floor, vote_floor
 
 __all__ = [
-    "FROM_FEATURES",
-    "BhattacharyyaBounds",
-    "Candidate",
-    "Check",
-    "Crossing",
+    "ESTIMATORS",
+    "Bracket",
     "Difference",
     "Entry",
-    "Examples",
     "Floor",
-    "NeighbourBracket",
-    "TreeBounds",
-    "VoteFloor",
+    "FloorConfig",
+    "FlowEvidence",
     "bhattacharyya",
     "calibrated_plug_in",
+    "equal_inputs",
     "floor",
     "held_out_error",
     "henze_penrose",
+    "isotonic_floor",
     "plug_in",
-    "told_apart",
+    "repeat_floor",
+    "two_sample_test",
     "vote_floor",
     "weigh",
 ]

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
-from hardpan.bayes.floors.means import held_out_error
+from hardpan.bayes.floors.inputs import Moving, held_out_error
 from hardpan.bayes.floors.search import k_nearest
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
-ASYMPTOTIC = "so many training examples that a test example and its nearest neighbour share one posterior"
 _FOR_HALF = 9
 KS = (1, 3, 5, 9, 17, 33)
 FINITE_SAMPLE = (
@@ -34,23 +33,21 @@ class NeighbourBracket:
         error: held-out error of the nearest-neighbour rule, with its Clopper–Pearson interval.
         lower: the lower end: Cover and Hart's inverse of the error, with the error's interval carried over.
         upper: the upper end: held-out error of the rule with k neighbours (of ``error`` where k is 1).
-        lower_assumption: what the lower end assumes.
-        upper_assumption: what the upper end assumes.
         n_classes: K.
         k: how many neighbours vote in ``upper``.
         rule: how k was chosen.
         k_lower: for two classes and k ≥ 3 a second lower end, from ``upper`` by Devroye's inequality; else None.
+        moving: the lower end with half of the training examples beside that with all.
     """
 
     error: Estimate
     lower: Estimate
     upper: Estimate
-    lower_assumption: str
-    upper_assumption: str
     n_classes: int
     k: int = 1
     rule: str = "k = 1"
     k_lower: Estimate | None = None
+    moving: Moving | None = None
 
     @property
     def low(self) -> float:
@@ -161,25 +158,24 @@ def bracket(
     rows = k_nearest(x_train, x_test, max(k, min(_FOR_HALF, len(x_train))))[0]
     found = y_train[rows[:, :k]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
-    error = _error(found[:, 0], y_test, f"nearest neighbour {trained}", confidence)
-    notes = (FINITE_SAMPLE, *_trend(y_train, rows, y_test))
+    error = _error(found[:, 0], y_test, f"1-NN {trained}", confidence)
+    notes = (FINITE_SAMPLE,)
     upper = error
     if k > 1:
-        upper = _error(majority(found), y_test, f"majority of {k} nearest neighbours {trained}; {rule}", confidence)
+        upper = _error(majority(found), y_test, f"{k}-NN {trained}; {rule}", confidence)
     return NeighbourBracket(
         error=error,
         lower=_carried(
             error, lambda e: cover_hart(e, c), "Cover–Hart bound from the nearest-neighbour error", notes
         ),
         upper=upper,
-        lower_assumption=ASYMPTOTIC,
-        upper_assumption="the test examples are independent draws that nothing was tuned on",
         n_classes=c,
         k=k,
         rule=rule,
         k_lower=_carried(upper, lambda e: devroye(e, k), f"Devroye's bound from the error of {k} neighbours", notes)
         if c == 2 and k >= 3
         else None,
+        moving=_settled(y_train, rows, y_test, c),
     )
 
 
@@ -225,23 +221,20 @@ def _error(predicted: NDArray[np.int64], y_test: NDArray[np.int64], method: str,
     return held_out_error(int((predicted != y_test).sum()), len(y_test), method=method, confidence=confidence)
 
 
-def _trend(y_train: NDArray[np.int64], rows: NDArray[np.int64], y_test: NDArray[np.int64]) -> tuple[str, ...]:
-    """Say whether the nearest neighbour's error has settled, from its error with a random half of train."""
+def _settled(
+    y_train: NDArray[np.int64], rows: NDArray[np.int64], y_test: NDArray[np.int64], n_classes: int
+) -> Moving | None:
+    """The bound with a random half of train beside that with all, from nine neighbours of each example."""
     if rows.shape[1] < _FOR_HALF:
-        return ()
+        return None
     half = np.random.default_rng(0).permutation(len(y_train)) < len(y_train) // 2
-    # One example in 512 has none of its nine neighbours in the half; the ninth then stands in for a farther one.
+    # One example in 512 has none of its nine neighbours in the half; the ninth then replaces a farther one.
     nearest_there = np.where(half[rows].any(axis=1), half[rows].argmax(axis=1), rows.shape[1] - 1)
     before = y_train[rows[np.arange(len(rows)), nearest_there]] != y_test
     now = y_train[rows[:, 0]] != y_test
     gained, lost = int((before & ~now).sum()), int((now & ~before).sum())
-    text = (
-        f"With half of the training examples the nearest neighbour errs in {100 * before.mean():.3g} %, with all "
-    )
-    text += f"in {100 * now.mean():.3g} %: "
-    if gained - lost > 2 * np.sqrt(gained + lost):
-        return (text + "it still falls as examples are added, so its limit lies lower, and so may the floor.",)
-    return (text + "no clear fall is left.",)
+    still = bool(gained - lost > 2 * np.sqrt(gained + lost))
+    return Moving(cover_hart(float(before.mean()), n_classes), cover_hart(float(now.mean()), n_classes), still)
 
 
 def _carried(

@@ -1,4 +1,4 @@
-"""Bhattacharyya's bounds of the Bayes error, from one fitted Gaussian a class."""
+"""Bhattacharyya's bounds of the Bayes error, from one Gaussian fitted per class (QDA)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.special import logsumexp, ndtri
 
-from hardpan.bayes.floors.fitted import SharedGaussian, fit_shared
-from hardpan.bayes.floors.inputs import Floats, Labels, as_classes, as_features, as_labels
-from hardpan.bayes.floors.means import held_out_error
+from hardpan.bayes.floors.gaussian_fit import SharedGaussian, fit_shared
+from hardpan.bayes.floors.inputs import Floats, Labels, as_classes, as_features, as_labels, held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
-ASSUMPTION = "each class is the Gaussian that was fitted to it"
 MOST_WORK = 2e11  # pairs of classes × features³: about half a minute
 MOST_PAIRS = 500_000  # ten seconds of pairs, however few the features
 _ROWS_AT_ONCE = 2048
@@ -77,7 +75,7 @@ def bhattacharyya(
     l_ij = ½ (π_i + π_j − √((π_i + π_j)² − 4 π_i π_j ρ_ij²)) and u_ij = √(π_i π_j) ρ_ij. Over K classes
     max(max l_ij, (2/K) Σ_{i<j} l_ij) ≤ E ≤ Σ_{i<j} u_ij, because Σ_k q_k − max_k q_k lies between 2/K and 1 times
     Σ_{i<j} min(q_i, q_j). Covariances are (n_k S_k + d S)/(n_k + d): the class's own, shrunk towards the shared
-    one of :func:`hardpan.bayes.floors.fitted.fit_shared`. Standard errors carry those of the class means and
+    one of :func:`hardpan.bayes.floors.gaussian_fit.fit_shared`. Standard errors carry those of the class means and
     covariances over (delta method); they say nothing of how well Gaussians fit.
 
     Args:
@@ -111,7 +109,7 @@ def bhattacharyya(
     for name, log, spread in zip(names, logs, spreads, strict=True):
         value = float(np.exp(log))
         ends.append(
-            _end(f"{name}, one Gaussian a class", log, min(spread / value, 1.0) if value else 1.0, n, confidence)
+            _end(f"{name}, one Gaussian per class", log, min(spread / value, 1.0) if value else 1.0, n, confidence)
         )
     classifier = None
     if x_test is not None and y_test is not None:
@@ -234,6 +232,6 @@ def _judged(model: _Model, test: NDArray[Any], labels: Labels, n: int, confidenc
     return held_out_error(
         wrong,
         len(labels),
-        method=f"decisions of one Gaussian a class, {n:,} training examples",
+        method=f"decisions of one Gaussian per class, {n:,} training examples",
         confidence=confidence,
     )

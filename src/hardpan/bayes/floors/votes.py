@@ -1,20 +1,26 @@
-"""The floor from annotators' votes: the direct estimate, and its correction for few votes."""
+"""The floor from annotators' votes and soft labels, if labels are drawn as annotators vote."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+from scipy.special import gammaln
 
-from hardpan.bayes.floors.inputs import Floats
-from hardpan.bayes.floors.means import mean_estimate
+from hardpan.bayes.floors.inputs import Floats, Labels, as_probabilities, mean_estimate
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 
-ASSUMPTION = "labels are drawn as the votes are: each vote an independent draw from the example's posterior"
+FEWEST_FOR_POINT = 5  # votes per example: below, posteriors with different Bayes errors give the same votes
+TOPS = 41  # grid of the largest class probability in the mixture
+SPREADS = (1, 2, 4)  # classes among which the rest is divided equally; K − 1 is added
+STEPS = 500  # of expectation maximisation
+RESAMPLES = 20
 
 
 @record
@@ -23,84 +29,268 @@ class VoteFloor:
     """The Bayes error of labels that are drawn as votes are.
 
     Attributes:
-        corrected: midpoint of ``direct`` and ``held_out``, with an interval from the lower limit of the one to the
-            upper limit of the other: it holds the Bayes error whatever the posteriors are.
-        direct: mean of 1 − max share of votes; on average too low.
-        held_out: how often a vote differs from the majority of the example's other votes; on average too high.
+        uncorrected: mean of 1 − largest proportion of votes; on average too low.
+        left_out: how often a vote differs from the majority of the example's other votes; on average too high.
+        point: a mixture fitted to the vote patterns, clipped to the bracket; None below 5 votes per example.
         n: examples with at least two votes.
-        left_out: examples with one vote or none, which say nothing of the floor.
+        skipped: examples with one vote or none.
         fewest: fewest votes of an example that counts.
     """
 
-    corrected: Estimate
-    direct: Estimate
-    held_out: Estimate
+    uncorrected: Estimate
+    left_out: Estimate
+    point: Estimate | None
     n: int
-    left_out: int
+    skipped: int
     fewest: int
+
+    @property
+    def low(self) -> float:
+        """Lower limit of the Bayes error."""
+        return self.uncorrected.low
+
+    @property
+    def high(self) -> float:
+        """Upper limit of the Bayes error."""
+        return self.left_out.high
 
 
 def vote_floor(votes: ArrayLike, *, confidence: float = 0.95) -> VoteFloor:
-    """Estimate the Bayes error from how often annotators disagree.
+    """Bracket the Bayes error by how often annotators disagree.
 
-    With m votes an example, the mean of 1 − max share is below the Bayes error on average (the largest of noisy
-    shares is too large). Set one vote aside: the majority of the other m − 1 (equals share) is a classifier, and
-    how often it misses that vote is its error without bias, so on average above the Bayes error. Between the two
-    lies the truth, whatever the posteriors; the corrected estimate is the midpoint. (A jackknife over votes
-    corrects nothing where the majority is clear, and none is without bias: the maximum is no polynomial.)
+    With m votes per example, the mean of 1 − max proportion is below the Bayes error on average (the largest of
+    noisy proportions is too large). Set one vote aside: the majority of the other m − 1 (ties split) is a
+    classifier, and how often it misses that vote estimates its error without bias, so on average above the Bayes
+    error. With 2 votes only the mean disagreement is identified (constant 5 % noise and 19 % coin flips look
+    alike), so a point estimate is given from 5 votes on: a mixture of posteriors (largest probability t, the rest
+    divided equally among 1, 2, 4 or K − 1 classes) fitted to the sorted vote counts by maximum likelihood, clipped
+    to the bracket.
 
     Args:
         votes: (n, K) counts, examples × classes; numbers of votes may differ.
         confidence: level of the intervals.
 
-    Source: Ishida et al., "Is the performance of my deep network too good to be true?" (2023), for the direct
-    estimate; the correction is this package's own.
+    Source: Ishida et al., "Is the performance of my deep network too good to be true?" (2023), for the uncorrected
+    estimate.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> posterior = rng.dirichlet([0.3, 0.3, 0.3], 5000)
-        >>> found = vote_floor(rng.multinomial(3, posterior))
         >>> truth = np.mean(1 - posterior.max(axis=1))
-        >>> bool(found.direct.high < truth < found.held_out.low), bool(abs(found.corrected.value - truth) < 0.02)
-        (True, True)
+        >>> three, ten = (vote_floor(rng.multinomial(m, posterior)) for m in (3, 10))
+        >>> bool(three.low < truth < three.high), three.point, bool(abs(ten.point.value - truth) < 0.01)
+        (True, None, True)
     """
     counts = _counts(votes)
     totals = counts.sum(axis=1)
     kept = counts[totals >= 2]
-    left_out = len(counts) - len(kept)
     if len(kept) < 2:
         raise InputError(
-            "votes must hold at least two examples with two votes each; one vote shows no disagreement"
+            "votes must have at least two examples with two votes each: one vote shows no disagreement"
         )
     fewest = int(totals[totals >= 2].min())
-    options: dict[str, Any] = {"confidence": confidence}
-    direct = mean_estimate(
+    uncorrected = mean_estimate(
         1.0 - kept.max(axis=1) / kept.sum(axis=1),
-        method="mean of 1 − largest share of votes, uncorrected",
-        **options,
+        method="mean of 1 − largest proportion of votes",
+        confidence=confidence,
     )
-    held_out = mean_estimate(
-        _held_out(kept), method="a vote against the majority of the example's other votes", **options
+    left_out = mean_estimate(
+        _left_out(kept), method="a vote against the majority of the example's other votes", confidence=confidence
     )
-    value = (direct.value + held_out.value) / 2
-    notes: tuple[str, ...] = (
-        f"Too low without correction ({direct.value:.4g}), too high with a vote held out ({held_out.value:.4g}): "
-        "the estimate is the midpoint, and the interval covers both.",
+    point = None
+    if fewest >= FEWEST_FOR_POINT:
+        value = float(np.clip(mixture_error(kept), uncorrected.value, max(left_out.value, uncorrected.value)))
+        point = Estimate(
+            value,
+            max(uncorrected.stderr, left_out.stderr),
+            min(value, uncorrected.low),
+            max(value, left_out.high),
+            confidence,
+            "mixture of posteriors fitted to the vote counts; the interval is the bracket of the votes",
+            len(kept),
+            log10=float(np.log10(value)) if value > 0 else None,
+        )
+    return VoteFloor(uncorrected, left_out, point, len(kept), len(counts) - len(kept), fewest)
+
+
+def mixture_error(counts: Floats) -> float:
+    """The mean of 1 − max posterior under the mixture of posteriors that fits the sorted vote counts best.
+
+    Args:
+        counts: (n, K) votes, at least two per example.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> votes = rng.multinomial(8, [0.9, 0.05, 0.05], 4000).astype(float)
+        >>> abs(mixture_error(votes) - 0.1) < 0.01
+        True
+    """
+    k = counts.shape[1]
+    patterns, weights = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
+    tops, logs = [], []
+    for spread in sorted({s for s in (*SPREADS, k - 1) if 1 <= s <= k - 1}):
+        grid = np.linspace(1.0 / (spread + 1), 1.0, TOPS)
+        tops.append(grid)
+        logs.append(_log_patterns(patterns, grid, spread))
+    log_likelihood = np.concatenate(logs)  # components × patterns
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=0))
+    mix = np.full(len(likelihood), 1.0 / len(likelihood))
+    for _ in range(STEPS):
+        mix *= likelihood @ (weights / np.maximum(mix @ likelihood, 1e-300)) / weights.sum()
+    return float(mix @ (1.0 - np.concatenate(tops)))
+
+
+def _log_patterns(patterns: Floats, tops: Floats, spread: int) -> Floats:
+    """Log probabilities (T, P), up to a constant of each pattern, of P sorted vote counts.
+
+    One class has probability t, ``spread`` classes have (1 − t)/spread each; the sum runs over every assignment of
+    the counts to classes, by the count v of the class of probability t.
+    """
+    totals, present = patterns.sum(axis=1), (patterns > 0).sum(axis=1)
+    values = np.unique(patterns)
+    times = np.stack([(patterns == v).sum(axis=1) for v in values], axis=1).astype(np.float64)
+    equal = gammaln(times[:, values > 0] + 1).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        log_top, log_rest = np.log(tops), np.log((1.0 - tops) / spread)
+    found = np.full((len(tops), len(patterns)), -np.inf)
+    for v, multiplicity in zip(values, times.T, strict=True):
+        others = present - (v > 0)
+        which = np.flatnonzero(((multiplicity > 0) | (v == 0)) & (others <= spread))
+        if not len(which):
+            continue
+        same = np.log(multiplicity[which]) if v > 0 else 0.0
+        ways = gammaln(spread + 1) - gammaln(spread - others[which] + 1) - (equal[which] - same)
+        left = totals[which] - v
+        with np.errstate(invalid="ignore"):
+            rest = np.where(left > 0, left * log_rest[:, None], 0.0)
+        term = ways + v * log_top[:, None] + rest
+        found[:, which] = np.logaddexp(found[:, which], term)
+    return np.maximum(found, -1e30)
+
+
+def isotonic_floor(soft: ArrayLike, labels: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
+    """The Bayes error of a binary problem, if the order of the soft labels is right.
+
+    Isotonic regression of the labels on the soft labels P(1 | x) gives calibrated posteriors c; the estimate is the
+    mean of min(c, 1 − c). Soft labels that are distorted by any increasing function are corrected by it. The
+    standard error adds that of the regression, from 20 resamples.
+
+    Args:
+        soft: (n,) soft labels of class 1, or (n, 2).
+        labels: (n,) labels, 0 or 1.
+
+    Source: Ushio, Ishida and Sugiyama, "Practical estimation of the optimal classification error with soft labels
+    and calibration" (2025).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> p = rng.random(20000)                                      # Bayes error 0.25
+        >>> found = isotonic_floor(p**3, (rng.random(20000) < p).astype(int))
+        >>> abs(found.value - 0.25) < 0.01
+        True
+    """
+    scores = np.asarray(soft, dtype=np.float64)
+    scores = scores[:, 1] if scores.ndim == 2 else scores
+    truth = np.asarray(labels, dtype=np.float64)
+    if scores.shape != truth.shape or not np.isin(truth, (0, 1)).all():
+        raise InputError(f"labels must be 0 or 1, one for each of {len(scores):,} soft labels; got {truth.shape}")
+
+    def fitted(rows: NDArray[np.int64]) -> Floats:
+        _, index, counts = np.unique(scores[rows], return_inverse=True, return_counts=True)
+        proportions = np.bincount(index, weights=truth[rows]) / counts
+        return np.asarray(optimize.isotonic_regression(proportions, weights=counts).x[index])
+
+    calibrated = fitted(np.arange(len(truth)))
+    means = []
+    for i in range(RESAMPLES):
+        again = fitted(np.random.default_rng([seed, 3, i]).integers(0, len(truth), len(truth)))
+        means.append(np.minimum(again, 1 - again).mean())
+    return mean_estimate(
+        np.minimum(calibrated, 1 - calibrated),
+        method="mean of min(c, 1 − c), c the isotonic regression of labels on soft labels",
+        confidence=confidence,
+        extra_variance=float(np.var(means, ddof=1)),
+        seed=seed,
     )
-    if left_out:
-        notes += (f"{left_out:,} examples with fewer than two votes were left out.",)
-    corrected = Estimate(
-        value,
-        max(direct.stderr, held_out.stderr),
-        direct.low,
-        held_out.high,
-        confidence,
-        "votes, midpoint of the uncorrected estimate and the error of held-out votes",
-        len(kept),
-        notes=notes,
-        log10=float(np.log10(value)) if value > 0 else None,
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Annotations:
+    """Votes or soft labels, one of them None, and their rows in the dataset, where there is one."""
+
+    votes: Floats | None
+    soft_labels: Floats | None
+    rows: Labels | None = None
+
+
+def read_votes(
+    source: ArrayLike | str | os.PathLike[str] | None,
+    *,
+    n_classes: int = 0,
+    ids: NDArray[np.str_] | None = None,
+    test: Labels | None = None,
+) -> Annotations:
+    """Read votes or soft labels from an npz (``votes`` or ``soft_labels``, and ``ids``), npy file or an array.
+
+    Rows are joined to a dataset by id; without ids there must be one row for each example, or for each test
+    example.
+
+    Args:
+        source: path of the file, or the array: whole numbers are votes, rows of sum 1 soft labels.
+        n_classes: K of the dataset; 0 where there is none.
+        ids: (N,) ids of the dataset; None where there is none.
+        test: rows of its test split.
+    """
+    path = "" if not isinstance(source, (str, os.PathLike)) else os.fspath(source)
+    name = f"votes: {path}" if path else "votes"
+    arrays = _load(path) if path else {"votes": np.asarray(source)}
+    table: NDArray[Any] | None = arrays.get("votes", arrays.get("soft_labels"))
+    if table is None:
+        raise InputError(f"{name}: expected an array named votes or soft_labels; got {', '.join(arrays) or 'none'}")
+    if table.ndim != 2 or table.dtype.kind not in "biuf" or (n_classes and table.shape[1] != n_classes):
+        expected = f"(examples, {n_classes})" if n_classes else "(examples, classes)"
+        raise InputError(f"{name}: expected numbers of shape {expected}; got {table.shape} of {table.dtype}")
+    soft = "votes" not in arrays or (
+        table.dtype.kind == "f" and bool(np.any(table % 1)) and np.allclose(table.sum(axis=1), 1, atol=1e-3)
     )
-    return VoteFloor(corrected, direct, held_out, len(kept), left_out, fewest)
+    rows = None if ids is None else _rows(name, len(table), arrays.get("ids"), ids, test)
+    if soft:
+        return Annotations(None, as_probabilities("soft_labels", table), rows)
+    return Annotations(_counts(table), None, rows)
+
+
+def _rows(
+    name: str, n: int, given: NDArray[Any] | None, ids: NDArray[np.str_], test: Labels | None
+) -> NDArray[np.int64]:
+    if given is not None:
+        row_of = {str(item): row for row, item in enumerate(ids)}
+        unknown = [str(item) for item in given.tolist() if str(item) not in row_of]
+        if unknown or len(given) != n:
+            raise InputError(
+                f"{name}: {len(unknown):,} of {len(given):,} ids are not in the dataset, such as "
+                f"{(unknown or ['none'])[0]!r}; pass one row of votes per id of this dataset"
+            )
+        return np.array([row_of[str(item)] for item in given.tolist()], dtype=np.int64)
+    if n == len(ids):
+        return np.arange(n)
+    if test is not None and n == len(test):
+        return test
+    expected = f"{len(ids):,} (all examples)" + ("" if test is None else f" or {len(test):,} (test examples)")
+    raise InputError(f"{name}: has {n:,} rows and no ids; expected {expected}")
+
+
+def _load(path: str) -> dict[str, NDArray[Any]]:
+    try:
+        with open(path, "rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {"votes": loaded}
+            return {key: loaded[key] for key in ("votes", "soft_labels", "ids") if key in loaded}
+    except OSError as error:
+        raise InputError(f"votes: {path}: cannot be read ({error.strerror or error}); pass an npz file") from error
+    except Exception as error:  # NumPy and zipfile raise a dozen kinds for a damaged file
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"votes: {path}: is not an npz file of numbers ({reason})") from error
 
 
 def _counts(votes: ArrayLike) -> Floats:
@@ -111,16 +301,16 @@ def _counts(votes: ArrayLike) -> Floats:
         )
     counts = array.astype(np.float64)
     if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.floor(counts)).any():
-        raise InputError("votes must be whole numbers of at least 0; give shares as soft labels instead")
+        raise InputError("votes must be whole numbers of at least 0; pass proportions as soft labels instead")
     return counts
 
 
-def _held_out(counts: Floats) -> Floats:
+def _left_out(counts: Floats) -> Floats:
     """For each example of two votes or more, how often a vote differs from the majority of the others."""
     largest = counts.max(axis=1)
     alone = (counts == largest[:, None]).sum(axis=1) == 1
     rivals = (counts == (largest - 1)[:, None]).sum(axis=1)
-    # A vote agrees with the majority of the others only if its class leads alone; with its vote gone, the classes
+    # A vote agrees with the majority of the others only if its class leads alone; without that vote, the classes
     # one vote behind have caught up and share the majority with it.
     right = np.where(alone, largest / (1.0 + rivals), 0.0)
     return np.asarray(1.0 - right / counts.sum(axis=1))

@@ -1,0 +1,601 @@
+"""The audit: one dataset in, one report out."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import bayes, files, stats
+from hardpan.auditing import examples, fresh, hardness, problems, training
+from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView
+from hardpan.auditing.problems import Problem, Suspects
+from hardpan.bayes.floors.floor import MOST_CLASSES, MOST_COVARIANCE_ROWS, Floor, FloorConfig, floor_of, prepare
+from hardpan.bayes.floors.flow import FlowEvidence
+from hardpan.bayes.floors.gaussian_fit import fit_shared
+from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.models import Sources, read_models
+from hardpan.bayes.floors.repeats import equal_inputs
+from hardpan.bayes.floors.verdict import Entry
+from hardpan.bayes.floors.votes import read_votes
+from hardpan.data import as_dataset
+from hardpan.data.arrays import checked_labels
+from hardpan.data.dataset import Dataset
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.files import record
+from hardpan.report.base import Report
+from hardpan.report.files import missing_parents, remove_if_empty
+from hardpan.report.sections import Provenance, Section
+
+FEWEST_EXAMPLES = 10
+LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor` from here on
+WORK = "work"
+CURVE_RTOL = 1e-2
+CURVE_DRAWS = 500
+_NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class DataCurve:
+    """Error against the number of training examples.
+
+    Attributes:
+        model: which classifier.
+        sizes: training examples.
+        errors: held-out errors.
+        exponent: b of the power law error = a · n^(−b), with its interval.
+        at_double: the error that the power law predicts for twice the training examples.
+    """
+
+    model: str
+    sizes: tuple[int, ...]
+    errors: tuple[Estimate, ...]
+    exponent: Estimate
+    at_double: Estimate
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class ErrorBudget:
+    """Where the errors of the best model come from, as proportions of the test set.
+
+    Attributes:
+        model: which one.
+        total: its error.
+        labels: errors on examples whose label looks wrong.
+        agreed: other errors on which all models predict the same other class.
+        rest: errors on which models disagree.
+        n_models: how many models were compared.
+    """
+
+    model: str
+    total: Estimate
+    labels: Estimate
+    agreed: Estimate
+    rest: Estimate
+    n_models: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Audit(Report):
+    """A finished audit.
+
+    Attributes:
+        dataset: name of the dataset.
+        config: the settings.
+        problems: the most severe first.
+        floor: bracket of the lowest possible error; None where the benchmark is broken.
+        measures: numbers by the names of :data:`hardpan.auditing.comparison.MEASURES`.
+        verdicts: of these numbers, the entries of the floor that they come from.
+        curves: Bayes errors against temperature: pairs, by model.
+        learning: the learning curve.
+        budget: where the best model's errors come from.
+        steps: what was trained, with planned and actual seconds.
+        notes: what was not possible, and why.
+        size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
+        parts: sections on hard examples, fresh data, labels, copies and classes, in this order.
+        origin: how the audit was computed.
+    """
+
+    dataset: str
+    config: AuditConfig
+    problems: tuple[Problem, ...]
+    floor: Floor | None
+    measures: Mapping[str, Estimate] = field(default_factory=dict)
+    verdicts: Mapping[str, Entry] = field(default_factory=dict)
+    curves: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    learning: DataCurve | None = None
+    budget: ErrorBudget | None = None
+    steps: tuple[AuditStep, ...] = ()
+    notes: tuple[str, ...] = ()
+    size: Mapping[str, int] = field(default_factory=dict)
+    parts: tuple[Section, ...] = ()
+    origin: Provenance = field(default_factory=Provenance)
+
+    def __post_init__(self) -> None:
+        if any(not isinstance(item, Problem) for item in self.problems):  # read back from JSON
+            object.__setattr__(self, "problems", tuple(Problem(**item) for item in self.problems))
+
+    def failing(self, kinds: Any) -> tuple[Problem, ...]:
+        """Problems of these kinds ("any": of all), apart from notes: the gate of ``--fail-on``."""
+        wanted = set(kinds)
+        return tuple(p for p in self.problems if p.severity != "note" and (p.kind in wanted or "any" in wanted))
+
+
+def audit(
+    dataset: Any,
+    config: AuditConfig | None = None,
+    *,
+    predictions: Sources | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    on_plan: Callable[[tuple[AuditStep, ...]], None] | None = None,
+    **changes: Any,
+) -> Audit:
+    """Audit a dataset: problems first, then how low its error can go, which examples are hard, whether scores hold.
+
+    Args:
+        dataset: a labelled dataset, or whatever :meth:`hardpan.Dataset.open` opens.
+        config: the settings; the defaults of :class:`AuditConfig` if None.
+        predictions: of your models: paths, arrays or :class:`hardpan.Predictions`, one or several, or by name. The
+            first one is scored for confusion.
+        out: folder for the page, the record, the table of all examples, and what was trained; an interrupted audit
+            resumes there. None keeps nothing.
+        progress: called with the current step and the fraction of the work that is done.
+        on_plan: called with the planned steps before anything is trained.
+        changes: settings to be changed in ``config``.
+
+    Returns:
+        The finished audit.
+
+    Example:
+        >>> report = audit("digits", ensemble="none", flow="none")
+        >>> report.headline.startswith("The best model here")
+        True
+    """
+    config = _settings(config, predictions, changes)
+    told = progress or (lambda step, fraction: None)
+    told("reading the data", 0.0)
+    source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
+    evidence = _gather(as_dataset(dataset), config)
+    if config.testbed or config.new_test:
+        fresh.check(evidence)
+    given = predictions if predictions is not None else (list(config.predictions) or None)
+    if evidence.inputs is not None:
+        evidence.models = read_models(
+            given, evidence.dataset, evidence.labels, evidence.split, by_order=config.by_order
+        )
+        votes = config.votes or evidence.dataset.metadata.get("votes")
+        if votes is not None and len(votes):
+            evidence.annotations = read_votes(
+                votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
+            )
+    with _work_folder(out, evidence) as work:
+        made, extra = _run(evidence, work, source, told, on_plan)
+        if out is not None:
+            told("writing", 0.97)
+            made.save(out, extra=extra)
+    return made
+
+
+def _settings(config: AuditConfig | None, predictions: Sources | None, changes: dict[str, Any]) -> AuditConfig:
+    if config is not None and not isinstance(config, AuditConfig):
+        raise InputError(f"config must be an AuditConfig; got {type(config).__name__}")
+    known = {item.name for item in dataclasses.fields(AuditConfig)}
+    for name in changes:
+        if name not in known:
+            raise InputError(f"{name} is not a setting of an audit; settings: {', '.join(sorted(known))}")
+    if isinstance(changes.get("budget"), str):
+        changes["budget"] = seconds(changes["budget"])
+    if isinstance(predictions, (str, os.PathLike)):
+        changes["predictions"] = (os.fspath(predictions),)
+    elif isinstance(predictions, Mapping):
+        changes["predictions"] = tuple(str(name) for name in predictions)
+    return dataclasses.replace(config or AuditConfig(), **changes)
+
+
+def seconds(text: str) -> float:
+    """Read a length of time.
+
+    Example:
+        >>> seconds("90s"), seconds("3m"), seconds("0.5h"), seconds("45")
+        (90.0, 180.0, 1800.0, 45.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number = text.strip()
+    unit = units.get(number[-1:], 0.0)
+    try:
+        value = float(number[:-1] if unit else number) * (unit or 1.0)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise InputError(f"budget must be a time such as 90s, 3m or 1h; got {text!r}")
+    return value
+
+
+def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
+    """Check that a dataset can be audited, split it and prepare its features."""
+    name = dataset.name
+    if dataset.labels is None:
+        raise InputError(
+            f"{name}: has no labels; an audit needs a class number for every example (key y in an npz)"
+        )
+    labels = checked_labels(f"{name}: labels", dataset.labels, len(dataset.x))
+    if len(dataset) < FEWEST_EXAMPLES:
+        raise InputError(f"{name}: has {len(dataset)} examples; an audit needs at least {FEWEST_EXAMPLES}")
+    split = dataset.splits(config.seed)
+    one_class = len(np.unique(labels)) < 2 or len(np.unique(labels[split.train])) < 2
+    if not len(split.test) and not equal_inputs(dataset.x).by_chance and not one_class:
+        raise InputError(f"{name}: no test examples; nearly all examples are copies of one another")
+    if one_class or dataset.n_classes < 2:
+        return Evidence(dataset, labels, split, config)
+    inputs = prepare(dataset, config.seed)
+    return Evidence(dataset, labels, inputs.split, config, inputs)
+
+
+def _run(
+    evidence: Evidence,
+    work: Path,
+    source: str,
+    told: Progress,
+    on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
+) -> tuple[Audit, dict[str, Any]]:
+    from hardpan.auditing import report
+
+    config, dataset = evidence.config, evidence.dataset
+    budget, steps = training.plan(evidence)
+    if on_plan is not None:
+        on_plan(steps)
+    evidence.steps = [step for step in steps if step.skipped]
+    evidence.notes += [
+        f"{step.name}: {step.skipped}." for step in evidence.steps if step.skipped == training.NO_TORCH
+    ]
+    flow = training.train_all(evidence, budget, work, _between(told, 0.02, 0.7))
+    view = None
+    passed = training.passed_flow(evidence)
+    if passed is not None:
+        flow = training.evaluate_flow(evidence, *passed, _between(told, 0.7, 0.75))
+        view = training.flow_view(evidence, *passed)
+    elif flow is not None:
+        from hardpan import flows
+
+        view = training.flow_view(evidence, flows.load(work / "flow"), "", None)
+    floor, suspects, sections = None, {}, []
+    measures: dict[str, Estimate] = {}
+    if evidence.inputs is not None:
+        floor = _floor(evidence, flow, _between(told, 0.75, 0.85))
+        told("looking for copies", 0.85)
+        queries, distances, nearest = problems.nearest_training(evidence)
+        _near_columns(evidence, queries, distances, nearest)
+        suspects = problems.find_suspects(evidence)
+        measures |= _floor_measures(floor, view)
+    told("scoring the examples", 0.88)
+    hard = hardness.find(evidence) if evidence.models else None
+    if hard is not None:
+        measures |= hard.measures
+        sections.append(hard.section)
+    drop = fresh.find(evidence) if (config.testbed or config.new_test) and evidence.inputs is not None else None
+    if drop is not None:
+        measures |= drop.measures
+        sections.append(drop.section)
+    best = measures.get("best_error")
+    found = problems.find_problems(evidence, suspects, best.value if best is not None else None)
+    described = tuple(report.described(item, evidence) for item in found)
+    names, rows, columns = problems.label_table(evidence, suspects)
+    if any(len(item.rows) for item in suspects.values()):
+        evidence.columns |= columns
+        sections.append(report.labels_section(evidence, suspects, described))
+    if evidence.inputs is not None:
+        measures["duplicated"] = stats.share(
+            len(evidence.inputs.copied), len(evidence.split.test), config.confidence
+        )
+        sections.append(report.copies_section(evidence, described))
+    verdicts = _verdicts(floor, flow)
+    probs = evidence.test_probs() if evidence.inputs is not None else {}
+    if probs and evidence.inputs is not None and len(evidence.inputs.test):
+        sections.append(report.models_section(evidence, probs))
+    sections.append(report.contents_section(evidence, verdicts))
+    curves, dial = _curves(evidence, flow, view)
+    made = Audit(
+        dataset=dataset.name,
+        config=config,
+        problems=described,
+        floor=floor,
+        measures=measures,
+        verdicts=verdicts,
+        curves=curves,
+        learning=_learning(evidence),
+        budget=_error_budget(evidence, probs, suspects),
+        steps=tuple(evidence.steps),
+        notes=tuple(evidence.notes),
+        size={
+            "examples": len(dataset),
+            "classes": dataset.n_classes,
+            **{part: len(members) for part, members in evidence.parts.items()},
+        },
+        parts=(*sections, *report.flow_sections(evidence, view, dial)),
+        origin=_provenance(evidence, floor, hard, drop, source, view),
+    )
+    extra: dict[str, Any] = dict(examples.files(examples.join(dataset, evidence.parts, evidence.columns), dataset))
+    extra["problems/labels.csv"] = _csv(names, rows)
+    if hard is not None:
+        extra |= hard.files
+    return made, extra
+
+
+def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _floor(evidence: Evidence, flow: FlowEvidence | None, told: Progress) -> Floor:
+    config, inputs = evidence.config, evidence.inputs
+    assert inputs is not None
+    large = len(inputs.split.train) > LARGE_TRAIN
+    settings = FloorConfig(
+        estimators=("neighbours", "gaussian") if large else FloorConfig().estimators,
+        classifiers=(),
+        calibrations=("temperature",),
+        by_order=config.by_order,
+        label_noise=config.label_noise,
+        confidence=config.confidence,
+        seed=config.seed,
+    )
+    return floor_of(
+        inputs,
+        settings,
+        models=evidence.models,
+        fitted=evidence.fitted,
+        flow=flow,
+        annotations=evidence.annotations,
+        progress=told,
+    )
+
+
+def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
+    bracket, best = floor.bracket, floor.best
+    value = Estimate(
+        bracket.high, 0.0, bracket.low, bracket.high, bracket.confidence, f"upper limit of {bracket.high_from}"
+    )
+    measures = {"bracket": value}
+    if best is not None:
+        item = best.estimate
+        high = max(0.0, min(item.high, bracket.high) - bracket.low)
+        method = "error of the best model above the lower end of the bracket"
+        measures["best_error"] = item
+        measures["headroom"] = Estimate(
+            min(high, max(0.0, item.value - bracket.low)),
+            item.stderr,
+            max(0.0, item.low - bracket.high),
+            high,
+            item.confidence,
+            method,
+            item.n,
+        )
+    for name, entry in _verdicts(floor, None).items():
+        measures[name] = entry.estimate
+    if view is not None and view.bits is not None:
+        measures["bits"] = view.bits
+    return measures
+
+
+def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry]:
+    """The entries of whole models of the data, by the names of the measures."""
+    found = {}
+    for entry in floor.entries if floor is not None else ():
+        if entry.assumption == "flow":
+            found["flow_floor"] = entry
+        elif entry.assumption in ("gaussian", "gaussian-as-fitted"):
+            found["gaussian_floor"] = entry
+    return found
+
+
+def _near_columns(evidence: Evidence, queries: Labels, distances: Floats, nearest: Labels) -> None:
+    n = len(evidence.dataset)
+    names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
+    names[queries], away[queries], parts[queries] = evidence.dataset.ids[nearest], distances, "train"
+    evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_part": parts}
+    if evidence.annotations is not None and evidence.annotations.votes is not None:
+        votes, rows = evidence.annotations.votes, evidence.annotations.rows
+        assert rows is not None
+        total = votes.sum(axis=1)
+        own = votes[np.arange(len(rows)), evidence.labels[rows]]
+        frequency = np.full(n, np.nan)
+        frequency[rows] = np.where(total > 0, own / np.maximum(total, 1), np.nan)
+        evidence.columns["selection_frequency"] = frequency
+
+
+def _learning(evidence: Evidence) -> DataCurve | None:
+    """Errors by training size, and a power law fitted to them; intervals resample test examples jointly."""
+    correct = evidence.correct_by_size
+    if len(correct) < 3:
+        return None
+    sizes = tuple(sorted(correct))
+    wrong = np.stack([~correct[size] for size in sizes]).astype(np.float64)
+    n, level = wrong.shape[1], evidence.config.confidence
+    errors = tuple(stats.share(int(row.sum()), n, level) for row in wrong)
+    rng = np.random.default_rng([evidence.config.seed, 81])
+    logs = np.log(sizes)
+    fits = np.array([_power_law(logs, wrong[:, rng.integers(0, n, n)].mean(axis=1), n) for _ in range(CURVE_DRAWS)])
+    slope, double = _power_law(logs, wrong.mean(axis=1), n)
+    tail = (1 - level) / 2
+
+    def item(value: float, draws: NDArray[np.float64], method: str) -> Estimate:
+        low, high = np.quantile(draws, (tail, 1 - tail))
+        return Estimate(value, float(draws.std()), float(low), float(high), level, method, n)
+
+    exponent = item(slope, fits[:, 0], "power law fitted to four sizes, test examples resampled")
+    at_double = item(double, fits[:, 1], "power law extrapolated to 2n, test examples resampled")
+    return DataCurve(evidence.curve_model, sizes, errors, exponent, at_double)
+
+
+def _power_law(logs: NDArray[np.float64], errors: NDArray[np.float64], n: int) -> tuple[float, float]:
+    """b of error = a · n^(−b), and the error at twice the largest n; errors of 0 count as half an example."""
+    y = np.log(np.maximum(errors, 0.5 / n))
+    weights = np.maximum(errors, 0.5 / n)  # the variance of log e is about 1/(n e)
+    centre = np.average(logs, weights=weights)
+    slope = np.sum(weights * (logs - centre) * y) / np.sum(weights * (logs - centre) ** 2)
+    at = np.average(y, weights=weights) + slope * (logs[-1] + np.log(2) - centre)
+    return float(-slope), float(min(1.0, np.exp(at)))
+
+
+def _error_budget(
+    evidence: Evidence, probs: Mapping[str, Floats], suspects: Mapping[str, Suspects]
+) -> ErrorBudget | None:
+    """Of the best model's errors: labels that look wrong, errors that all models share, the rest."""
+    inputs = evidence.inputs
+    if inputs is None or not probs or not len(inputs.test):
+        return None
+    truth, level, n = evidence.labels[inputs.test], evidence.config.confidence, len(inputs.test)
+    answers = {name: p.argmax(axis=1) for name, p in probs.items()}
+    best = min(answers, key=lambda name: float((answers[name] != truth).mean()))
+    voters = [answer for name, answer in answers.items()]
+    for model in evidence.models:
+        at = np.full(len(evidence.dataset), -1)
+        at[model.rows] = np.arange(len(model.rows))
+        if len(model.predictions.seeds) > 1 and (at[inputs.test] >= 0).all():
+            last = model.predictions.epochs[-1]
+            voters += [
+                model.predictions.read(s, last).argmax(axis=1)[at[inputs.test]] for s in model.predictions.seeds
+            ]
+    if len(voters) < 2:
+        return None
+    wrong = answers[best] != truth
+    doubted = np.isin(inputs.test, suspects["test"].rows) if "test" in suspects else np.zeros(n, dtype=bool)
+    together = np.all([answer == answers[best] for answer in voters], axis=0)
+    parts = {"labels": wrong & doubted, "agreed": wrong & ~doubted & together, "rest": wrong & ~doubted & ~together}
+    found = {name: stats.share(int(which.sum()), n, level) for name, which in parts.items()}
+    return ErrorBudget(best, stats.share(int(wrong.sum()), n, level), **found, n_models=len(voters))
+
+
+def _curves(
+    evidence: Evidence, flow: FlowEvidence | None, view: FlowView | None
+) -> tuple[dict[str, tuple[tuple[float, float], ...]], Any]:
+    """Bayes error against temperature: of the flow, or of the Gaussian model where it is quick."""
+    if view is not None:
+        pairs = tuple((t, e.value) for t, e in zip(view.temperatures, view.curve, strict=True))
+        return {"flow": pairs}, None
+    inputs, config = evidence.inputs, evidence.config
+    if inputs is None:
+        return {}, None
+    x, y = inputs.table.scaled[inputs.split.train], evidence.labels[inputs.split.train]
+    if len(np.unique(y)) > MOST_CLASSES or min(x.shape[1], len(x)) > MOST_COVARIANCE_ROWS:
+        return {}, None
+    try:
+        model = fit_shared(x, y)
+        curve = bayes.gaussian_curve(
+            model.means,
+            model.cov,
+            model.priors,
+            temperatures=config.temperatures,
+            rtol=CURVE_RTOL,
+            seed=config.seed,
+        )
+    except InputError:  # the floor's own table says why there is no Gaussian model
+        return {}, None
+    pairs = tuple((t, e.value) for t, e in zip(curve.temperatures, curve.estimates, strict=True))
+    return {"Gaussian model": pairs}, curve
+
+
+def _provenance(
+    evidence: Evidence, floor: Floor | None, hard: Any, drop: Any, source: str, view: FlowView | None
+) -> Provenance:
+    from hardpan.bayes.floors import report as floors
+
+    parts = [item for item in (hard, drop) if item is not None]
+    hashes = {
+        "Examples, sha256": files.array_hash(evidence.dataset.x),
+        "Labels, sha256": files.array_hash(evidence.labels),
+        **(floor.hashes if floor is not None else {}),
+    }
+    if view is not None and view.sha256:
+        hashes["Flow, sha256"] = view.sha256
+    for item in parts:
+        hashes |= item.hashes
+    return Provenance(
+        method=(*floors.METHOD, *(text for item in parts for text in item.method)),
+        citations=tuple(dict.fromkeys([*floors.CITATIONS, *(text for item in parts for text in item.citations)])),
+        command=_command(source, evidence.config),
+        seed=evidence.config.seed,
+        versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
+        hashes=hashes,
+        warnings=tuple(evidence.notes),
+    )
+
+
+def _command(source: str, config: AuditConfig) -> str:
+    """The command that computes the audit again; empty where the data or the predictions are in memory."""
+    if not source or any(not Path(path).exists() for path in config.predictions):
+        return ""
+    words, default = ["hardpan", "audit", source], AuditConfig()
+    for item in dataclasses.fields(AuditConfig):
+        value = getattr(config, item.name)
+        option = f"--{item.name.replace('_', '-')}"
+        if value == getattr(default, item.name) or item.name == "temperatures":
+            continue
+        if isinstance(value, tuple):
+            words += [word for path in value for word in (option, path)]
+        else:
+            words += (
+                [option] if value is True else [option, f"{value:g}" if isinstance(value, float) else str(value)]
+            )
+    return shlex.join(words)
+
+
+@contextmanager
+def _work_folder(out: str | os.PathLike[str] | None, evidence: Evidence) -> Iterator[Path]:
+    """The folder of what is trained: in the audit's folder, one for each combination of data and settings."""
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="hardpan-audit-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)
+        return
+    folder = Path(out) / WORK / _key(evidence)
+    made = missing_parents(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remove_if_empty(made)
+        raise InputError(f"out: {out} cannot be written ({error.strerror}); choose another folder") from error
+    try:
+        yield folder
+    except InputError:
+        if not any(folder.iterdir()):  # a refusal leaves nothing behind; what was trained before it is kept
+            remove_if_empty(made)
+        raise
+    for other in folder.parent.iterdir():  # what an earlier audit with other settings trained
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _key(evidence: Evidence) -> str:
+    settings = {
+        name: value for name, value in dataclasses.asdict(evidence.config).items() if name not in _NOT_THE_NUMBERS
+    }
+    text = json.dumps([settings, files.array_hash(evidence.dataset.x), files.array_hash(evidence.labels)])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _between(progress: Progress, low: float, high: float) -> Progress:
+    """Progress of a step that takes from ``low`` to ``high`` of the whole."""
+    return lambda step, fraction: progress(step, low + (high - low) * fraction)

@@ -1,0 +1,316 @@
+"""Audits side by side: two of them measure by measure, several ranked by hardness."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hardpan import files, stats
+from hardpan.auditing.audit import Audit
+from hardpan.bayes.floors.verdict import Entry
+from hardpan.confusion.banding import FEWEST_ERRORS
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.report.base import Report
+
+FEWEST_FOR_AGREEMENT = 3
+MEASURES = (
+    "bracket",
+    "flow_floor",
+    "gaussian_floor",
+    "best_error",
+    "headroom",
+    "mean_confusion",
+    "tail_share",
+    "drop",
+    "bits",
+    "duplicated",
+)
+"""Numbers that every audit gives by the same names; hardpan.auditing.report says what they are."""
+HARDNESS = ("best_error", "mean_confusion", "flow_floor", "gaussian_floor")
+"""Measures by which datasets are ranked: larger is harder."""
+RANGES = ("bracket",)
+"""Measures that are two ends rather than a number: they have no difference."""
+
+
+def too_few(measure: str, item: Estimate) -> bool:
+    """Whether a measure rests on too few errors."""
+    return measure == "tail_share" and item.n < FEWEST_ERRORS
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class HardnessOrder:
+    """The datasets by one measure, hardest first; those without it are left out.
+
+    Attributes:
+        measure: which one.
+        names: the datasets.
+        values: the measure.
+        not_separated: pairs whose difference has an interval that contains 0, Bonferroni-corrected over all pairs.
+    """
+
+    measure: str
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    not_separated: tuple[tuple[str, str], ...] = ()
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class OrderStability:
+    """How long the order by a model's floor lasts when the temperature is turned.
+
+    Attributes:
+        curve: which floor.
+        names: the order at temperature 1, hardest first.
+        low: lowest temperature, next to 1, down to which the order is the same.
+        high: highest temperature up to which it is.
+        agreement: Kendall's τ between the order at each temperature and the order at 1.
+        temperatures: those temperatures.
+        errors: the floor of each dataset at these temperatures.
+    """
+
+    curve: str
+    names: tuple[str, ...]
+    low: float
+    high: float
+    temperatures: tuple[float, ...]
+    agreement: tuple[float, ...]
+    errors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class AuditComparison(Report):
+    """Several audits side by side.
+
+    Attributes:
+        names: the datasets, each once.
+        values: by measure, by dataset: the estimate.
+        differences: for two audits, second minus first by measure; else empty.
+        rankings: the datasets by each measure of hardness that at least two of them have.
+        agreement: Kendall's τ between two such rankings, by "measure, measure", of three datasets or more.
+        stability: how the order by a floor changes with the temperature, where curves exist.
+        left_out: datasets that the rankings leave out, and the bits per dimension of their flow, None without one.
+        verdicts: by measure, by dataset: the entry of the floor that the number comes from.
+        hashes: of the data of the audits.
+    """
+
+    names: tuple[str, ...]
+    values: Mapping[str, Mapping[str, Estimate]]
+    differences: Mapping[str, Estimate]
+    rankings: tuple[HardnessOrder, ...]
+    agreement: Mapping[str, Estimate]
+    stability: tuple[OrderStability, ...]
+    left_out: Mapping[str, float | None]
+    verdicts: Mapping[str, Mapping[str, Entry]] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_audit(path: str | os.PathLike[str]) -> Audit:
+    """Read the record of an audit from its folder or its report.json."""
+    file = Path(path)
+    file = file / "report.json" if file.is_dir() else file
+    if not file.is_file():
+        raise InputError(f"{path}: has no report.json; create it with: hardpan audit DATA --out {path}")
+    try:
+        found = files.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: is not the report of an audit ({error}); run the audit again") from error
+    if not isinstance(found, Audit):
+        raise InputError(f"{file}: is a {type(found).__name__}, not an audit; pass the folder of an audit")
+    return found
+
+
+def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> AuditComparison:
+    """Compare audits: their measures, what changed between two, and which is hardest among several.
+
+    The interval of a difference combines the two intervals (MOVER, Zou and Donner 2008):
+    d − √((b − b_low)² + (a_high − a)²) to d + √((b_high − b)² + (a − a_low)²) with d = b − a, as for independent
+    measurements; on the same test set it is wider than need be.
+
+    Args:
+        audits: two or more.
+        most_bits: leave datasets out of the rankings whose flow needs more bits per dimension than this, or has
+            none: the floor of a poor density model says little (Theisen et al. 2021, section 4.3).
+
+    Returns:
+        The comparison.
+    """
+    if len(audits) < 2:
+        raise InputError(f"audits: a comparison needs at least two; got {len(audits)}")
+    if most_bits is not None and not most_bits > 0:
+        raise InputError(f"most_bits must be a positive number of bits per dimension; got {most_bits!r}")
+    named = dict(zip(_names(audits), audits, strict=True))
+    values = {
+        measure: found
+        for measure in MEASURES
+        if (found := {name: item.measures[measure] for name, item in named.items() if measure in item.measures})
+    }
+    left_out = _left_out(named, most_bits)
+    kept = {name: item for name, item in named.items() if name not in left_out}
+    rankings = tuple(_ranked(measure, kept) for measure in HARDNESS)
+    rankings = tuple(item for item in rankings if len(item.names) >= 2)
+    first, second = list(named)[:2]
+    differences = {
+        measure: difference(found[first], found[second])
+        for measure, found in values.items()
+        if len(audits) == 2 and len(found) == 2 and measure not in RANGES
+        if not any(too_few(measure, item) for item in found.values())
+    }
+    return AuditComparison(
+        names=tuple(named),
+        values=values,
+        differences=differences,
+        rankings=rankings,
+        agreement=_agreement(rankings),
+        stability=tuple(_stability(curve, kept) for curve in _shared_curves(kept)),
+        left_out=left_out,
+        verdicts={
+            measure: {name: item.verdicts[measure] for name, item in named.items() if measure in item.verdicts}
+            for measure in values
+            if any(measure in item.verdicts for item in audits)
+        },
+        hashes={
+            f"{name}: {key}": digest for name, item in named.items() for key, digest in item.origin.hashes.items()
+        },
+    )
+
+
+def difference(a: Estimate, b: Estimate) -> Estimate:
+    """Give b − a with the interval that the two intervals make together.
+
+    Example:
+        >>> d = difference(Estimate(0.10, 0.01, 0.08, 0.12), Estimate(0.15, 0.01, 0.13, 0.18))
+        >>> round(d.value, 3), round(d.low, 4), round(d.high, 4)
+        (0.05, 0.0217, 0.0861)
+    """
+    value = b.value - a.value
+    low = value - math.hypot(b.value - b.low, a.high - a.value)
+    high = value + math.hypot(b.high - b.value, a.value - a.low)
+    spread = math.hypot(a.stderr, b.stderr)
+    return Estimate(
+        value,
+        spread,
+        low,
+        high,
+        min(a.confidence, b.confidence),
+        "difference of two estimates (MOVER)",
+        min(a.n, b.n),
+    )
+
+
+def _names(audits: Sequence[Audit]) -> list[str]:
+    """The datasets' names; one that comes twice gets a number."""
+    seen: dict[str, int] = {}
+    found = []
+    for item in audits:
+        seen[item.dataset] = seen.get(item.dataset, 0) + 1
+        count = seen[item.dataset]
+        found.append(item.dataset if count == 1 else f"{item.dataset} ({count})")
+    return found
+
+
+def _left_out(named: Mapping[str, Audit], most_bits: float | None) -> dict[str, float | None]:
+    if most_bits is None:
+        return {}
+    found: dict[str, float | None] = {}
+    for name, item in named.items():
+        bits = item.measures.get("bits")
+        if bits is None:
+            found[name] = None
+        elif bits.value > most_bits:
+            found[name] = bits.value
+    return found
+
+
+def _ranked(measure: str, named: Mapping[str, Audit]) -> HardnessOrder:
+    values = {name: item.measures[measure].value for name, item in named.items() if measure in item.measures}
+    names = _falling(values)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+    items = {name: _widened(named[name].measures[measure], len(pairs)) for name in names}
+    close = tuple((a, b) for a, b in pairs if difference(items[b], items[a]).low <= 0)
+    return HardnessOrder(measure, names, tuple(values[name] for name in names), close)
+
+
+def _widened(item: Estimate, pairs: int) -> Estimate:
+    """The estimate with its interval stretched from its level to that of one of so many comparisons."""
+    if pairs < 2:
+        return item
+    alpha = 1 - item.confidence
+    factor = stats.normal_quantile(1 - alpha / pairs) / stats.normal_quantile(item.confidence)
+    low, high = item.value - factor * (item.value - item.low), item.value + factor * (item.high - item.value)
+    return dataclasses.replace(item, low=low, high=high)
+
+
+def _falling(values: Mapping[str, float]) -> tuple[str, ...]:
+    """Names by their values, largest first."""
+    return tuple(sorted(values, key=lambda name: -values[name]))
+
+
+def _agreement(rankings: Sequence[HardnessOrder]) -> dict[str, Estimate]:
+    found = {}
+    for number, first in enumerate(rankings):
+        for second in rankings[number + 1 :]:
+            a = dict(zip(first.names, first.values, strict=True))
+            b = dict(zip(second.names, second.values, strict=True))
+            shared = [name for name in a if name in b]
+            if len(shared) >= FEWEST_FOR_AGREEMENT:
+                tau = stats.kendall_tau([a[name] for name in shared], [b[name] for name in shared])
+                found[f"{first.measure}, {second.measure}"] = tau
+    return found
+
+
+def _shared_curves(named: Mapping[str, Audit]) -> list[str]:
+    """Curves that at least two of the audits have."""
+    counts: dict[str, int] = {}
+    for item in named.values():
+        for curve in item.curves:
+            counts[curve] = counts.get(curve, 0) + 1
+    return [curve for curve, count in counts.items() if count >= 2]
+
+
+def _stability(curve: str, named: Mapping[str, Audit]) -> OrderStability:
+    found = {name: np.array(item.curves[curve]) for name, item in named.items() if curve in item.curves}
+    low = max(float(points[:, 0].min()) for points in found.values())
+    high = min(float(points[:, 0].max()) for points in found.values())
+    grid = np.unique(np.append(np.geomspace(low, high, 41), 1.0)) if low < 1 < high else np.geomspace(low, high, 41)
+    # Errors span many decades: they are interpolated as logarithms.
+    errors = {
+        name: np.interp(np.log(grid), np.log(points[:, 0]), np.log(np.maximum(points[:, 1], 1e-300)))
+        for name, points in found.items()
+    }
+    one = int(np.abs(np.log(grid)).argmin())
+    orders = [_falling({name: float(values[at]) for name, values in errors.items()}) for at in range(len(grid))]
+    first = last = one
+    while first > 0 and orders[first - 1] == orders[one]:
+        first -= 1
+    while last < len(grid) - 1 and orders[last + 1] == orders[one]:
+        last += 1
+    agreement = tuple(
+        _tau([errors[n][one] for n in errors], [errors[n][at] for n in errors]) for at in range(len(grid))
+    )
+    return OrderStability(
+        curve,
+        orders[one],
+        float(grid[first]),
+        float(grid[last]),
+        tuple(grid.tolist()),
+        agreement,
+        {name: tuple(np.exp(values).tolist()) for name, values in errors.items()},
+    )
+
+
+def _tau(a: Sequence[float], b: Sequence[float]) -> float:
+    """Kendall's τ-a, which exists for two datasets too."""
+    pairs = [(i, j) for i in range(len(a)) for j in range(i)]
+    return float(np.mean([np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]) for i, j in pairs]))

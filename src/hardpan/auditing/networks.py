@@ -1,0 +1,318 @@
+"""Small networks that an audit trains: a convolutional one for images, a perceptron for tables.
+
+Training is limited by wall-clock time: the learning rate follows the fraction of the time (or of the epochs,
+whichever is further), so that under load fewer steps are taken and the rate still ends near zero. With a fixed
+number of epochs and no time limit the result depends on the seed alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+BATCH = 128
+RATE = 4e-3
+MOST_EPOCHS = 40
+PATIENCE = 5  # epochs without a lower validation loss, after half of the schedule
+VALIDATED = 4000  # validation rows that decide when to stop
+FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
+FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
+EVALUATED_AT_ONCE = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetworkData:
+    """What a network is trained on.
+
+    Attributes:
+        x: (N, H, W[, C]) images, or (N, d) standardised features.
+        labels: (N,) class numbers.
+        n_classes: K.
+        flip: whether mirrored images keep their class.
+    """
+
+    x: NDArray[Any]
+    labels: Labels
+    n_classes: int
+    flip: bool = False
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images."""
+        return self.x.ndim > 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedNetwork:
+    """One trained network.
+
+    Attributes:
+        probs: (T, m, K) probabilities of the requested rows at T moments of the training, the last one final.
+        epochs: passes over the training rows.
+        state: tensors by name.
+    """
+
+    probs: NDArray[np.float32]
+    epochs: float
+    state: dict[str, Any]
+
+
+def available() -> bool:
+    """Whether torch is installed."""
+    import importlib.util
+
+    return importlib.util.find_spec("torch") is not None
+
+
+def train_network(
+    data: NetworkData,
+    train: Labels,
+    validation: Labels,
+    rows: Labels,
+    *,
+    seconds: float,
+    epochs: int = 0,
+    moments: int = 1,
+    seed: int = 0,
+    device: str = "auto",
+) -> TrainedNetwork:
+    """Train one network within about ``seconds`` and predict ``rows``.
+
+    Args:
+        data: examples and labels.
+        train: rows to train on.
+        validation: rows that decide when to stop; may be empty.
+        rows: rows to predict.
+        seconds: wall-clock limit.
+        epochs: exactly so many, without a time limit; 0: at most 40 within the time.
+        moments: how many times the rows are predicted, at equal fractions of the schedule.
+        seed: of weights, order and augmentation.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+    """
+    import torch
+    from torch.nn import functional
+
+    start = time.monotonic()
+    where = _device(device)
+    torch.manual_seed(seed)
+    x, network = _tensors(data, train), _network(data)
+    x, network = x.to(where), network.to(where)
+    labels = torch.from_numpy(data.labels).to(where)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-2)
+    rng = np.random.default_rng([seed, 41])
+    most = epochs or MOST_EPOCHS
+    steps = max(1, math.ceil(len(train) / BATCH))
+    probs: list[NDArray[np.float32]] = []
+    step, best, since, best_state, done = 0, math.inf, 0, None, False
+    while not done:
+        order = rng.permutation(train)
+        network.train()
+        for number in range(steps):
+            fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
+            if fraction >= 1:
+                done = True
+                break
+            for group in optimiser.param_groups:
+                group["lr"] = RATE * _schedule(fraction)
+            batch = torch.from_numpy(order[number * BATCH : (number + 1) * BATCH]).to(where)
+            if len(batch) < 2:
+                continue
+            inputs = _augmented(x[batch], data, rng)
+            loss = functional.cross_entropy(network(inputs), labels[batch])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            step += 1
+            while len(probs) < moments - 1 and fraction >= (len(probs) + 1) / moments:
+                probs.append(_predicted(network, x, rows, data.n_classes))
+                network.train()
+        fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
+        if len(validation) and fraction > 0.5:
+            value = _loss(network, x, labels, validation[:VALIDATED])
+            if value < best:
+                best, since = value, 0
+                best_state = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+            else:
+                since += 1
+            done = done or (since >= PATIENCE and not epochs)
+        done = done or fraction >= 1
+    if best_state is not None:
+        network.load_state_dict(best_state)
+    final = _predicted(network, x, rows, data.n_classes)
+    probs = [*probs, *([final] * (moments - len(probs)))]
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    return TrainedNetwork(np.stack(probs), step / steps, state)
+
+
+def predict(data: NetworkData, train: Labels, state: dict[str, Any], x: NDArray[Any]) -> NDArray[np.float32]:
+    """Probabilities (m, K) of new examples by a trained network; ``data`` and ``train`` give the scaling."""
+    import torch
+
+    network = _network(data)
+    network.load_state_dict(state)
+    scaled = _scaled(data, train, x)
+    return _predicted(network, torch.from_numpy(scaled), np.arange(len(x)), data.n_classes)
+
+
+def save_state(network: TrainedNetwork, path: Path) -> None:
+    """Write a network's tensors and predictions: PATH.safetensors, then PATH.npz, which marks it complete."""
+    from safetensors.torch import save_file
+
+    save_file(network.state, f"{path}.safetensors")
+    part = path.with_name(f"{path.name}.part.npz")
+    np.savez(part, probs=network.probs, epochs=np.array(network.epochs))
+    os.replace(part, f"{path}.npz")
+
+
+def load_state(path: Path) -> TrainedNetwork | None:
+    """Read what :func:`save_state` wrote; None where it is not complete."""
+    from safetensors.torch import load_file
+
+    if not Path(f"{path}.npz").is_file():
+        return None
+    try:
+        with np.load(f"{path}.npz", allow_pickle=False) as arrays:
+            probs, epochs = arrays["probs"], float(arrays["epochs"])
+        return TrainedNetwork(probs, epochs, load_file(f"{path}.safetensors"))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def keeps_class_when_mirrored(x: NDArray[Any], labels: Labels, train: Labels, validation: Labels) -> bool:
+    """Whether mirrored images are still nearest to images of their class: then training may mirror them.
+
+    Compares 1-NN accuracy on 300 validation images as they are and mirrored, against 3,000 training images.
+    """
+    from hardpan.bayes.floors.search import k_nearest
+
+    if x.ndim < 3 or len(validation) < 20:
+        return False
+    references, queries = train[:FLIP_REFERENCES], validation[:FLIP_QUERIES]
+    flat = x[references].reshape(len(references), -1).astype(np.float32)
+    accuracy = []
+    for images in (x[queries], x[queries][:, :, ::-1]):
+        nearest = k_nearest(flat, images.reshape(len(queries), -1).astype(np.float32), 1)[0][:, 0]
+        accuracy.append(float((labels[references][nearest] == labels[queries]).mean()))
+    return accuracy[1] >= accuracy[0] - FLIP_LOSS
+
+
+def _device(name: str) -> Any:
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device must be auto, cpu, cuda or cuda:N; got {name!r}") from error
+
+
+def _fraction(step: int, steps: int, start: float, seconds: float) -> float:
+    """How far the schedule is: by time or by steps, whichever is further."""
+    by_time = (time.monotonic() - start) / seconds if seconds else 0.0
+    return max(by_time, step / steps)
+
+
+def _schedule(fraction: float) -> float:
+    """Learning rate relative to its height: a short linear rise, then a cosine to nearly 0."""
+    if fraction < 0.1:
+        return 0.1 + 9 * fraction
+    return 0.5 * (1 + math.cos(math.pi * (fraction - 0.1) / 0.9)) + 1e-3
+
+
+def _scaled(data: NetworkData, train: Labels, x: NDArray[Any]) -> NDArray[np.float32]:
+    """Examples with mean 0 and deviation 1 on train, images with channels first."""
+    if not data.is_images:
+        return np.asarray(x, dtype=np.float32)
+    images = x[..., None] if x.ndim == 3 else x
+    sample = data.x[train[:5000]].astype(np.float32)
+    scaled = (images.astype(np.float32) - sample.mean()) / max(float(sample.std()), 1e-6)
+    return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
+
+
+def _tensors(data: NetworkData, train: Labels) -> Tensor:
+    import torch
+
+    return torch.from_numpy(_scaled(data, train, data.x))
+
+
+def _network(data: NetworkData) -> nn.Module:
+    from torch import nn
+
+    if not data.is_images:
+        layers: list[nn.Module] = []
+        width = data.x.shape[1]
+        for hidden in (256, 128):
+            layers += [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(0.1)]
+            width = hidden
+        return nn.Sequential(*layers, nn.Linear(width, data.n_classes))
+    channels = 1 if data.x.ndim == 3 else data.x.shape[3]
+    side, layers = min(data.x.shape[1:3]), []
+    for number, width in enumerate((32, 64, 128)):
+        layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        channels = width
+        if (side >= 6 and number < 2) or side >= 12:
+            layers.append(nn.MaxPool2d(2))
+            side //= 2
+    layers += [nn.AdaptiveAvgPool2d(3 if side >= 3 else 1), nn.Flatten(), nn.Dropout(0.2)]
+    return nn.Sequential(*layers, nn.Linear(channels * (9 if side >= 3 else 1), data.n_classes))
+
+
+def _augmented(batch: Tensor, data: NetworkData, rng: np.random.Generator) -> Tensor:
+    """Images shifted a little (one shift per batch), half of them mirrored where that keeps the class."""
+    import torch
+    from torch.nn import functional
+
+    if not data.is_images:
+        return batch
+    height, width = batch.shape[2:]
+    reach = max(1, min(height, width) // 14)
+    padded = functional.pad(batch, (reach,) * 4, mode="replicate")
+    top, left = (int(i) for i in rng.integers(0, 2 * reach + 1, 2))
+    moved = padded[:, :, top : top + height, left : left + width]
+    if data.flip:
+        mirrored = torch.from_numpy(rng.random(len(batch)) < 0.5).to(batch.device)
+        moved = torch.where(mirrored[:, None, None, None], moved.flip(3), moved)
+    return moved
+
+
+def _predicted(network: nn.Module, x: Tensor, rows: Labels, n_classes: int) -> NDArray[np.float32]:
+    import torch
+
+    network.eval()
+    probs = np.empty((len(rows), n_classes), dtype=np.float32)
+    with torch.no_grad():
+        for start in range(0, len(rows), EVALUATED_AT_ONCE):
+            which = torch.from_numpy(rows[start : start + EVALUATED_AT_ONCE]).to(x.device)
+            probs[start : start + len(which)] = torch.softmax(network(x[which]), dim=1).cpu().numpy()
+    return probs
+
+
+def _loss(network: nn.Module, x: Tensor, labels: Tensor, rows: Labels) -> float:
+    import torch
+
+    network.eval()
+    total = 0.0
+    with torch.no_grad():
+        for start in range(0, len(rows), EVALUATED_AT_ONCE):
+            which = torch.from_numpy(rows[start : start + EVALUATED_AT_ONCE]).to(x.device)
+            total += float(torch.nn.functional.cross_entropy(network(x[which]), labels[which], reduction="sum"))
+    return total / len(rows)
+
+
+def mean_probs(networks: list[TrainedNetwork]) -> Floats:
+    """Mean over networks at the last moment, (m, K)."""
+    return np.mean([item.probs[-1] for item in networks], axis=0, dtype=np.float64)

@@ -1,0 +1,485 @@
+"""Problems of a benchmark: copies, conflicting and suspicious labels, classes, size, features, predictions.
+
+Every detector is a function from :class:`Evidence` to problems; add a line to ``DETECTORS`` to add one. What a
+problem says to people is written in :mod:`hardpan.auditing.report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import stats
+from hardpan.auditing.evidence import Evidence
+from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.search import k_nearest
+from hardpan.confusion import label_issues
+from hardpan.estimates import Estimate
+
+MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them
+NEAR = 0.25  # of the usual distance between a test example and its nearest training example
+PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
+NEAR_SHARE = 0.1  # of the budget that the search may take
+BROKEN_COPIES = 0.5  # of the test set
+MANY_COPIES = 0.005
+IMBALANCE = 30.0  # examples of the largest class per example of the smallest
+FEW_PER_CLASS = 5
+LEAK_ERROR = 0.01
+LEAK_SPREAD = 0.1  # deviation within classes, as a part of the distance between classes
+INDEX_GAIN = 0.5  # an index column that halves the error of the most frequent class predicts the label
+FEWEST_SUSPECTS = 3
+SURE = 0.5  # a suggested class has at least this probability
+POWER = 1.96 + 0.84  # two-sided 5 %, power 80 %
+USABLE = 1.5  # a model whose error is at most so many times the best one's takes part in doubting labels
+
+KINDS = (
+    "one-class",
+    "test-copies",
+    "index-feature",
+    "permuted-classes",
+    "leak-feature",
+    "labels",
+    "conflicting-labels",
+    "near-copies",
+    "missing-classes",
+    "duplicates",
+    "small-test",
+    "imbalance",
+    "constant-columns",
+    "channels-first",
+    "data",
+    "fresh",
+)
+"""Kinds of problems, the gravest first among those of one severity."""
+SEVERITIES = ("high", "medium", "low", "note")
+
+
+@dataclass(frozen=True, eq=True)
+class Problem(Mapping[str, Any]):
+    """One problem of a benchmark; also a mapping of its fields, as report.json has it.
+
+    Attributes:
+        kind: one of :data:`KINDS`.
+        severity: "high", "medium", "low", or "note" for what was not measured.
+        title: one line for people.
+        advice: what to do about it.
+        count: how many examples are affected, with an interval, where it can be counted.
+        proportion: the same as a proportion of ``of``.
+        of: the split that was searched: "test", "train" or "all".
+        rows: row numbers of some of them in the dataset, worst first.
+        ids: their ids.
+        breaks: whether scores on this benchmark mean nothing until it is fixed.
+        details: further numbers by name.
+    """
+
+    kind: str
+    severity: str
+    title: str = ""
+    advice: str = ""
+    count: Estimate | None = None
+    proportion: Estimate | None = None
+    of: str = "test"
+    rows: tuple[int, ...] = ()
+    ids: tuple[str, ...] = ()
+    breaks: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "ids", "details"):  # lists of JSON become tuples again
+            object.__setattr__(self, name, _tuples(getattr(self, name)))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _tuples(item) for key, item in value.items()}
+    return tuple(_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspects:
+    """Labels that look wrong in one split.
+
+    Attributes:
+        rows: rows of the dataset, most suspicious first.
+        suggested: class that the models prefer.
+        probability: its probability.
+        searched: how many labels were checked.
+    """
+
+    rows: Labels
+    suggested: Labels
+    probability: Floats
+    searched: int
+
+
+def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: float | None) -> list[Problem]:
+    """All problems, the most severe first.
+
+    Args:
+        evidence: after all training.
+        suspects: labels that look wrong, by split.
+        error: of the best model, where there is one.
+    """
+    found: list[Problem] = []
+    for detect in DETECTORS:
+        found += list(detect(evidence))
+    found += list(_labels(evidence, suspects))
+    found += list(_small_test(evidence, error))
+    return sorted(
+        found, key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind))
+    )
+
+
+def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
+    """Labels that models doubt: another class is at least as probable as it is on its own examples.
+
+    With t_j the mean probability of class j over examples labelled j, a label y is suspicious when the best other
+    class has p_j ≥ max(t_j, 1/2) and p_j > p_y. Sorted by p_j − p_y.
+
+    Args:
+        probs: (n, K) held-out or out-of-fold probabilities.
+        labels: (n,) class numbers.
+        rows: (n,) rows of the dataset.
+
+    Source: Northcutt, Jiang and Chuang, "Confident learning" (2021).
+
+    Example:
+        >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.05, 0.95]])
+        >>> suspect_labels(p, np.array([0, 0, 1, 1, 0]), np.arange(5)).rows.tolist()
+        [4]
+    """
+    found = label_issues(probs, labels=labels)
+    sure = found.probability >= SURE
+    at = found.row[sure]
+    return Suspects(rows[at], found.suggested[sure], found.probability[sure], len(labels))
+
+
+def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
+    """Labels that look wrong: in test by the mean of the good models, in train by out-of-fold predictions."""
+    found: dict[str, Suspects] = {}
+    inputs = evidence.inputs
+    if inputs is None:
+        return found
+    labels = evidence.labels
+    probs = evidence.test_probs()
+    if probs and len(inputs.test):
+        truth = labels[inputs.test]
+        errors = {name: float((p.argmax(axis=1) != truth).mean()) for name, p in probs.items()}
+        usable = [p for name, p in probs.items() if errors[name] <= USABLE * min(errors.values()) + 1e-9]
+        found["test"] = suspect_labels(np.mean(usable, axis=0), truth, inputs.test)
+    if evidence.out_of_fold is not None:
+        train = inputs.split.train
+        known = evidence.out_of_fold.sum(axis=1) > 0
+        found["train"] = suspect_labels(evidence.out_of_fold[known], labels[train[known]], train[known])
+    return found
+
+
+def _counted(evidence: Evidence, count: int, total: int) -> tuple[Estimate, Estimate]:
+    """A count and a proportion with Clopper–Pearson intervals."""
+    item = stats.share(count, total, evidence.config.confidence)
+    whole = Estimate(
+        float(count), item.stderr * total, item.low * total, item.high * total, item.confidence, item.method, total
+    )
+    return whole, item
+
+
+def _named(evidence: Evidence, rows: Labels) -> dict[str, Any]:
+    some = rows[:MOST_ROWS]
+    return {
+        "rows": tuple(int(row) for row in some),
+        "ids": tuple(str(name) for name in evidence.dataset.ids[some]),
+    }
+
+
+def _one_class(evidence: Evidence) -> Iterator[Problem]:
+    if len(np.unique(evidence.labels)) < 2:
+        yield Problem("one-class", "high", of="all", breaks=True)
+    elif len(np.unique(evidence.labels[evidence.split.train])) < 2:
+        yield Problem("one-class", "high", of="train", breaks=True)
+
+
+def _copies(evidence: Evidence) -> Iterator[Problem]:
+    inputs = evidence.inputs
+    if inputs is None or inputs.equal.by_chance:
+        return
+    split, labels = inputs.split, evidence.labels
+    if len(inputs.copied):
+        count, proportion = _counted(evidence, len(inputs.copied), len(split.test))
+        severity = "high" if proportion.value > MANY_COPIES else "medium"
+        broken = proportion.value >= BROKEN_COPIES
+        yield Problem(
+            "test-copies",
+            severity,
+            count=count,
+            proportion=proportion,
+            breaks=broken,
+            **_named(evidence, inputs.copied),
+        )
+    groups = inputs.equal.repeated()
+    conflicts = [rows for rows in groups if len(np.unique(labels[rows])) > 1]
+    if conflicts:
+        rows = np.concatenate(conflicts)
+        count, proportion = _counted(evidence, len(rows), len(labels))
+        severity = "high" if proportion.value > 0.01 else "medium"
+        yield Problem(
+            "conflicting-labels",
+            severity,
+            count=count,
+            proportion=proportion,
+            of="all",
+            details={"groups": len(conflicts)},
+            **_named(evidence, rows),
+        )
+    for part, members in evidence.parts.items():
+        if part == "validation" or not len(members):
+            continue
+        _, first = np.unique(inputs.equal.group[members], return_index=True)
+        again = np.delete(members, first)
+        if len(again):
+            count, proportion = _counted(evidence, len(again), len(members))
+            severity = "medium" if proportion.value > 0.01 else "low"
+            yield Problem(
+                "duplicates", severity, count=count, proportion=proportion, of=part, **_named(evidence, again)
+            )
+
+
+def nearest_training(evidence: Evidence) -> tuple[Labels, Floats, Labels]:
+    """Test rows, the distance of each to its nearest training row, and that row; a sample where there are many."""
+    assert evidence.inputs is not None
+    train, test, x = evidence.split.train, evidence.split.test, evidence.inputs.table.scaled
+    allowed = PRODUCTS_PER_SECOND * NEAR_SHARE * evidence.config.budget
+    most = max(100, int(allowed / max(1, len(train) * x.shape[1])))
+    queries = test
+    if len(test) > most:
+        queries = np.sort(np.random.default_rng([evidence.config.seed, 11]).choice(test, most, replace=False))
+    at, distances = k_nearest(x[train], x[queries], 1)
+    return queries, np.asarray(distances[:, 0], dtype=np.float64), train[at[:, 0]]
+
+
+def _near_copies(evidence: Evidence) -> Iterator[Problem]:
+    inputs = evidence.inputs
+    if inputs is None or inputs.equal.by_chance or "duplicate_distance" not in evidence.columns:
+        return
+    distances = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
+    searched = np.flatnonzero(np.isfinite(distances))
+    exact = inputs.equal.with_copy_in(searched, np.concatenate([inputs.split.train, inputs.split.validation]))
+    usual = float(np.median(distances[searched][~exact])) if (~exact).any() else 0.0
+    rows = searched[(distances[searched] < NEAR * usual) & ~exact]
+    if len(rows):
+        rows = rows[np.argsort(distances[rows], kind="stable")]
+        count, proportion = _counted(evidence, len(rows), len(searched))
+        severity = "medium" if proportion.value > MANY_COPIES else "low"
+        yield Problem(
+            "near-copies",
+            severity,
+            count=count,
+            proportion=proportion,
+            details={"distance": NEAR * usual, "searched": len(searched)},
+            **_named(evidence, rows),
+        )
+
+
+def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Problem]:
+    for part, found in suspects.items():
+        if len(found.rows) < FEWEST_SUSPECTS:
+            continue
+        count, proportion = _counted(evidence, len(found.rows), found.searched)
+        severity = "high" if proportion.value > 0.05 else "medium"
+        details: dict[str, Any] = {}
+        precision = _precision(evidence, found)
+        if precision is not None:
+            details["precision"] = precision
+        yield Problem(
+            "labels",
+            severity,
+            count=count,
+            proportion=proportion,
+            of=part,
+            details=details,
+            **_named(evidence, found.rows),
+        )
+
+
+def _precision(evidence: Evidence, found: Suspects) -> Estimate | None:
+    """Of the suspects with votes, how many have a majority against their label; None without votes."""
+    annotations = evidence.annotations
+    if annotations is None or annotations.votes is None or annotations.rows is None:
+        return None
+    votes = dict(zip(annotations.rows.tolist(), annotations.votes, strict=True))
+    judged = [(row, votes[row]) for row in found.rows.tolist() if row in votes and votes[row].sum() > 0]
+    if not judged:
+        return None
+    wrong = sum(int(row_votes.argmax()) != int(evidence.labels[row]) for row, row_votes in judged)
+    return stats.share(wrong, len(judged), evidence.config.confidence)
+
+
+def _classes(evidence: Evidence) -> Iterator[Problem]:
+    k, names = evidence.dataset.n_classes, evidence.dataset.class_names
+    counts = {part: np.bincount(evidence.labels[rows], minlength=k) for part, rows in evidence.parts.items()}
+    total = np.bincount(evidence.labels, minlength=k)
+    for part, severity in (("train", "high"), ("test", "medium")):
+        missing = np.flatnonzero((counts[part] == 0) & (total > 0))
+        if len(missing) and len(evidence.parts[part]):
+            found = tuple(names[c] for c in missing)
+            yield Problem("missing-classes", severity, of=part, details={"classes": found})
+    unused = np.flatnonzero(total == 0)
+    if len(unused):
+        yield Problem("missing-classes", "low", of="all", details={"classes": tuple(names[c] for c in unused)})
+    used = total[total > 0]
+    ratio = float(used.max() / used.min())
+    if len(used) > 1 and ratio > IMBALANCE:
+        few = tuple(names[c] for c in np.flatnonzero((total > 0) & (counts["test"] < FEW_PER_CLASS)))
+        severity = "medium" if few else "low"
+        yield Problem("imbalance", severity, of="all", details={"ratio": ratio, "classes": few})
+
+
+def _small_test(evidence: Evidence, error: float | None) -> Iterator[Problem]:
+    """The smallest difference between two models that the test set can show (5 % level, power 80 %)."""
+    n = len(evidence.split.test) if evidence.inputs is None else len(evidence.inputs.test)
+    if not n or error is None:
+        return
+    rate = max(error, 1 / n)
+    smallest = min(1.0, POWER * float(np.sqrt(2 * rate * (1 - rate) / n)))
+    if smallest < 0.005:
+        return
+    needed = int(np.ceil(POWER**2 * 2 * (1 - rate) / (0.1 * rate) / 0.1))
+    severity = "medium" if smallest > 0.5 * rate else "low"
+    yield Problem("small-test", severity, details={"smallest": smallest, "n": n, "error": error, "needed": needed})
+
+
+def _columns(evidence: Evidence) -> Iterator[Problem]:
+    """What the reader of the data noticed, and whether an index predicts the label."""
+    dataset = evidence.dataset
+    names = {name: j for j, name in enumerate(dataset.feature_names)} or {
+        str(j): j for j in range(dataset.x.shape[1] if dataset.x.ndim == 2 else 0)
+    }
+    for item in dataset.warnings:
+        details: dict[str, Any] = {"columns": item.columns, "message": item.message}
+        if item.code == "constant":
+            yield Problem("constant-columns", "low", of="all", details=details)
+        elif item.code == "channels_first":
+            yield Problem("channels-first", "low", of="all", details=details)
+        elif item.code == "identifier":
+            columns = [names[name] for name in item.columns if name in names]
+            predicts = [j for j in columns if _predicts(evidence, dataset.x[:, j].astype(np.float64))]
+            severity = "high" if predicts else "medium"
+            details["predicts"] = bool(predicts)
+            yield Problem("index-feature", severity, of="all", breaks=bool(predicts), details=details)
+        else:
+            yield Problem("data", "note", of="all", details=details | {"code": item.code})
+
+
+def _predicts(evidence: Evidence, column: Floats) -> bool:
+    """Whether a single column halves the error of always answering the most frequent class."""
+    split, labels = evidence.split, evidence.labels
+    order = np.argsort(column[split.train], kind="stable")
+    train = split.train[order]
+    at = np.clip(np.searchsorted(column[train], column[split.test]), 1, len(train) - 1)
+    left_closer = column[split.test] - column[train[at - 1]] <= column[train[at]] - column[split.test]
+    nearest = train[np.where(left_closer, at - 1, at)]
+    error = float((labels[nearest] != labels[split.test]).mean()) if len(split.test) else 1.0
+    most = np.bincount(labels[split.train]).argmax()
+    chance = float((labels[split.test] != most).mean()) if len(split.test) else 0.0
+    return error < INDEX_GAIN * chance
+
+
+def _leaks(evidence: Evidence) -> Iterator[Problem]:
+    """Columns that are nearly the label: values that coincide with classes, up to a little noise."""
+    dataset = evidence.dataset
+    raw = dataset.x if dataset.table is None else dataset.table.values
+    if raw.ndim != 2 or len(np.unique(evidence.labels)) < 2:
+        return
+    names = dataset.feature_names if dataset.table is None else dataset.table.names
+    rows = np.sort(np.random.default_rng([evidence.config.seed, 71]).permutation(len(raw))[:5000])
+    labels = evidence.labels[rows]
+    found = []
+    for j in range(raw.shape[1]):
+        column = np.asarray(raw[rows, j], dtype=np.float64)
+        if np.isfinite(column).all() and _is_label(column, labels):
+            found.append(names[j] if names else str(j))
+    if found:
+        yield Problem("leak-feature", "high", of="all", details={"columns": tuple(found)})
+
+
+def _is_label(column: Floats, labels: Labels) -> bool:
+    """Whether the values of a column tell the classes apart as labels would.
+
+    Discrete columns: at most two values per class, and the most frequent class of each value is wrong in at most 1
+    %.
+    Others: the deviation within classes is a tenth of the smallest distance between class medians, or less.
+    """
+    classes = np.unique(labels)
+    values, index = np.unique(column, return_inverse=True)
+    if len(values) <= 2 * len(classes):
+        counts = np.zeros((len(values), len(classes)))
+        np.add.at(counts, (index, np.searchsorted(classes, labels)), 1.0)
+        covered = len(np.unique(counts.argmax(axis=1))) == len(classes)
+        return bool(covered and 1 - counts.max(axis=1).sum() / len(labels) <= LEAK_ERROR)
+    medians = np.array([np.median(column[labels == c]) for c in classes])
+    gaps = np.diff(np.sort(medians))
+    if not len(gaps) or gaps.min() <= 0:
+        return False
+    spread = np.median(np.abs(column - medians[np.searchsorted(classes, labels)]))
+    return bool(spread <= LEAK_SPREAD * gaps.min() / 2)
+
+
+def _permuted(evidence: Evidence) -> Iterator[Problem]:
+    for model in evidence.models:
+        if model.permutation is not None:
+            moved = sum(i != j for i, j in enumerate(model.permutation))
+            details = {"model": model.name, "permutation": model.permutation, "moved": moved}
+            yield Problem("permuted-classes", "high", details=details)
+
+
+def _fresh(evidence: Evidence) -> Iterator[Problem]:
+    if not evidence.config.testbed and not evidence.config.new_test:
+        yield Problem("fresh", "note")
+
+
+DETECTORS: tuple[Callable[[Evidence], Iterator[Problem]], ...] = (
+    _one_class,
+    _copies,
+    _near_copies,
+    _classes,
+    _columns,
+    _leaks,
+    _permuted,
+    _fresh,
+)
+
+
+def label_table(
+    evidence: Evidence, suspects: Mapping[str, Suspects]
+) -> tuple[list[str], list[tuple[Any, ...]], dict[str, NDArray[Any]]]:
+    """All suspicious labels: columns and rows of problems/labels.csv, and columns of the joined table."""
+    dataset = evidence.dataset
+    numbers = dataset.metadata.get("row")
+    names = dataset.class_names
+    rows = []
+    suggested = np.full(len(dataset), None, dtype=object)
+    probability = np.full(len(dataset), np.nan)
+    for part, found in suspects.items():
+        for row, other, value in zip(found.rows, found.suggested, found.probability, strict=True):
+            number = int(numbers[row]) if numbers is not None else int(row)
+            label = names[int(evidence.labels[row])]
+            rows.append((number, str(dataset.ids[row]), part, label, names[int(other)], round(float(value), 4)))
+            suggested[row], probability[row] = names[int(other)], float(value)
+    columns = {"suggested_label": suggested, "suggested_probability": probability}
+    return ["row", "id", "split", "label", "suggested", "probability"], rows, columns

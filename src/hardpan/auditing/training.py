@@ -1,0 +1,381 @@
+"""What an audit trains within its budget: classifiers, out-of-fold predictions, a learning curve, a flow."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.auditing import networks
+from hardpan.auditing.evidence import AuditStep, Evidence, FlowView
+from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
+from hardpan.bayes.floors.floor import FloorInputs
+from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
+from hardpan.bayes.floors.inputs import Floats, Labels, standardised
+from hardpan.bayes.floors.models import model_of
+from hardpan.errors import HardpanError, InputError
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.predictions import Predictions
+
+FOLDS = 3
+SIZES = (8, 4, 2)  # the learning curve has n/8, n/4, n/2 and n
+ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
+MOMENTS = 6  # at which an ensemble's predictions are recorded
+BUNDLED_SHARE = 0.1  # of the budget that evaluating a bundled flow may take
+GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
+GALLERY_EACH = 16
+FLOW_EPOCHS = 36
+NO_TORCH = "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble"
+# Weights of the steps in the budget; what a step leaves is shared by the later ones.
+IMAGE_WEIGHTS = {"linear model": 0.5, "networks": 7.0, "out-of-fold": 1.5, "learning curve": 1.0}
+TABLE_WEIGHTS = {
+    "linear model": 0.5,
+    "boosted trees": 2.5,
+    "networks": 3.0,
+    "out-of-fold": 2.0,
+    "learning curve": 1.5,
+}
+
+
+class Budget:
+    """Wall-clock seconds shared by steps: each gets its weight's part of what is left when it begins."""
+
+    def __init__(self, seconds: float, weights: dict[str, float]) -> None:
+        self._end = time.monotonic() + seconds
+        self._weights = dict(weights)
+        self.planned = {name: seconds * weight / sum(weights.values()) for name, weight in weights.items()}
+
+    def allot(self, name: str) -> float:
+        """Seconds for a step that begins now."""
+        total = sum(self._weights.values())
+        weight = self._weights.pop(name)
+        return max(1.0, (self._end - time.monotonic()) * weight / total)
+
+
+def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
+    """What will be trained, and how many seconds each step may take."""
+    config, images = evidence.config, evidence.dataset.is_images
+    weights = dict(IMAGE_WEIGHTS if images else TABLE_WEIGHTS)
+    skipped = {}
+    if config.ensemble == "none" or evidence.inputs is None:
+        skipped = dict.fromkeys(weights, "not requested")
+        weights = {}
+    elif config.predictions or evidence.models:
+        skipped["networks"] = "predictions were passed"
+        weights.pop("networks")
+    elif not networks.available():
+        skipped["networks"] = NO_TORCH
+        weights.pop("networks")
+        if images:
+            weights["extra trees"] = 3.0
+    if config.flow == "auto":
+        if networks.available() and evidence.inputs is not None:
+            weights["flow"] = max(2.0, 0.5 * sum(weights.values()))
+        else:
+            skipped["flow"] = NO_TORCH
+    budget = Budget(config.budget, weights)
+    steps = [AuditStep(name, seconds) for name, seconds in budget.planned.items()]
+    return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
+
+
+def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress) -> FlowEvidence | None:
+    """Run the planned steps in order; the evidence gets models, out-of-fold predictions and the learning curve."""
+    inputs = evidence.inputs
+    flow = None
+    names = list(budget.planned)
+    for number, name in enumerate(names):
+        assert inputs is not None
+        seconds = budget.allot(name)
+        progress(f"{name} (up to {seconds:.0f} s)", number / len(names))
+        start = time.monotonic()
+        if name in CLASSIFIERS:
+            split = inputs.split
+            item = fit_classifier(
+                name,
+                inputs.table,
+                split.train,
+                split.validation,
+                inputs.test,
+                seconds=seconds,
+                seed=evidence.config.seed,
+            )
+            evidence.fitted = (*evidence.fitted, item)
+        elif name == "networks":
+            _ensemble(evidence, inputs, seconds, work)
+        elif name == "out-of-fold":
+            evidence.out_of_fold = _out_of_fold(evidence, inputs, seconds)
+        elif name == "learning curve":
+            _learning_curve(evidence, inputs, seconds)
+        elif name == "flow":
+            flow = _fitted_flow(evidence, seconds, work / "flow", progress)
+        took = time.monotonic() - start
+        evidence.steps.append(AuditStep(name, budget.planned[name], took))
+    return flow
+
+
+def network_data(evidence: Evidence, inputs: FloorInputs) -> networks.NetworkData:
+    """Images as they are, or standardised features; mirrored images only where that keeps the class."""
+    x: NDArray[Any] = evidence.dataset.x
+    k = evidence.dataset.n_classes
+    if not evidence.dataset.is_images:
+        return networks.NetworkData(np.asarray(inputs.table.scaled, dtype=np.float32), evidence.labels, k)
+    split = inputs.split
+    flip = networks.keeps_class_when_mirrored(x, evidence.labels, split.train, split.validation)
+    return networks.NetworkData(x, evidence.labels, k, flip)
+
+
+def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Path) -> None:
+    """Networks of several seeds, each with an equal part of the time that is left; finished ones are read back."""
+    config, split = evidence.config, inputs.split
+    data = network_data(evidence, inputs)
+    rows = np.sort(np.concatenate([split.validation, split.test]))
+    if len(evidence.dataset) <= ALL_ROWS:
+        rows = np.arange(len(evidence.dataset))
+    end = time.monotonic() + seconds
+    trained = []
+    for number in range(config.seeds):
+        path = work / f"network-{number}"
+        one = networks.load_state(path)
+        if one is None or one.probs.shape[1] != len(rows):
+            one = networks.train_network(
+                data,
+                split.train,
+                split.validation,
+                rows,
+                seconds=max(1.0, (end - time.monotonic()) / (config.seeds - number)),
+                epochs=config.ensemble_epochs,
+                moments=MOMENTS,
+                seed=config.seed + 1000 * number,
+                device=config.device,
+            )
+            networks.save_state(one, path)
+        trained.append(one)
+    probs = np.stack([one.probs for one in trained])
+    kind = "convolutional networks" if data.is_images else "perceptrons"
+    name = f"ensemble of {config.seeds} {kind}" if config.seeds > 1 else kind[:-1]
+    recorded = Predictions.from_arrays(probs, name=name, held_out=False)
+    model = model_of(
+        name,
+        recorded,
+        rows,
+        len(evidence.dataset),
+        evidence.dataset.n_classes,
+        evidence.labels,
+        trained_here=True,
+        weights=tuple(str(work / f"network-{number}") for number in range(config.seeds)),
+    )
+    evidence.models = (*evidence.models, model)
+    epochs = [one.epochs for one in trained]
+    if not config.ensemble_epochs and max(epochs) < networks.MOST_EPOCHS - 1:
+        low, high = min(epochs), max(epochs)
+        evidence.notes.append(
+            f"Networks stopped after {low:.1f} to {high:.1f} epochs (time limit or early stopping); a rerun on "
+            "another machine gives slightly different numbers."
+        )
+
+
+def _fold_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: Labels, seconds: float) -> Floats:
+    """Predictions of ``rows`` by the audit's quick model, trained on ``train``."""
+    config, split = evidence.config, inputs.split
+    if evidence.dataset.is_images and networks.available():
+        one = networks.train_network(
+            network_data(evidence, inputs),
+            train,
+            split.validation,
+            rows,
+            seconds=seconds,
+            epochs=config.ensemble_epochs,
+            seed=config.seed,
+            device=config.device,
+        )
+        return one.probs[-1].astype(np.float64)
+    name = "extra trees" if evidence.dataset.is_images else "boosted trees"
+    item = fit_classifier(name, inputs.table, train, split.validation, rows, seconds=seconds, seed=config.seed)
+    return item.probs
+
+
+def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> Floats:
+    """Predictions of every training example by a model that was trained on the other folds.
+
+    Equal inputs are kept in one fold: a copy of an example would tell its label.
+    """
+    train = inputs.split.train
+    order = np.random.default_rng([evidence.config.seed, 51]).permutation(int(inputs.equal.group.max()) + 1)
+    fold = order[inputs.equal.group[train]] % FOLDS
+    probs = np.zeros((len(train), evidence.dataset.n_classes))
+    end = time.monotonic() + seconds
+    for number in range(FOLDS):
+        left = max(1.0, (end - time.monotonic()) / (FOLDS - number))
+        out = fold == number
+        if out.any() and len(np.unique(evidence.labels[train[~out]])) > 1:
+            probs[out] = _fold_probs(evidence, inputs, train[~out], train[out], left)
+    return probs
+
+
+def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> None:
+    """Which test examples the quick model gets right after training on n/8, n/4, n/2 and n examples."""
+    train, test = inputs.split.train, inputs.test
+    order = np.random.default_rng([evidence.config.seed, 61]).permutation(train)
+    truth = evidence.labels[test]
+    sizes = [size for part in SIZES if (size := len(train) // part) >= 2 * evidence.dataset.n_classes]
+    if not len(test) or not sizes:
+        return
+    found: dict[int, NDArray[np.bool_]] = {}
+    end = time.monotonic() + seconds
+    total = sum(sizes) + len(train)
+    for size in (*sizes, len(train)):
+        rows = order[:size]
+        if len(np.unique(evidence.labels[rows])) < 2:
+            continue
+        left = max(1.0, (end - time.monotonic()) * size / total)
+        total -= size
+        found[size] = _fold_probs(evidence, inputs, rows, test, left).argmax(axis=1) == truth
+    evidence.correct_by_size = found
+    quick = "one convolutional network" if networks.available() else "extra trees"
+    evidence.curve_model = quick if evidence.dataset.is_images else "boosted trees"
+
+
+def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Progress) -> FlowEvidence | None:
+    from hardpan import flows
+    from hardpan.flows import FlowConfig
+
+    config, inputs = evidence.config, evidence.inputs
+    assert inputs is not None
+    try:
+        if not (folder / "flow.json").is_file():
+            epochs, rows = _flow_size(evidence, seconds)
+            settings = FlowConfig(preset="tiny", epochs=epochs, seed=config.seed, device=config.device)
+            flows.fit(_reduced(evidence, rows), settings, out=folder, progress=progress)
+        return flow_evidence(
+            flows.load(folder),
+            evidence.dataset,
+            evidence.labels,
+            evidence.split,
+            name="small flow",
+            confidence=config.confidence,
+            seed=config.seed,
+        )
+    except InputError as error:
+        evidence.notes.append(f"No flow of this dataset: {error}.")
+        return None
+
+
+def _flow_size(evidence: Evidence, seconds: float) -> tuple[int, int]:
+    """Epochs and training rows that about fill the time, from the time of one epoch on 256 rows."""
+    from hardpan import flows
+    from hardpan.flows import FlowConfig
+
+    config, n = evidence.config, len(evidence.split.train)
+    if config.flow_epochs:
+        return config.flow_epochs, n
+    trial = min(256, n)
+    start = time.monotonic()
+    flows.fit(
+        _reduced(evidence, trial), FlowConfig(preset="tiny", epochs=1, seed=config.seed, device=config.device)
+    )
+    per_row = max(1e-5, (time.monotonic() - start) / trial / 2)  # half of a first epoch is start-up
+    rows = int(np.clip(0.8 * seconds / (per_row * FLOW_EPOCHS), min(n, 500), n))
+    return int(np.clip(0.8 * seconds / (per_row * rows), 3, FLOW_EPOCHS)), rows
+
+
+def _reduced(evidence: Evidence, rows: int) -> Any:
+    """The dataset with at most so many training rows, every class kept."""
+    split = evidence.split
+    names = np.full(len(evidence.dataset), "validation")
+    names[split.train], names[split.test] = "train", "test"
+    mixed = np.random.default_rng([evidence.config.seed, 7]).permutation(split.train)
+    first = np.unique(evidence.labels[mixed], return_index=True)[1]
+    rest = np.setdiff1d(np.arange(len(mixed)), first)
+    train = mixed[np.concatenate([first, rest[: max(0, rows - len(first))]])]
+    kept = np.sort(np.concatenate([train, split.validation[: max(rows, 2000)], split.test]))
+    return dataclasses.replace(evidence.dataset.select(kept), split=names[kept], labels=evidence.labels[kept])
+
+
+def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
+    """The flow that the settings name, or a bundled flow of this dataset: flow, source, rows to evaluate."""
+    config, dataset = evidence.config, evidence.dataset
+    if config.flow in ("none", "auto") or evidence.inputs is None:
+        return None
+    if config.flow != "bundled":
+        from hardpan import flows
+
+        return flows.load(config.flow), config.flow, None
+    if not networks.available() or not dataset.is_images:
+        return None
+    from hardpan import flows
+    from hardpan.flows import zoo
+
+    if dataset.name not in zoo.names():
+        return None
+    flow = flows.load(dataset.name)
+    if not fits(flow, dataset):
+        return None
+    some = evidence.split.test[:32]
+    flow.posterior(dataset.x[some[:4]])
+    start = time.monotonic()
+    flow.posterior(dataset.x[some])
+    per_row = (time.monotonic() - start) / len(some)
+    most = int(BUNDLED_SHARE * config.budget / max(per_row, 1e-6) / 2)
+    everything = len(dataset) <= most
+    return flow, dataset.name, None if everything else max(100, most)
+
+
+def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
+    """The dial, samples and likelihood of a flow."""
+    from hardpan import flows
+
+    config, dataset, test = evidence.config, evidence.dataset, evidence.split.test[:rows]
+    curve = flow.bayes_curve(config.temperatures, rtol=1e-2, seed=config.seed)
+    nll = flow.nll(dataset.x[test], evidence.labels[test], seed=config.seed)
+    factor = flow.bits_per_dimension(1.0)
+    ends = (nll.value * factor, nll.stderr * factor, nll.low * factor, nll.high * factor)
+    bits = Estimate(*ends, method="bits per dimension", n=nll.n)
+    gallery = []
+    for temperature in GALLERY_TEMPERATURES if dataset.is_images else ():
+        try:
+            images = flow.sample(GALLERY_EACH, temperature=temperature, seed=config.seed)[0]
+        except HardpanError:  # a temperature at which this flow produces nothing finite has no picture
+            continue
+        gallery.append((temperature, flow.bayes_error(temperature, rtol=1e-2, seed=config.seed), images))
+    sha256 = flows.weights_hash(source) if source else ""
+    return FlowView(tuple(curve.temperatures), tuple(curve.estimates), bits, tuple(gallery), sha256)
+
+
+def evaluate_flow(evidence: Evidence, flow: Any, source: str, rows: int | None, progress: Progress) -> FlowEvidence:
+    """A passed or bundled flow's evidence for the floor."""
+    return flow_evidence(
+        flow,
+        evidence.dataset,
+        evidence.labels,
+        evidence.split,
+        name=f"flow {Path(source).name}",
+        samples=2000,
+        confidence=evidence.config.confidence,
+        most_rows=rows,
+        seed=evidence.config.seed,
+        progress=progress,
+    )
+
+
+def predictor(evidence: Evidence, number: int) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
+    """A function from new examples to probabilities, by network ``number`` of the trained ensemble."""
+    inputs = evidence.inputs
+    model = next((item for item in evidence.models if item.weights), None)
+    assert inputs is not None
+    assert model is not None
+    one = networks.load_state(Path(model.weights[number]))
+    assert one is not None
+    data, train, own = network_data(evidence, inputs), inputs.split.train, evidence.dataset.x
+
+    def predict(x: NDArray[Any]) -> NDArray[np.float32]:
+        if own.ndim == 2:  # features of new examples are standardised with the old ones
+            x = standardised(np.concatenate([own, x]), train)[len(own) :]
+        return networks.predict(data, train, one.state, x)
+
+    return predict

@@ -1,0 +1,206 @@
+"""Classifiers that bound the floor from above: boosted trees and a regularised linear model of scikit-learn.
+
+The upper end of the bracket is only as good as the classifiers, so every dataset gets strong ones. Validation
+examples decide when to stop and how much to regularise; test examples are only predicted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.bayes.floors.inputs import Floats, Labels
+
+ROUND = 20  # trees per class between two looks at the validation error
+PATIENCE = 3  # looks without improvement
+MOST_TREES = 600
+MOST_BOOSTED = 2e7  # training rows × features up to which boosted trees are fitted to all of them
+PENALTIES = (100.0, 1.0, 0.01)  # inverse strengths of the linear model's penalty
+MOST_LINEAR = (
+    4e7  # training rows × features up to which the linear model is logistic; beyond it is ridge regression
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Features of all examples in two forms, and their labels.
+
+    Attributes:
+        raw: (N, d) numbers as they are, missing ones NaN, categories as codes: for trees.
+        scaled: (N, e) for distances and linear models: categories expanded, missing values replaced by the mean.
+        labels: (N,) class numbers.
+        n_classes: K.
+        categorical: (d,) which columns of ``raw`` are categories.
+    """
+
+    raw: NDArray[Any]
+    scaled: NDArray[Any]
+    labels: Labels
+    n_classes: int
+    categorical: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Probabilities (m, K) of the requested rows by one classifier, and the settings it ended with."""
+
+    name: str
+    probs: Floats
+    settings: str
+    seconds: float
+
+
+Predictor = Callable[[Labels], Floats]
+
+
+def fit_boosted(
+    table: Table, train: Labels, validation: Labels, seconds: float, seed: int
+) -> tuple[Predictor, str]:
+    """Gradient-boosted trees that stop when the validation error stops falling, or the time is used up.
+
+    Source: histogram-based boosting (Ke et al. 2017) as in scikit-learn; categories and missing values natively.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    end = time.monotonic() + seconds
+    most = max(200, int(MOST_BOOSTED / max(1, table.raw.shape[1])))
+    rows = train if len(train) <= most else np.random.default_rng([seed, 21]).choice(train, most, replace=False)
+    levels = [
+        len(np.unique(table.raw[:, j][np.isfinite(table.raw[:, j])])) for j in np.flatnonzero(table.categorical)
+    ]
+    native = np.flatnonzero(table.categorical)[[n <= 250 for n in levels]] if levels else np.zeros(0, dtype=int)
+    model = HistGradientBoostingClassifier(
+        learning_rate=0.1 if len(rows) > 2000 else 0.05,
+        max_iter=ROUND,
+        warm_start=True,
+        early_stopping=False,
+        min_samples_leaf=int(np.clip(len(rows) // 100, 2, 20)),
+        l2_regularization=1.0,
+        categorical_features=native if len(native) else None,
+        random_state=seed,
+    )
+    best, best_trees, since = np.inf, 0, 0
+    while True:
+        model.fit(table.raw[rows], table.labels[rows])
+        loss = _log_loss(_spread(model, table.raw[validation], table.n_classes), table.labels[validation])
+        best, best_trees, since = (loss, model.max_iter, 0) if loss < best - 1e-4 else (best, best_trees, since + 1)
+        used_up = time.monotonic() + (seconds / 10) > end
+        if since >= PATIENCE or model.max_iter >= MOST_TREES or used_up or loss == 0:
+            break
+        model.max_iter += ROUND
+    trees = best_trees or ROUND
+
+    def predict(which: Labels) -> Floats:
+        stages = model.staged_predict_proba(table.raw[which])
+        return _whole(next(itertools.islice(stages, trees - 1, None)), model.classes_, table.n_classes)
+
+    return predict, f"{trees} rounds, {len(rows):,} training examples"
+
+
+def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:
+    """Logistic regression with the penalty that validation examples choose; ridge regression for large data."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+
+    end = time.monotonic() + seconds
+    x, y = table.scaled, table.labels
+    centre, scale = x[train].mean(axis=0), x[train].std(axis=0)
+    scale = np.where(scale > 1e-12, scale, 1.0)
+
+    def rows(which: Labels) -> Floats:
+        return np.asarray((x[which] - centre) / scale, dtype=np.float64)
+
+    inside, outside = rows(train), rows(validation)
+    if inside.size > MOST_LINEAR:
+        ridge = RidgeClassifier(alpha=float(len(train)) / 100).fit(inside, y[train])
+        return lambda which: _from_scores(ridge, rows(which), table.n_classes), "ridge regression"
+    best: tuple[float, Any, float] | None = None
+    for penalty in PENALTIES:
+        model = LogisticRegression(C=penalty, max_iter=200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(inside, y[train])
+        loss = _log_loss(_spread(model, outside, table.n_classes), y[validation])
+        if best is None or loss < best[0]:
+            best = (loss, model, penalty)
+        if time.monotonic() > end:
+            break
+    assert best is not None
+    chosen, strength = best[1], best[2]
+    return lambda which: _spread(chosen, rows(which), table.n_classes), f"logistic regression, C = {strength:g}"
+
+
+def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:
+    """Extremely randomised trees, as many as the time allows; for images where torch is not installed.
+
+    Source: Geurts, Ernst and Wehenkel, "Extremely randomized trees" (2006).
+    """
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    end = time.monotonic() + seconds
+    model = ExtraTreesClassifier(10, warm_start=True, random_state=seed, n_jobs=None)
+    while True:
+        model.fit(table.scaled[train], table.labels[train])
+        if len(model.estimators_) >= 100 or time.monotonic() + seconds / 10 > end:
+            break
+        model.n_estimators += 10
+    name = f"{len(model.estimators_)} trees"
+    return lambda which: _spread(model, table.scaled[which], table.n_classes), name
+
+
+CLASSIFIERS: dict[str, Callable[[Table, Labels, Labels, float, int], tuple[Predictor, str]]] = {
+    "boosted trees": fit_boosted,
+    "linear model": fit_linear,
+    "extra trees": fit_trees,
+}
+"""Classifiers by name; to add one, write a function like these and add its line."""
+
+
+def fit_classifier(
+    name: str, table: Table, train: Labels, validation: Labels, rows: Labels, *, seconds: float, seed: int = 0
+) -> Fitted:
+    """Fit a classifier on ``train``, tune it on ``validation`` and predict ``rows``; within about ``seconds``.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(900, 5))
+        >>> table = Table(x, x, (x[:, 3] > 0).astype(int), 2, np.zeros(5, dtype=bool))
+        >>> parts = np.arange(500), np.arange(500, 700), np.arange(700, 900)
+        >>> found = fit_classifier("boosted trees", table, *parts, seconds=20)
+        >>> bool((found.probs.argmax(axis=1) == table.labels[700:]).mean() > 0.98)
+        True
+    """
+    start = time.monotonic()
+    tuned_on = validation if len(validation) else train
+    predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
+    return Fitted(name, predict(rows), settings, time.monotonic() - start)
+
+
+def _spread(model: Any, x: NDArray[Any], n_classes: int) -> Floats:
+    return _whole(model.predict_proba(x), model.classes_, n_classes)
+
+
+def _whole(probs: Any, classes: NDArray[Any], n_classes: int) -> Floats:
+    """Probabilities of all classes from those of the classes that were trained."""
+    found = np.zeros((len(probs), n_classes))
+    found[:, np.asarray(classes, dtype=np.int64)] = probs
+    return found
+
+
+def _from_scores(model: Any, x: Floats, n_classes: int) -> Floats:
+    """Ridge scores as probabilities: a softmax at a temperature that keeps their order."""
+    scores = model.decision_function(x)
+    scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    scores = np.exp(5 * (scores - scores.max(axis=1, keepdims=True)))
+    return _whole(scores / scores.sum(axis=1, keepdims=True), model.classes_, n_classes)
+
+
+def _log_loss(probs: Floats, labels: Labels) -> float:
+    return float(-np.log(np.maximum(probs[np.arange(len(labels)), labels], 1e-12)).mean())

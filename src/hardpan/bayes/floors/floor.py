@@ -1,0 +1,596 @@
+"""The floor of a dataset: the bracket that evidence supports, and estimates under assumptions beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hardpan import files
+from hardpan.bayes.floors import neighbours, overlap, spanning_tree
+from hardpan.bayes.floors.classifiers import CLASSIFIERS, Fitted, Table, fit_classifier
+from hardpan.bayes.floors.flow import Difference, FlowEvidence, FlowModel, flow_evidence
+from hardpan.bayes.floors.gaussian_fit import fit_shared, gaussian_floor, own_decisions_p_value
+from hardpan.bayes.floors.inputs import Floats, Labels, Moving, held_out_error, moving, standardised
+from hardpan.bayes.floors.models import Model, Sources, read_models
+from hardpan.bayes.floors.plugin import CALIBRATIONS, calibrated_plug_in, plug_in, promise_p_value
+from hardpan.bayes.floors.repeats import EqualInputs, RepeatFloor, equal_inputs, repeat_floor
+from hardpan.bayes.floors.verdict import (
+    HELD_OUT,
+    REPEATS,
+    SOFT_LABELS,
+    STATED_NOISE,
+    VOTES,
+    AssumptionTest,
+    Bracket,
+    Contradiction,
+    Entry,
+    weigh,
+)
+from hardpan.bayes.floors.votes import Annotations, isotonic_floor, read_votes, vote_floor
+from hardpan.data import as_dataset
+from hardpan.data.arrays import checked_labels
+from hardpan.data.dataset import Dataset, Split
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.files import record
+from hardpan.report.base import Report
+from hardpan.stats.intervals import check_confidence
+
+MOST_CLASSES = 2000
+MOST_COVARIANCE_ROWS = 8192
+TABLE_CLASSIFIERS = ("boosted trees", "linear model")
+IMAGE_CLASSIFIERS = ("linear model",)
+CALIBRATION_ROWS = 10  # fewer held-out examples cannot calibrate anything
+ISOTONIC_ROWS = 20
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class FloorConfig:
+    """Settings of a floor, saved with it.
+
+    Attributes:
+        estimators: estimators under an assumption that use the features; names of :data:`ESTIMATORS`.
+        classifiers: classifiers that are fitted to bound the floor from above; "auto", or names of
+            :data:`hardpan.bayes.floors.classifiers.CLASSIFIERS`, or empty for none.
+        calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
+        by_order: join predictions without ids by position.
+        label_noise: rate at which labels are flipped at random given the true class, where the user knows it.
+        samples: how many samples of a flow are compared with the data.
+        budget: seconds for fitting classifiers.
+        confidence: joint level of the bracket.
+        seed: of the split and of every random draw.
+    """
+
+    estimators: tuple[str, ...] = ("neighbours", "tree", "gaussian", "bhattacharyya")
+    classifiers: tuple[str, ...] = ("auto",)
+    calibrations: tuple[str, ...] = ("temperature", "vector", "isotonic")
+    by_order: bool = False
+    label_noise: float = 0.0
+    samples: int = 5000
+    budget: float = 60.0
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_confidence(self.confidence)
+        for argument, names, known in (
+            ("estimators", self.estimators, tuple(ESTIMATORS)),
+            ("classifiers", self.classifiers, ("auto", *CLASSIFIERS)),
+            ("calibrations", self.calibrations, tuple(CALIBRATIONS)),
+        ):
+            for name in names:
+                if name not in known:
+                    raise InputError(f"{argument} must be among {', '.join(known)}; got {name!r}")
+        if not 0.0 <= self.label_noise < 1.0:
+            raise InputError(f"label_noise must be a rate from 0 to below 1; got {self.label_noise!r}")
+        if not self.budget > 0:
+            raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Floor(Report):
+    """How low the error on a dataset can go.
+
+    Attributes:
+        dataset: its name.
+        config: the settings.
+        bracket: lower and upper end, from evidence that needs no assumption about the features.
+        entries: every number: evidence, estimates under an assumption, and classifiers.
+        contradictions: pairs of entries that cannot both be true.
+        n_test: test examples on which classifiers were evaluated.
+        n_copies: test examples that were left out because train has a copy of them.
+        n_classes: K.
+        skipped: estimators that could not be computed, and why.
+        differences: how far each flow's samples are from the data.
+        along: of a flow, its Bayes error after each epoch of its fit.
+        hashes: what was read, and its sha256.
+    """
+
+    dataset: str
+    config: FloorConfig
+    bracket: Bracket
+    entries: tuple[Entry, ...]
+    contradictions: tuple[Contradiction, ...] = ()
+    n_test: int = 0
+    n_copies: int = 0
+    n_classes: int = 2
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    differences: tuple[Difference, ...] = ()
+    along: tuple[Mapping[str, Any], ...] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Entry:
+        """The entry of that name."""
+        return {entry.name: entry for entry in self.entries}[name]
+
+    @property
+    def low(self) -> float:
+        """Lower end of the bracket."""
+        return self.bracket.low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the bracket."""
+        return self.bracket.high
+
+    @property
+    def best(self) -> Entry | None:
+        """The classifier with the lowest held-out error, None where there is none."""
+        classifiers = [entry for entry in self.entries if entry.role == "classifier"]
+        return min(classifiers, key=lambda entry: entry.estimate.value, default=None)
+
+    def with_status(self, status: str) -> tuple[str, ...]:
+        """Names of the entries with that status."""
+        return tuple(entry.name for entry in self.entries if entry.status == status)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FloorInputs:
+    """A dataset prepared for its floor.
+
+    Attributes:
+        dataset: the examples.
+        labels: (N,) class numbers.
+        split: row numbers of train, validation and test.
+        table: features for trees and for distances.
+        equal: groups of equal inputs.
+        test: test rows on which classifiers are evaluated: one of each input, none with a copy in train or
+            validation, unless inputs repeat by chance.
+        copied: test rows that have an equal input in train or validation, where inputs do not repeat by chance.
+    """
+
+    dataset: Dataset
+    labels: Labels
+    split: Split
+    table: Table
+    equal: EqualInputs
+    test: Labels
+    copied: Labels
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images."""
+        return self.dataset.x.ndim > 2
+
+
+def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
+    """AssumptionTest labels, split, and find equal inputs.
+
+    Where the inputs of a table repeat by chance, rows are split one by one; else copies stay together.
+    """
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name}: has no labels; a floor needs a class number for every example")
+    if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
+        raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
+    labels = checked_labels(f"{dataset.name}: labels", dataset.labels, len(dataset.x))
+    raw = dataset.x if dataset.table is None else dataset.table.values
+    equal = equal_inputs(raw)
+    split = split_of(dataset, equal, seed)
+    if not len(split.test) or len(np.unique(labels[split.train])) < 2:
+        raise InputError(f"{dataset.name}: needs test examples, and training examples of two classes")
+    categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
+    scaled = standardised(dataset.x, split.train)
+    table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)
+    test, copied = split.test, np.zeros(0, dtype=np.int64)
+    if not equal.by_chance:
+        others = np.concatenate([split.train, split.validation])
+        has_copy = equal.with_copy_in(split.test, others)
+        copied = split.test[has_copy]
+        test = split.test[~has_copy]
+        test = np.sort(test[np.unique(equal.group[test], return_index=True)[1]])
+    return FloorInputs(dataset, labels, split, table, equal, test, copied)
+
+
+def split_of(dataset: Dataset, equal: EqualInputs, seed: int) -> Split:
+    """The split of a dataset; rows one by one where its inputs repeat by chance."""
+    if equal.by_chance and dataset.split is None:
+        dataset = dataclasses.replace(dataset, ids=np.array([f"{name}." for name in dataset.ids]))
+    return dataset.splits(seed)
+
+
+def floor(
+    dataset: Dataset | str | os.PathLike[str] | None = None,
+    *,
+    predictions: Sources | None = None,
+    flow: FlowModel | None = None,
+    votes: ArrayLike | str | os.PathLike[str] | None = None,
+    label_noise: float | None = None,
+    config: FloorConfig | None = None,
+    progress: Progress | None = None,
+    **changes: Any,
+) -> Floor:
+    """Bracket the lowest possible error on a dataset, and list every estimate under an assumption beside it.
+
+    The upper end is the best classifier's one-sided Clopper–Pearson limit at level α/M for M classifiers, on test
+    examples without a copy in train. The lower end comes only from repeated inputs with conflicting labels, from
+    votes or soft labels, or from a stated noise rate; it is 0 otherwise.
+
+    Args:
+        dataset: a labelled dataset, or what :meth:`hardpan.Dataset.open` opens; None: from votes alone.
+        predictions: of models: paths, arrays or :class:`hardpan.Predictions`, one or several, or by name.
+        flow: a fitted flow of this dataset.
+        votes: (n, K) counts of annotators' votes, or soft labels; an array or the path of an npz or npy file.
+        label_noise: rate at which labels are flipped at random given the true class, if you know it.
+        config: the settings; the defaults of :class:`FloorConfig` if None.
+        progress: called with the current step and the fraction of the work that is done.
+        changes: settings to be changed in ``config``.
+
+    Returns:
+        A :class:`Floor`: bracket, entries, contradictions.
+
+    Source: MATH of the bracket: Clopper and Pearson (1934); Antos, Devroye and Györfi (1999) for why no lower end
+    exists without further evidence; Theisen et al. (2021) for floors from flows.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.integers(0, 2, 3000)
+        >>> data = Dataset.from_arrays(rng.normal(2.0 * y, 1.0)[:, None], y)
+        >>> found = floor(data, classifiers=("linear model",), estimators=("neighbours",))   # Bayes error 0.159
+        >>> found.low, found.high > 0.159
+        (0.0, True)
+    """
+    if label_noise is not None:
+        changes["label_noise"] = label_noise
+    config = dataclasses.replace(config or FloorConfig(), **changes)
+    report = progress or (lambda step, fraction: None)
+    if dataset is None:
+        return _from_votes_alone(votes, config)
+    report("reading the data", 0.0)
+    inputs = prepare(as_dataset(dataset), config.seed)
+    models = read_models(predictions, inputs.dataset, inputs.labels, inputs.split, by_order=config.by_order)
+    annotations = None
+    votes = inputs.dataset.metadata.get("votes") if votes is None else votes
+    if votes is not None:
+        annotations = read_votes(
+            votes, n_classes=inputs.dataset.n_classes, ids=inputs.dataset.ids, test=inputs.split.test
+        )
+    evidence = None
+    if flow is not None:
+        evidence = flow_evidence(
+            flow,
+            inputs.dataset,
+            inputs.labels,
+            inputs.split,
+            samples=config.samples,
+            confidence=config.confidence,
+            seed=config.seed,
+            progress=lambda step, fraction: report(step, 0.05 + 0.2 * fraction),
+        )
+    fitted = fit_classifiers(inputs, config, progress=lambda step, fraction: report(step, 0.25 + 0.35 * fraction))
+    return floor_of(
+        inputs,
+        config,
+        models=models,
+        fitted=fitted,
+        flow=evidence,
+        annotations=annotations,
+        progress=lambda step, fraction: report(step, 0.6 + 0.4 * fraction),
+    )
+
+
+def fit_classifiers(
+    inputs: FloorInputs, config: FloorConfig, *, progress: Progress | None = None
+) -> tuple[Fitted, ...]:
+    """Fit the classifiers of the settings; probabilities are those of the test rows of ``inputs``."""
+    names = config.classifiers
+    if "auto" in names:
+        auto = IMAGE_CLASSIFIERS if inputs.is_images else TABLE_CLASSIFIERS
+        names = tuple(dict.fromkeys(new for name in names for new in (auto if name == "auto" else (name,))))
+    fitted = []
+    for number, name in enumerate(names if len(inputs.test) else ()):
+        if progress is not None:
+            progress(f"fitting {name}", number / len(names))
+        seconds = config.budget / len(names)
+        fitted.append(
+            fit_classifier(
+                name,
+                inputs.table,
+                inputs.split.train,
+                inputs.split.validation,
+                inputs.test,
+                seconds=seconds,
+                seed=config.seed,
+            )
+        )
+    return tuple(fitted)
+
+
+def floor_of(
+    inputs: FloorInputs,
+    config: FloorConfig,
+    *,
+    models: Sequence[Model] = (),
+    fitted: Sequence[Fitted] = (),
+    flow: FlowEvidence | None = None,
+    annotations: Annotations | None = None,
+    progress: Progress | None = None,
+) -> Floor:
+    """The floor of a prepared dataset from models, fitted classifiers, a flow and votes."""
+    report = progress or (lambda step, fraction: None)
+    level, k = config.confidence, inputs.dataset.n_classes
+    truth = inputs.labels[inputs.test]
+    entries: list[Entry] = []
+    skipped: dict[str, str] = {}
+    for number, name in enumerate(config.estimators if len(inputs.test) else ()):
+        report(f"floor: {name}", 0.8 * number / len(config.estimators))
+        try:
+            entries += list(ESTIMATORS[name](inputs, level, config.seed))
+        except InputError as reason:
+            skipped[name] = str(reason)
+    report("floor: predictions", 0.8)
+    if len(inputs.test):
+        if flow is not None:
+            entries += _from_flow(flow, inputs, config)
+        for item in fitted:
+            wrong = int((item.probs.argmax(axis=1) != truth).sum())
+            method = f"{item.name}, {item.settings}"
+            entries.append(_classifier(item.name, wrong, len(truth), method, level))
+        for model in models:
+            entries += _from_model(model, inputs, config)
+    entries += _from_repeats(inputs, config)
+    if annotations is not None:
+        entries += _from_annotations(annotations, inputs, config)
+    if config.label_noise:
+        entries.append(_stated(config.label_noise, level))
+    ranks = {"estimate": 0, "lower": 0, "upper": 1, "classifier": 2}
+    ordered = sorted(entries, key=lambda item: (item.under_assumption, ranks[item.role]))
+    weighed, bracket, contradictions = weigh(ordered, n_classes=k, confidence=level)
+    return Floor(
+        dataset=inputs.dataset.name,
+        config=config,
+        bracket=bracket,
+        entries=weighed,
+        contradictions=contradictions,
+        n_test=len(inputs.test),
+        n_copies=len(inputs.copied),
+        n_classes=k,
+        skipped=skipped,
+        differences=(flow.difference,) if flow is not None and flow.difference is not None else (),
+        along=flow.along if flow is not None else (),
+        hashes={
+            "Examples, sha256": files.array_hash(inputs.dataset.x),
+            "Labels, sha256": files.array_hash(inputs.labels),
+            **{
+                f"{model.name}, sha256": files.array_hash(model.probs) for model in models if not model.trained_here
+            },
+        },
+    )
+
+
+def _from_votes_alone(votes: ArrayLike | str | os.PathLike[str] | None, config: FloorConfig) -> Floor:
+    if votes is None:
+        raise InputError("dataset: a floor needs a dataset, or votes or soft labels; got neither")
+    annotations = read_votes(votes)
+    table = annotations.votes if annotations.votes is not None else annotations.soft_labels
+    assert table is not None
+    entries = _from_annotations(annotations, None, config)
+    weighed, bracket, contradictions = weigh(entries, n_classes=table.shape[1], confidence=config.confidence)
+    return Floor(
+        "votes" if annotations.votes is not None else "soft labels",
+        config,
+        bracket,
+        weighed,
+        contradictions,
+        n_classes=table.shape[1],
+        hashes={"Votes, sha256": files.array_hash(table)},
+    )
+
+
+def _classifier(name: str, wrong: int, n: int, method: str, confidence: float) -> Entry:
+    return Entry(name, "classifier", held_out_error(wrong, n, method=method, confidence=confidence), HELD_OUT, name)
+
+
+def _parts(inputs: FloorInputs) -> tuple[NDArray[Any], Labels, NDArray[Any], Labels]:
+    x, y, train, test = inputs.table.scaled, inputs.labels, inputs.split.train, inputs.test
+    return x[train], y[train], x[test], y[test]
+
+
+def _half(n: int, seed: int) -> Labels:
+    return np.sort(np.random.default_rng([seed, 31]).permutation(n)[: n // 2])
+
+
+def _neighbours(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+    """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
+    held = inputs.split.validation
+    found = neighbours.bracket(
+        *_parts(inputs),
+        n_classes=inputs.dataset.n_classes,
+        confidence=confidence,
+        k=None,
+        validation=(inputs.table.scaled[held], inputs.labels[held]) if len(held) else None,
+    )
+    yield Entry("1-NN bound", "lower", found.lower, "neighbours", moving=found.moving)
+    yield Entry("1-NN", "classifier", found.error, HELD_OUT, "1-NN")
+    if found.k > 1:
+        yield Entry(f"{found.k}-NN", "classifier", found.upper, HELD_OUT, f"{found.k}-NN")
+    if found.k_lower is not None:
+        yield Entry(f"{found.k}-NN bound", "lower", found.k_lower, "neighbours", moving=found.moving)
+
+
+def _tree(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+    """The Henze–Penrose bounds by the minimal spanning tree of the training examples."""
+    x, y, _, _ = _parts(inputs)
+
+    def bounds(rows: Labels) -> spanning_tree.TreeBounds:
+        return spanning_tree.henze_penrose(
+            x[rows], y[rows], n_classes=inputs.dataset.n_classes, confidence=confidence, seed=seed
+        )
+
+    full, half = bounds(np.arange(len(y))), bounds(_half(len(y), seed))
+    lower, upper = moving(half.lower, full.lower), moving(half.upper, full.upper)
+    yield Entry("Spanning-tree lower bound", "lower", full.lower, "tree", moving=lower)
+    yield Entry("Spanning-tree upper bound", "upper", full.upper, "tree", moving=upper)
+
+
+def _gaussian(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+    """The Bayes error of Gaussian classes with one shrunk covariance, and its classifier (LDA)."""
+    x, y, x_test, y_test = _parts(inputs)
+    n_classes, width = len(np.unique(y)), x.shape[1]
+    if n_classes > MOST_CLASSES:
+        raise InputError(f"computed for at most {MOST_CLASSES:,} classes; got {n_classes:,}")
+    if min(width, len(x)) > MOST_COVARIANCE_ROWS:
+        raise InputError(f"computed for at most {MOST_COVARIANCE_ROWS:,} features; got {width:,}")
+    model = fit_shared(x, y)
+    wrong, n = int((model.decide(x_test) != y_test).sum()), len(y_test)
+    method = f"LDA, {model.n:,} training examples, shrinkage {model.shrinkage:.2g}"
+    made = _classifier("LDA", wrong, n, method, confidence)
+    found, error = gaussian_floor(model, confidence=confidence, seed=seed)
+    if error is None:
+        check = AssumptionTest(own_decisions_p_value(found, made.estimate), found.value, made.estimate.value)
+    else:
+        check = AssumptionTest(error.p_value(wrong, n), float(error.made.mean()), made.estimate.value)
+    rows, settled = _half(len(y), seed), None
+    if len(np.unique(y[rows])) == n_classes and len(rows) > n_classes:
+        settled = moving(gaussian_floor(fit_shared(x[rows], y[rows]), seed=seed)[0], found)
+    assumption = "gaussian" if error is not None else "gaussian-as-fitted"
+    yield Entry("Gaussian model", "estimate", found, assumption, check=check, moving=settled)
+    yield made
+
+
+def _bhattacharyya(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
+    """Bhattacharyya's bounds, one Gaussian per class, and that model's classifier (QDA)."""
+    x, y, x_test, y_test = _parts(inputs)
+    found = overlap.bhattacharyya(x, y, x_test=x_test, y_test=y_test, confidence=confidence)
+    assert found.classifier is not None
+    made, most = found.classifier, found.upper
+    # Under the assumption the errors made are at least E and E at most the upper bound: only an excess counts.
+    p_value = own_decisions_p_value(most, made) if made.value > most.value else 1.0
+    check = AssumptionTest(p_value, most.value, made.value)
+    ends: tuple[Moving | None, Moving | None] = (None, None)
+    rows = _half(len(y), seed)
+    if len(np.unique(y[rows])) == len(np.unique(y)) and len(rows) > len(np.unique(y)):
+        half = overlap.bhattacharyya(x[rows], y[rows], confidence=confidence)
+        ends = moving(half.lower, found.lower), moving(half.upper, found.upper)
+    one = "gaussian-per-class"
+    yield Entry("Bhattacharyya lower bound", "lower", found.lower, one, check=check, moving=ends[0])
+    yield Entry("Bhattacharyya upper bound", "upper", found.upper, one, check=check, moving=ends[1])
+    yield Entry("QDA", "classifier", made, HELD_OUT, "QDA")
+
+
+ESTIMATORS: dict[str, Callable[[FloorInputs, float, int], Iterator[Entry]]] = {
+    "neighbours": _neighbours,
+    "tree": _tree,
+    "gaussian": _gaussian,
+    "bhattacharyya": _bhattacharyya,
+}
+"""Estimators that use features and labels, by name; to add one, write a generator of entries and add its line."""
+
+
+def _plug_ins(
+    name: str, probs: Floats, labels: Labels, held: tuple[Floats, Labels] | None, config: FloorConfig
+) -> list[Entry]:
+    """A model's held-out error, and its plug-ins: raw, and calibrated."""
+    level = config.confidence
+    wrong, predicted, p_value = promise_p_value(probs, labels)
+    made = _classifier(name, wrong, len(labels), f"held-out errors of {name}", level)
+    check = AssumptionTest(p_value, predicted / len(labels), made.estimate.value)
+    raw = plug_in(probs, confidence=level, method="mean of 1 − max posterior, not calibrated")
+    entries = [Entry(f"Raw plug-in of {name}", "estimate", raw, "posterior", name, check=check), made]
+    if held is None and len(labels) < CALIBRATION_ROWS:
+        return entries
+    for calibration in config.calibrations:
+        value = calibrated_plug_in(
+            probs, labels, validation=held, calibration=calibration, confidence=level, seed=config.seed
+        )
+        title = f"{calibration.capitalize()} plug-in of {name}"
+        entries.append(Entry(title, "upper", value, "calibrated", f"{name}, {calibration}"))
+    return entries
+
+
+def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
+    if not model.covers(inputs.test):
+        if model.trained_here:
+            return []
+        missing = int((~np.isfinite(model.probs[inputs.test]).all(axis=1)).sum())
+        raise InputError(f"predictions: {model.name}: lacks {missing:,} test examples; record all of them")
+    held, validation = None, inputs.split.validation
+    if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
+        held = (model.probs[validation], inputs.labels[validation])
+    return _plug_ins(model.name, model.probs[inputs.test], inputs.labels[inputs.test], held, config)
+
+
+def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
+    test, validation = (
+        rows[np.isfinite(flow.posterior[rows]).all(axis=1)] for rows in (inputs.test, inputs.split.validation)
+    )
+    if not len(test):
+        return [Entry(f"Exact error of {flow.name}", "estimate", flow.error, "flow", flow.name)]
+    held = (flow.posterior[validation], inputs.labels[validation]) if len(validation) else None
+    entries = _plug_ins(flow.name, flow.posterior[test], inputs.labels[test], held, config)
+    made = next(entry.estimate for entry in entries if entry.role == "classifier")
+    check = AssumptionTest(own_decisions_p_value(flow.error, made), flow.error.value, made.value)
+    along = [row["bayes_error"] for row in flow.along]
+    settled = None
+    if len(along) >= 4:
+        earlier, last = float(along[round(0.75 * len(along)) - 1]), float(along[-1])
+        settled = Moving(earlier, last, abs(earlier - last) > 0.1 * max(earlier, last))
+    name = f"Exact error of {flow.name}"
+    return [Entry(name, "estimate", flow.error, "flow", flow.name, check=check, moving=settled), *entries]
+
+
+def _from_repeats(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
+    found: RepeatFloor | None = repeat_floor(
+        inputs.equal,
+        inputs.labels,
+        n_classes=inputs.dataset.n_classes,
+        confidence=config.confidence,
+        seed=config.seed,
+    )
+    if found is None or found.lower.value == 0:
+        return []
+    return [Entry("Repeated inputs", "lower", found.lower, REPEATS)]
+
+
+def _from_annotations(annotations: Annotations, inputs: FloorInputs | None, config: FloorConfig) -> list[Entry]:
+    level = config.confidence
+    entries = []
+    if annotations.votes is not None:
+        found = vote_floor(annotations.votes, confidence=level)
+        entries.append(Entry("Votes, uncorrected", "lower", found.uncorrected, VOTES))
+        entries.append(Entry("Votes, one left out", "upper", found.left_out, VOTES))
+        if found.point is not None:
+            entries.append(Entry("Votes, mixture", "estimate", found.point, VOTES))
+        return entries
+    soft = annotations.soft_labels
+    assert soft is not None
+    item = plug_in(soft, confidence=level, method="mean of 1 − largest soft label")
+    entries.append(Entry("Soft labels", "estimate", item, SOFT_LABELS))
+    if inputs is not None and annotations.rows is not None and soft.shape[1] == 2 and len(soft) >= ISOTONIC_ROWS:
+        truth = inputs.labels[annotations.rows]
+        isotonic = isotonic_floor(soft, truth, confidence=level, seed=config.seed)
+        entries.append(Entry("Soft labels, isotonic", "estimate", isotonic, "ordered-soft-labels"))
+    return entries
+
+
+def _stated(rate: float, confidence: float) -> Entry:
+    value = Estimate(rate, 0.0, rate, rate, confidence, "stated noise rate", log10=float(np.log10(rate)))
+    return Entry("Stated label noise", "lower", value, STATED_NOISE)

@@ -1,0 +1,143 @@
+"""Predictions of models, joined to the rows of a dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.data.dataset import Dataset, Split
+from hardpan.data.opening import short_name
+from hardpan.errors import InputError
+from hardpan.predictions import Predictions
+
+Source = Predictions | ArrayLike | str | os.PathLike[str]
+Sources = Source | Sequence[Source] | Mapping[str, Source]
+PERMUTED_GAIN = 0.2  # accuracy that another order of the class columns has to add before it is called permuted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A model (or ensemble of seeds) with predictions of a dataset.
+
+    Attributes:
+        name: what to call it.
+        predictions: every seed, epoch and example that was recorded.
+        rows: (n,) row of the dataset of each recorded example.
+        probs: (N, K) mean over seeds at the last epoch; NaN where an example was not recorded.
+        trained_here: whether hardpan trained it for this report.
+        calibratable: whether its validation predictions are known to be held out.
+        permutation: the order of the class columns that fits the labels far better than the one passed; else None.
+        weights: folders of its seeds' weights, where they were kept.
+    """
+
+    name: str
+    predictions: Predictions
+    rows: Labels
+    probs: Floats
+    trained_here: bool = False
+    calibratable: bool = False
+    permutation: tuple[int, ...] | None = None
+    weights: tuple[str, ...] = ()
+
+    def covers(self, rows: Labels) -> bool:
+        """Whether every one of these rows was predicted."""
+        return bool(np.isfinite(self.probs[rows]).all())
+
+
+def read_models(
+    sources: Sources | None, dataset: Dataset, labels: Labels, split: Split, *, by_order: bool = False
+) -> tuple[Model, ...]:
+    """Open predictions and join them to a dataset by id, or by order where that is requested.
+
+    Args:
+        sources: one or several of: a store or file, an array (N, K), (epochs, N, K) or (seeds, epochs, N, K) in the
+            order of the dataset or of its test examples, or :class:`hardpan.Predictions`; a mapping names them.
+        dataset: the examples.
+        labels: (N,) class numbers.
+        split: predictions that were trained on test examples are refused.
+        by_order: join predictions without ids by position.
+    """
+    models: list[Model] = []
+    for name, source in _named(sources):
+        opened = Predictions.open(source)
+        in_memory = not isinstance(source, (str, os.PathLike)) and not opened.has_ids
+        each = opened.by_model() if opened.named else {name: opened}
+        for title, one in each.items():
+            aligned = one.align(dataset, by_order=by_order or in_memory, split=split, check=False)
+            models.append(_checked(title, aligned, len(dataset), labels, split))
+    names: dict[str, int] = {}
+    unique = []
+    for model in models:
+        names[model.name] = names.get(model.name, 0) + 1
+        again = names[model.name]
+        unique.append(model if again == 1 else replace(model, name=f"{model.name} ({again})"))
+    return tuple(unique)
+
+
+def model_of(
+    name: str, opened: Predictions, rows: Labels, n: int, n_classes: int, labels: Labels, **more: Any
+) -> Model:
+    """The mean over seeds at the last epoch, on the rows of the dataset."""
+    if not opened.seeds or not opened.epochs:
+        raise InputError(f"predictions: {name}: no epoch is complete for all seeds; finish the recording first")
+    total = np.zeros((len(rows), n_classes))
+    for seed in opened.seeds:
+        total += opened.read(seed, opened.epochs[-1]).astype(np.float64)
+    probs = np.full((n, n_classes), np.nan)
+    probs[rows] = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
+    return Model(name, opened, rows, probs, permutation=_permutation(probs[rows], labels[rows]), **more)
+
+
+def _named(sources: Sources | None) -> list[tuple[str, Any]]:
+    if sources is None:
+        return []
+    if isinstance(sources, Mapping):
+        return [(str(name), source) for name, source in sources.items()]
+    if isinstance(sources, (str, os.PathLike)):
+        return [(short_name(os.fspath(sources)), sources)]
+    if isinstance(sources, (np.ndarray, Predictions)) or not isinstance(sources, Sequence):
+        return [("predictions", sources)]
+    if (
+        sources
+        and isinstance(sources[0], (Sequence, np.ndarray))
+        and not isinstance(sources[0], (str, os.PathLike))
+    ):
+        first: NDArray[Any] = np.asarray(sources[0])
+        if first.ndim < 2:  # a nested list of numbers is one array
+            return [("predictions", np.asarray(sources))]
+    return [
+        (short_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else f"model {number}", source)
+        for number, source in enumerate(sources, 1)
+    ]
+
+
+def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Split) -> Model:
+    calibratable = False
+    if aligned.split is not None:
+        trained = int(np.isin(aligned.rows[aligned.split == "train"], split.test).sum())
+        if trained:
+            raise InputError(
+                f"predictions: {name}: was trained on {trained:,} examples of the test split; pass the seed of its "
+                "own split, or predictions of a model that never saw them"
+            )
+        calibratable = not np.isin(aligned.rows[aligned.split == "train"], split.validation).any()
+    elif aligned.held_out:
+        calibratable = True
+    return model_of(name, aligned, aligned.rows, n, aligned.n_classes, labels, calibratable=calibratable)
+
+
+def _permutation(probs: Floats, labels: Labels) -> tuple[int, ...] | None:
+    """The order of columns that fits the labels far better than the present one, or None."""
+    k = probs.shape[1]
+    counts = np.zeros((k, k))
+    np.add.at(counts, (labels, probs.argmax(axis=1)), 1.0)
+    _, best = linear_sum_assignment(-counts)
+    gain = (counts[np.arange(k), best].sum() - np.trace(counts)) / max(1.0, counts.sum())
+    return tuple(int(c) for c in best) if gain > PERMUTED_GAIN else None

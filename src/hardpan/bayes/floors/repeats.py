@@ -1,0 +1,187 @@
+"""Repeated inputs: groups of equal rows, whether they repeat by chance, and the bound from their labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan.bayes.floors.inputs import Labels
+from hardpan.bayes.floors.neighbours import cover_hart
+from hardpan.estimates import Estimate
+from hardpan.files import record
+from hardpan.stats import clopper_pearson
+
+DRAWS, CHUNK = 1000, 100
+FEWEST_GROUPS = 10  # a bootstrap over fewer groups says little
+CHANCE = 20.0  # times as many coincidences as independent columns would give still count as chance
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EqualInputs:
+    """Rows with equal inputs.
+
+    Attributes:
+        group: (N,) number of the group of each row, rows of one group in one number.
+        sizes: (G,) rows in each group.
+        by_chance: whether the inputs are discrete enough that rows coincide by chance; if not, equal rows are
+            copies.
+    """
+
+    group: Labels
+    sizes: Labels
+    by_chance: bool
+
+    def repeated(self) -> list[Labels]:
+        """Rows of every group of two or more."""
+        order = np.argsort(self.group, kind="stable")
+        ends = np.cumsum(self.sizes)
+        return [order[end - size : end] for end, size in zip(ends, self.sizes, strict=True) if size > 1]
+
+    def with_copy_in(self, rows: Labels, others: Labels) -> NDArray[np.bool_]:
+        """Which of ``rows`` have an equal input among ``others``."""
+        return np.isin(self.group[rows], self.group[others])
+
+
+def equal_inputs(x: NDArray[Any]) -> EqualInputs:
+    """Group the rows of x by content, and decide whether rows coincide by chance.
+
+    Rows of a discrete table repeat without being copies. Under independent columns two rows agree with probability
+    Π_j Σ_v p_jv²; up to 20 times as many coincidences as that (columns are not independent) count as chance.
+
+    Args:
+        x: (N, ...) examples.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> bits, reals = rng.integers(0, 2, (200, 3)), rng.normal(size=(200, 3))
+        >>> equal_inputs(bits).by_chance, equal_inputs(np.concatenate([reals, reals[:50]])).by_chance
+        (True, False)
+    """
+    flat = np.ascontiguousarray(x.reshape(len(x), -1))
+    if flat.dtype.kind == "f":
+        flat = np.where(np.isnan(flat), np.nan, flat) + 0.0  # one NaN, and no negative zero
+    if flat.dtype == object:
+        flat = np.array([[str(cell) for cell in row] for row in flat])
+    keys = np.ascontiguousarray(flat).view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
+    _, group, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    pairs = float((sizes * (sizes - 1) / 2).sum())
+    by_chance = False
+    if pairs and x.ndim == 2:
+        log_agree = 0.0
+        for column in flat.T:
+            counts = np.unique(column, return_counts=True)[1]
+            log_agree += float(np.log(counts / len(flat) @ (counts / len(flat))))
+        expected = len(flat) * (len(flat) - 1) / 2 * np.exp(log_agree)
+        by_chance = bool(pairs <= CHANCE * expected)
+    return EqualInputs(group.astype(np.int64).ravel(), sizes.astype(np.int64), by_chance)
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class RepeatFloor:
+    """The lower end from repeated inputs.
+
+    Attributes:
+        lower: the bound, its lower limit at level (1 − confidence)/2.
+        disagreement: probability that two labels of one repeated input differ.
+        groups: inputs that occur twice or more.
+        rows: their rows.
+    """
+
+    lower: Estimate
+    disagreement: Estimate
+    groups: int
+    rows: int
+
+
+def repeat_floor(
+    equal: EqualInputs, labels: Labels, *, n_classes: int, confidence: float = 0.95, seed: int = 0
+) -> RepeatFloor | None:
+    """Bound the Bayes error from below by the labels of repeated inputs.
+
+    For m equal inputs with label counts c_k, d = 1 − Σ c_k(c_k − 1)/(m(m − 1)) is unbiased for the probability that
+    two labels differ, and the Bayes error there is at least f(d) = (K−1)/K · (1 − √(1 − K/(K−1) · d)). With d
+    pooled over groups (weights m) and L its lower limit, the bound is the proportion of repeated rows times f(L); f
+    is convex, so pooling first is the safe direction. L is Clopper and Pearson's on discordant pairs where all
+    groups are pairs, else a bootstrap quantile over groups; the proportion of repeated rows takes its own lower
+    limit, each at half of the level.
+
+    Valid only if whether an input is repeated does not depend on its labels.
+
+    Returns:
+        None where no input repeats, or no repeated input has two equal labels (the rows were de-duplicated, or
+        copies were re-labelled).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.integers(0, 50, (4000, 1))
+        >>> labels = ((x[:, 0] % 2) ^ (rng.random(4000) < 0.1)).astype(int)         # Bayes error 0.1
+        >>> found = repeat_floor(equal_inputs(x), labels, n_classes=2)
+        >>> 0.08 < found.lower.low < 0.1
+        True
+    """
+    k = int(labels.max()) + 1
+    repeated = np.flatnonzero(equal.sizes > 1)
+    if not len(repeated):
+        return None
+    counts = np.zeros((len(equal.sizes), k))
+    np.add.at(counts, (equal.group, labels), 1.0)
+    counts, sizes = counts[repeated], equal.sizes[repeated].astype(np.float64)
+    differs = 1.0 - (counts * (counts - 1)).sum(axis=1) / (sizes * (sizes - 1))
+    if not (counts >= 2).any():
+        return None
+    tail = (1 - confidence) / 4
+    pooled = float(sizes @ differs / sizes.sum())
+    if (sizes == 2).all():
+        discordant = round(float(differs.sum()))
+        low, high = (float(end) for end in clopper_pearson(discordant, len(sizes), 1 - 2 * tail))
+        stderr = float(np.sqrt(pooled * (1 - pooled) / len(sizes)))
+    elif len(sizes) < FEWEST_GROUPS:
+        low, high, stderr = _pairwise(counts, sizes, differs, tail)
+    else:
+        rng = np.random.default_rng([seed, 5])
+        chunks = []
+        for _ in range(DRAWS // CHUNK):
+            rows = rng.integers(0, len(sizes), (CHUNK, len(sizes)))
+            chunks.append((sizes * differs)[rows].sum(axis=1) / sizes[rows].sum(axis=1))
+        means = np.concatenate(chunks)
+        low, high = (float(q) for q in np.quantile(means, (tail, 1 - tail)))
+        stderr = float(means.std())
+    distinct, inputs = len(sizes), len(equal.sizes)
+    proportion = float(sizes.sum()) / len(labels)
+    least = proportion * float(clopper_pearson(distinct, inputs, 1 - 2 * tail)[0]) * inputs / distinct
+    if distinct == inputs:
+        least = proportion
+    guessing = (n_classes - 1) / n_classes
+    bounds = [cover_hart(min(max(end, 0.0), guessing), n_classes) for end in (pooled, low, high)]
+    n = int(sizes.sum())
+    lower = Estimate(
+        proportion * bounds[0],
+        proportion * stderr * (bounds[2] - bounds[1]) / max(high - low, 1e-300),
+        least * bounds[1],
+        proportion * bounds[2],
+        confidence,
+        f"labels of {distinct:,} repeated inputs",
+        n,
+        seed,
+    )
+    disagreement = Estimate(pooled, stderr, low, high, confidence, "two labels of one input differ", n, seed)
+    return RepeatFloor(lower, disagreement, distinct, n)
+
+
+def _pairwise(
+    counts: NDArray[np.float64], sizes: NDArray[np.float64], differs: NDArray[np.float64], tail: float
+) -> tuple[float, float, float]:
+    """Limits of the disagreement for few large groups: labels of each group are cut into disjoint pairs.
+
+    Of m labels with disagreement d there are ⌊m/2⌋ disjoint pairs whose expected discordance is d.
+    """
+    pairs = np.floor(sizes / 2)
+    total, discordant = float(pairs.sum()), float((pairs * differs).sum())
+    low = float(clopper_pearson(np.floor(discordant), total, 1 - 2 * tail)[0])
+    high = float(clopper_pearson(np.ceil(discordant), total, 1 - 2 * tail)[1])
+    value = discordant / total
+    return low, high, float(np.sqrt(value * (1 - value) / total))

@@ -1,0 +1,480 @@
+"""What a floor says and shows: headline, sections, chart, tables."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hardpan import files, numbers
+from hardpan.bayes.floors.floor import Floor
+from hardpan.bayes.floors.flow import Difference
+from hardpan.bayes.floors.verdict import GUESSING, HELD_OUT, REPEATS, SOFT_LABELS, STATED_NOISE, VOTES, Entry
+from hardpan.estimates import Estimate
+from hardpan.report.base import View
+from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+
+ASSUMPTIONS = {
+    HELD_OUT: "the test examples are independent draws that no classifier was tuned on",
+    REPEATS: "whether an input is repeated does not depend on its labels",
+    VOTES: "labels are drawn as annotators vote",
+    SOFT_LABELS: "the soft labels are the posteriors of the labels",
+    STATED_NOISE: "labels are flipped at the stated rate, at random given the true class",
+    "ordered-soft-labels": "the order of the soft labels is right",
+    "neighbours": "a test example and its nearest neighbours have the same posterior",
+    "tree": "neighbours in the spanning tree have the same posterior",
+    "gaussian": "the classes are Gaussian with one covariance",
+    "gaussian-as-fitted": "the classes are the Gaussians that were fitted",
+    "gaussian-per-class": "each class is the Gaussian that was fitted to it",
+    "posterior": "the probabilities of {model} are the true posteriors",
+    "calibrated": "{model} scaling calibrates the probabilities exactly",
+    "flow": "{model} is the distribution of the data",
+}
+"""What every assumption says, as the end of a sentence that begins with "if"."""
+
+METHOD = (
+    "The floor, or Bayes error, is the error of the best possible classifier: E = 1 − ∫ maxₖ πₖ pₖ(x) dx, with πₖ "
+    "the proportion of class k and pₖ its density.",
+    "Upper end: the floor is at most the error of any classifier. The smallest one-sided upper limit of a "
+    "classifier's error (Clopper and Pearson, at level α/M for M classifiers) on test examples without a copy in "
+    "train needs no assumption about the data. It holds for classifiers that were not tuned on the test set.",
+    "Lower end: without an assumption about how the posterior varies with x, finitely many labelled examples give "
+    "none, unless inputs repeat. It is taken only from repeated inputs with conflicting labels (two labels of one "
+    "input differ with probability d: the error there is at least (K−1)/K · (1 − √(1 − K/(K−1) · d))), from votes "
+    "or soft labels, or from a noise rate that the user states. Where both ends are given, each has half of α.",
+    "Estimates under an assumption (nearest neighbours, spanning tree, Gaussian models, plug-ins, flows) are "
+    "listed with the assumption, a test of it where there is one, and the value at half of the examples. An "
+    "estimate above the upper end is refuted, a model whose decisions err more or less often than it predicts has "
+    "its assumption rejected, and two entries whose intervals exclude each other are marked as contradicted. None "
+    "of them enters the bracket.",
+)
+CITATIONS = (
+    "Clopper and Pearson, “The use of confidence or fiducial limits illustrated in the case of the binomial”, "
+    "1934.",
+    "Cover and Hart, “Nearest neighbor pattern classification”, 1967.",
+    "Antos, Devroye and Györfi, “Lower bounds for Bayes error estimation”, 1999.",
+    "Sekeh, Oselio and Hero, “Learning to bound the multi-class Bayes error”, 2020.",
+    "Kailath, “The divergence and Bhattacharyya distance measures in signal selection”, 1967.",
+    "Ledoit and Wolf, “A well-conditioned estimator for large-dimensional covariance matrices”, 2004.",
+    "Guo, Pleiss, Sun and Weinberger, “On calibration of modern neural networks”, 2017.",
+    "Ishida, Yamane, Charoenphakdee, Niu and Sugiyama, “Is the performance of my deep network too good to be "
+    "true?”, 2023.",
+    "Ushio, Ishida and Sugiyama, “Practical estimation of the optimal classification error with soft labels and "
+    "calibration”, 2025.",
+    "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against Bayes "
+    "Optimality”, 2021.",
+)
+MOST_CLASSIFIERS = 6  # in the chart; the table has them all
+WIDE = 30  # a logarithmic axis where the numbers span more than this
+SHOWN_BELOW = 1e-3  # an estimate that is this much smaller than the upper end becomes an arrow at the edge
+FEW_EXAMPLES = 5  # "one in 4 examples" is too coarse: 24 in 100
+MOST_SENTENCES = 4
+_ROLES = {"estimate": "estimate", "lower": "lower bound", "upper": "upper bound", "classifier": "classifier"}
+
+
+@functools.singledispatch
+def view(result: Any) -> View:
+    """What a result of this package says and shows."""
+    raise TypeError(f"no view of a {type(result).__name__}")
+
+
+@view.register
+def _(floor: Floor) -> View:
+    return View(
+        title=f"The floor of {floor.dataset}",
+        headline=headline(floor),
+        sections=(section(floor),),
+        tiles=tiles(floor),
+        provenance=Provenance(
+            method=METHOD,
+            citations=CITATIONS,
+            seed=floor.config.seed,
+            versions=files.versions_of("numpy", "scipy", "scikit-learn"),
+            hashes=floor.hashes,
+        ),
+        columns={
+            "name": [entry.name for entry in floor.entries],
+            "role": [entry.role for entry in floor.entries],
+            "value": [entry.estimate.value for entry in floor.entries],
+            "low": [entry.estimate.low for entry in floor.entries],
+            "high": [entry.estimate.high for entry in floor.entries],
+            "status": [entry.status for entry in floor.entries],
+            "assumption": [assumption(entry) for entry in floor.entries],
+        },
+        name=floor.dataset,
+        size=f"{floor.n_test:,} test examples, {floor.n_classes:,} classes" if floor.n_test else "",
+    )
+
+
+def headline(floor: Floor) -> str:
+    """The bracket, and the best classifier's error."""
+    said = f"On {floor.dataset} {bracket_words(floor)}"
+    if floor.best is not None:
+        said += f"; the best classifier here makes {numbers.estimate(floor.best.estimate)}"
+    return said + "."
+
+
+def bracket_words(floor: Floor) -> str:
+    """The bracket as a clause."""
+    bracket, level = floor.bracket, f"{100 * floor.bracket.confidence:g} % confidence"
+    if bracket.high_from == GUESSING and not bracket.low_from:
+        return "nothing here bounds the lowest possible error"
+    high = numbers.limit(bracket.high)
+    if not bracket.low_from or bracket.low < 1e-4 * bracket.high:
+        return f"the lowest possible error is at most {high} ({level})"
+    given = {
+        STATED_NOISE: "given the stated noise rate, ",
+        VOTES: "if labels are drawn as annotators vote, ",
+        SOFT_LABELS: "if the soft labels are right, ",
+    }.get(bracket.low_assumption, "")
+    between = numbers.percent_range(bracket.low, bracket.high)
+    return f"{given}the lowest possible error is {between} ({level})"
+
+
+def tiles(floor: Floor) -> tuple[Tile, ...]:
+    """The bracket, the best classifier, and the room between them."""
+    bracket, best = floor.bracket, floor.best
+    shown = f"at most {numbers.limit(bracket.high)}"
+    if bracket.low_from and bracket.low >= 1e-4 * bracket.high:
+        shown = numbers.percent_range(bracket.low, bracket.high)
+    found = [Tile("Lowest possible error", shown, " ".join(_ends(floor)))]
+    if best is not None:
+        made = numbers.estimate(best.estimate)
+        found.append(Tile("Best classifier", value_words(best.estimate), f"{best.name}: {made}."))
+    return tuple(found)
+
+
+def _ends(floor: Floor) -> list[str]:
+    bracket = floor.bracket
+    upper = f"Upper end: limit of {bracket.high_from}."
+    if bracket.high_from == GUESSING:
+        upper = "Upper end: the error of guessing."
+    if not bracket.low_from:
+        return [upper, "No evidence bounds it from below."]
+    return [upper, f"Lower end: {lower_first(bracket.low_from)}, if {ASSUMPTIONS[bracket.low_assumption]}."]
+
+
+def section(
+    floor: Floor,
+    charts: Sequence[Chart] = (),
+    warnings: Sequence[str] = (),
+    title: str = "How low can the error go?",
+) -> Section:
+    """The floor as a section: bracket, chart, estimates under an assumption, classifiers."""
+    along = training_chart(floor.along)
+    extra = [*charts, *([along] if along is not None else [])]
+    return Section(
+        title,
+        sentences(floor),
+        charts=(chart(floor), *charts),
+        tables=tuple(item for item in (_evidence(floor), _assumed(floor)) if item.rows),
+        warnings=(*warnings, *_warnings(floor)),
+        key="floor",
+        short="Lowest error",
+        folded=(_classifiers(floor), *(item for item in extra if item not in charts)),
+        methods=METHOD,
+    )
+
+
+def sentences(floor: Floor) -> tuple[str, ...]:
+    """What the floor says, in a few sentences."""
+    bracket = floor.bracket
+    said = [f"{capital(bracket_words(floor))}."]
+    if bracket.high_from != GUESSING:
+        over = numbers.counted(bracket.n_classifiers, "classifier")
+        limit = f"the upper limit of the error of {bracket.high_from}, corrected for {over}"
+        if not bracket.n_classifiers:
+            limit = f"the upper limit of “{lower_first(bracket.high_from)}”"
+        said.append(f"The upper end is {limit}: at most {in_examples(bracket.high)}.")
+    if bracket.low_from:
+        rests = f"The lower end comes from {lower_first(bracket.low_from)}"
+        said.append(f"{rests}, and holds if {ASSUMPTIONS[bracket.low_assumption]}.")
+    else:
+        said.append("No evidence bounds it from below: no votes, no stated noise rate, no conflicting labels.")
+    if floor.n_copies:
+        said.append(f"{numbers.counted(floor.n_copies, 'test example')} with a copy in train were left out.")
+    assumed = [entry for entry in floor.entries if entry.under_assumption and entry.role != "upper"]
+    if assumed:
+        said.append(_summary(assumed))
+    said += [_contradiction(floor, a, b) for a, b in _pairs(floor)[:MOST_SENTENCES]]
+    if len(floor.contradictions) > MOST_SENTENCES:
+        said.append(
+            f"{len(floor.contradictions) - MOST_SENTENCES} more pairs contradict each other: see the table."
+        )
+    return (*said, *(difference_words(item) for item in floor.differences))
+
+
+def _summary(assumed: Sequence[Entry]) -> str:
+    counts = {
+        status: sum(entry.status == status for entry in assumed)
+        for status in ("refuted", "assumption rejected", "contradicted", "not refuted")
+    }
+    words = {
+        "refuted": "refuted by evidence",
+        "assumption rejected": "built on an assumption that a test rejects",
+        "contradicted": "contradicted by another",
+        "not refuted": "not refuted",
+    }
+    shown = [f"{count} {words[status]}" for status, count in counts.items() if count]
+    total = numbers.counted(len(assumed), "estimate")
+    return f"{total} under an assumption: {numbers.listed(shown)}. They are not part of the bracket."
+
+
+def _pairs(floor: Floor) -> list[tuple[Entry, Entry]]:
+    return [(floor[item.lower], floor[item.upper]) for item in floor.contradictions]
+
+
+def _contradiction(floor: Floor, lower: Entry, upper: Entry) -> str:
+    names = f"{capital(lower.name)} and {lower_first(upper.name)} cannot both be true"
+    at_least, at_most = percent(lower.estimate.low), percent(upper.estimate.high)
+    return f"{names}: at least {at_least} if {assumption(lower)}, at most {at_most} if {assumption(upper)}."
+
+
+def difference_words(item: Difference) -> str:
+    """What a two-sample test says about a model's Bayes error."""
+    if item.variation.low <= 0:
+        return f"No difference between the data and samples of {item.model} was detected; that is no proof."
+    return (
+        f"A classifier separates samples of {item.model} from the data (total variation at least "
+        f"{100 * item.variation.low:.2g} %), so the flow's Bayes error may differ from the data's by at least "
+        f"that much."
+    )
+
+
+def reason(entry: Entry) -> str:
+    """Why an entry has its status, in one sentence."""
+    if entry.role == "classifier":
+        return "The lowest possible error is at most the upper end of this interval."
+    others = numbers.listed([lower_first(name) for name in entry.refuted_by]) if entry.refuted_by else ""
+    if entry.status == "refuted":
+        return f"Refuted by {others}."
+    if entry.status == "assumption rejected" and entry.check is not None:
+        predicted, observed = percent(entry.check.predicted), percent(entry.check.observed)
+        return f"The model predicts {predicted} errors and makes {observed}: its assumption is rejected."
+    if entry.status == "contradicted":
+        return f"Contradicted by {others}."
+    return f"Not refuted; holds if {assumption(entry)}."
+
+
+def assumption(entry: Entry) -> str:
+    """What an entry assumes."""
+    return ASSUMPTIONS[entry.assumption].format(model=entry.model)
+
+
+def chart(floor: Floor) -> Chart:
+    """Every number as a dot with its interval on one error axis, the bracket shaded."""
+    classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
+    best_models = {entry.name for entry in classifiers[:MOST_CLASSIFIERS]}
+    shown = [entry for entry in floor.entries if entry.role != "classifier" or entry.name in best_models]
+    owners = [e.name for e in classifiers if any(o.model.partition(",")[0] == e.name for o in shown if o is not e)]
+    crowd = set(owners[2:])
+    shown = [e for e in shown if e.role == "classifier" or e.model.partition(",")[0] not in crowd]
+    rows = tuple(
+        {
+            "name": entry.name,
+            "value": entry.estimate.value,
+            "low": entry.estimate.low,
+            "high": entry.estimate.high,
+            "role": _colour(entry),
+            "status": "" if entry.role == "classifier" else _chart_status(entry),
+            "reason": reason(entry),
+        }
+        for entry in shown
+    )
+    high = floor.bracket.high
+    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in shown)
+    positive = [entry.estimate.value for entry in shown if entry.estimate.value > SHOWN_BELOW * high]
+    return Chart(
+        "intervals",
+        "Classifiers' errors, and estimates under an assumption",
+        rows,
+        f"{described}. {capital(bracket_words(floor))}.",
+        {
+            "x_title": "error",
+            "log": bool(positive) and max(positive) > WIDE * min(positive),
+            "bracket": (floor.bracket.low, high),
+            "smallest": SHOWN_BELOW * high,
+        },
+    )
+
+
+def _colour(entry: Entry) -> str:
+    if entry.status in ("refuted", "assumption rejected"):
+        return "refuted"
+    return "ceiling" if entry.role in ("upper", "classifier") else "floor"
+
+
+def _chart_status(entry: Entry) -> str:
+    return "disputed" if entry.status == "contradicted" else entry.status
+
+
+def _evidence(floor: Floor) -> Table:
+    """What the bracket rests on, apart from the classifiers."""
+    entries = [entry for entry in floor.entries if not entry.under_assumption and entry.role != "classifier"]
+    rows = tuple(
+        (entry.name, _ROLES[entry.role], numbers.estimate(entry.estimate), entry.status, assumption(entry))
+        for entry in entries
+    )
+    return Table("Evidence", ("evidence", "what it is", "value", "status", "holds if"), rows)
+
+
+def _assumed(floor: Floor) -> Table:
+    rows = tuple(
+        (
+            entry.name,
+            _ROLES[entry.role],
+            numbers.estimate(entry.estimate),
+            entry.status,
+            ", ".join(entry.refuted_by) if entry.status in ("refuted", "contradicted") else None,
+            assumption(entry),
+            _test_words(entry),
+            _moving_words(entry),
+        )
+        for entry in floor.entries
+        if entry.under_assumption
+    )
+    columns = ("estimate", "what it is", "value", "status", "by", "assumption", "test of it", "at n/2 → n")
+    return Table("Estimates under an assumption (not part of the bracket)", columns, rows)
+
+
+def _test_words(entry: Entry) -> str | None:
+    if entry.check is None:
+        return None
+    predicted, observed = percent(entry.check.predicted), percent(entry.check.observed)
+    return f"predicts {predicted}, makes {observed}, p {_p(entry.check.p_value)}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"= {value:.2g}"
+
+
+def _moving_words(entry: Entry) -> str | None:
+    if entry.moving is None:
+        return None
+    verdict = "still moving" if entry.moving.moving else "settled"
+    return f"{percent(entry.moving.half)} → {percent(entry.moving.full)}, {verdict}"
+
+
+def _classifiers(floor: Floor) -> Table:
+    entries = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
+    rows = tuple((entry.name, numbers.estimate(entry.estimate), entry.estimate.method) for entry in entries)
+    return Table(f"Classifiers on {floor.n_test:,} test examples", ("classifier", "error", "settings"), rows)
+
+
+def _warnings(floor: Floor) -> list[str]:
+    said = [f"Not computed: {name} ({reason})." for name, reason in floor.skipped.items()]
+    if 0 < floor.n_test < 1000:
+        said.append(f"The test set has only {floor.n_test:,} usable examples, so all intervals are wide.")
+    moving = unsettled_warning(floor.along)
+    return [*said, moving] if moving else said
+
+
+def training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:
+    """A flow's Bayes error and its classifier's error after each epoch of its fit, or None below two epochs.
+
+    Args:
+        floors: rows of epoch, bayes_error and, where known, bayes_error_stderr and validation_error.
+
+    Example:
+        >>> rows = [{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)]
+        >>> training_chart(rows).description
+        'The Bayes error of the flow changed from 50.0 % after epoch 1 to 10.0 % after epoch 4.'
+    """
+    if len(floors) < 2:
+        return None
+    series = (("Bayes error of the flow", "bayes_error"), ("error of its classifier", "validation_error"))
+    rows = tuple(
+        {"series": name, "x": int(row["epoch"]), "y": float(row[key])}
+        for name, key in series
+        for row in floors
+        if row.get(key) is not None
+    )
+    values = [float(row["bayes_error"]) for row in floors]
+    first, last = (f"{_three(row['bayes_error'])} after epoch {row['epoch']}" for row in (floors[0], floors[-1]))
+    options = {"x_title": "epoch", "y_title": "error", "log": min(values) > 0 and max(values) > WIDE * min(values)}
+    words = f"The Bayes error of the flow changed from {first} to {last}."
+    return Chart("lines", "The flow's Bayes error during its training", rows, words, options)
+
+
+def unsettled_warning(floors: Sequence[Mapping[str, Any]]) -> str:
+    """Say whether a flow's Bayes error still moved, by a tenth or more, over the last quarter of the epochs.
+
+    Example:
+        >>> unsettled_warning([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.1, 0.099), 1)])
+        ''
+        >>> unsettled_warning([{"epoch": n, "bayes_error": e} for n, e in enumerate((0.5, 0.2, 0.12, 0.1), 1)])[:60]
+        "The flow's Bayes error was still changing when its training "
+    """
+    if len(floors) < 4:
+        return ""
+    earlier, last = floors[round(0.75 * len(floors)) - 1], floors[-1]
+    values = [float(row["bayes_error"]) for row in (earlier, last)]
+    noise = 3 * float(last.get("bayes_error_stderr") or 0.0)
+    if abs(values[1] - values[0]) <= max(0.1 * max(values), noise):
+        return ""
+    return (
+        "The flow's Bayes error was still changing when its training ended: "
+        f"{_three(values[0])} after epoch {earlier['epoch']} and {_three(values[1])} after epoch {last['epoch']}. "
+        "Such a number depends on the length of training as well."
+    )
+
+
+def _three(value: float) -> str:
+    return numbers.percent(value, value / 30)
+
+
+def value_words(item: Estimate) -> str:
+    """The value of an estimate without its interval, with the digits that the interval supports."""
+    return numbers.percent(item.value, (item.high - item.low) / 2)
+
+
+def percent(value: float) -> str:
+    """A proportion in percent with three digits, or as a power of ten below 0.001 %.
+
+    Example:
+        >>> percent(0.0246), percent(0.0), percent(3e-27)
+        ('2.46 %', '0 %', '3.00 × 10⁻²⁷')
+    """
+    return f"{100 * value:.3g} %" if value == 0 or value >= 1e-5 else numbers.percent(value)
+
+
+def in_examples(proportion: float) -> str:
+    """A proportion in whole examples, rounded up.
+
+    Example:
+        >>> in_examples(0.0271), in_examples(0.432)
+        ('one in 36 examples', '44 in 100 examples')
+    """
+    whole = math.floor(1 / max(proportion, 1e-12))
+    return (
+        f"one in {whole:,} examples" if whole >= FEW_EXAMPLES else f"{math.ceil(100 * proportion)} in 100 examples"
+    )
+
+
+_OWN_WORDS = (
+    *("Raw", "Temperature", "Vector", "Isotonic", "Spanning-tree", "Exact", "Soft", "Votes,", "Repeated", "Stated"),
+    *("Bhattacharyya",),
+)
+
+
+def lower_first(name: str) -> str:
+    """A name inside a sentence: the first letter of ours is small, names that people chose stay as they are.
+
+    Example:
+        >>> lower_first("Raw plug-in of ResNet"), lower_first("ResNet")
+        ('raw plug-in of ResNet', 'ResNet')
+    """
+    ours = name.partition(" ")[0] in _OWN_WORDS[:-1]
+    return name[0].lower() + name[1:] if ours else name
+
+
+def capital(text: str) -> str:
+    """A clause as the beginning of a sentence."""
+    return text[0].upper() + text[1:]
+
+
+def lower_case(text: str) -> str:
+    """A sentence's first letter in lower case, unless the first word is a name or an abbreviation."""
+    word = text.partition(" ")[0]
+    return text if len(word) > 1 and word[1:] != word[1:].lower() else text[0].lower() + text[1:]

@@ -1,0 +1,146 @@
+"""Audits side by side, with planted numbers."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from hardpan import auditing, files, stats
+from hardpan.auditing import Audit, comparison
+from hardpan.bayes.floors import Entry
+from hardpan.cli import app
+from hardpan.errors import InputError
+from hardpan.estimates import Estimate
+
+
+def known(value, half=0.01, n=1000):
+    return Estimate(value, half / 2, value - half, value + half, method="planted", n=n)
+
+
+def planted(name, floor, best, bits=2.0, curve=None):
+    measures = {"flow_floor": known(floor), "best_error": known(best), "bits": known(bits)}
+    curves = {"flow": tuple(curve)} if curve else {}
+    return Audit(name, auditing.AuditConfig(), (), None, measures, curves=curves)
+
+
+EASY, MIDDLE, HARD = planted("easy", 0.01, 0.03), planted("middle", 0.05, 0.02), planted("hard", 0.2, 0.4, bits=6.0)
+
+
+def test_two_audits_give_the_differences():
+    found = comparison.compare([EASY, HARD])
+    assert found.differences["best_error"].value == pytest.approx(0.37)
+    # Equal half-widths h give h√2 for the difference.
+    assert found.differences["best_error"].high - found.differences["best_error"].value == pytest.approx(
+        0.01 * 2**0.5
+    )
+    assert [item.names for item in found.rankings] == [("hard", "easy")] * 2
+    assert not found.agreement
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.2), st.floats(0.001, 0.2))
+def test_a_difference_turned_round_is_its_mirror(a, b, half_a, half_b):
+    there = comparison.difference(known(a, half_a), known(b, half_b))
+    back = comparison.difference(known(b, half_b), known(a, half_a))
+    assert (there.value, there.low, there.high) == pytest.approx((-back.value, -back.high, -back.low))
+
+
+def test_the_interval_of_a_difference_covers_as_stated():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        counts = rng.binomial(400, [0.1, 0.16])
+        sides = [audit_error(int(count), 400) for count in counts]
+        covered += comparison.difference(*sides).low <= 0.06 <= comparison.difference(*sides).high
+    assert covered / 400 >= 0.93
+
+
+def audit_error(wrong, n):
+    low, high = stats.clopper_pearson(wrong, n)
+    return Estimate(wrong / n, 0.0, float(low), float(high), n=n)
+
+
+def test_several_are_ranked_and_a_poor_likelihood_is_left_out():
+    found = comparison.compare([EASY, MIDDLE, HARD])
+    assert found.rankings[0].names == ("hard", "easy", "middle")
+    assert found.rankings[1].names == ("hard", "middle", "easy")
+    assert found.rankings[0].not_separated == (("easy", "middle"),)
+    assert "not separated: easy and middle" in found.headline
+    assert found.agreement["best_error, flow_floor"].value == pytest.approx(1 / 3)
+    assert found.differences == {}
+    filtered = comparison.compare([EASY, MIDDLE, HARD], most_bits=3.0)
+    assert filtered.rankings[0].names == ("easy", "middle")
+    assert filtered.left_out == {"hard": 6.0}
+
+
+def test_the_order_is_followed_over_the_temperature():
+    temperatures = np.geomspace(0.25, 4, 9)
+    # The curves t² · 0.01 and 0.02 · t cross at t = 2.
+    steep = planted("steep", 0.01, 0.1, curve=[(float(t), 0.01 * float(t) ** 2) for t in temperatures])
+    flat = planted("flat", 0.02, 0.1, curve=[(float(t), 0.02 * float(t)) for t in temperatures])
+    (stable,) = comparison.compare([steep, flat]).stability
+    assert stable.names == ("flat", "steep")
+    assert stable.low == pytest.approx(0.25)
+    assert 1.8 < stable.high <= 2.0
+    assert stable.agreement[0] == 1.0
+    assert stable.agreement[-1] == -1.0
+
+
+def test_one_dataset_twice_keeps_both():
+    assert comparison.compare([EASY, EASY]).names == ("easy", "easy (2)")
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    with pytest.raises(InputError, match="audits"):
+        comparison.compare([EASY])
+    with pytest.raises(InputError, match="most_bits"):
+        comparison.compare([EASY, HARD], most_bits=-1)
+    with pytest.raises(InputError, match=r"report\.json"):
+        comparison.read_audit(tmp_path)
+    (tmp_path / "report.json").write_text("{}")
+    with pytest.raises(InputError, match=r"report\.json"):
+        comparison.read_audit(tmp_path)
+    (tmp_path / "report.json").write_text(files.dumps(files.to_json(known(0.5))))
+    with pytest.raises(InputError, match="Estimate"):
+        comparison.read_audit(tmp_path)
+
+
+def test_the_command_writes_a_page_and_json(tmp_path):
+    for item in (EASY, MIDDLE, HARD):
+        item.save(tmp_path / item.dataset)
+    folders = [str(tmp_path / name) for name in ("easy", "middle", "hard")]
+    done = CliRunner().invoke(app, ["compare", *folders, "--out", str(tmp_path / "compared"), "--json"])
+    assert done.exit_code == 0, done.output
+    read = files.from_json(json.loads(done.stdout))
+    assert read.rankings[0].names == ("hard", "easy", "middle")
+    assert "From hard to easy" in (tmp_path / "compared" / "index.html").read_text()
+
+
+def with_status(item, status):
+    entry = Entry("Exact error of flow", "estimate", item.measures["flow_floor"], "flow", "flow", status, ("net",))
+    return dataclasses.replace(item, verdicts={"flow_floor": entry})
+
+
+def test_refuted_numbers_are_marked_and_do_not_make_the_headline():
+    audits = [with_status(EASY, "refuted"), with_status(MIDDLE, "not refuted"), with_status(HARD, "contradicted")]
+    found = comparison.compare(audits)
+    assert "best model" in found.headline
+    section = found.sections()[0]
+    assert len(section.warnings) == 2
+    chart = section.charts[1]
+    assert {row["name"]: row["role"] for row in chart.rows} == {
+        "easy": "refuted",
+        "middle": "ceiling",
+        "hard": "ceiling",
+    }
+    cells = {row[0]: row[1] for row in section.tables[0].rows}
+    assert "refuted" in cells["Bayes error of the flow"]
+
+
+def test_two_that_are_not_separated_are_not_ordered_in_the_headline():
+    again = planted("again", 0.012, 0.031)
+    assert "not separated" in comparison.compare([EASY, again]).headline
+    assert "harder" in comparison.compare([EASY, HARD]).headline

@@ -1,0 +1,158 @@
+"""Planted problems are found, and clean data raise no alarm."""
+
+import numpy as np
+import pytest
+
+from hardpan import Dataset, auditing
+from hardpan.auditing.problems import suspect_labels
+
+BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained
+
+
+def table(seed=0, n=400, d=5):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    return x, (x[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int), rng
+
+
+def kinds(x, y, split=None, **options):
+    data = Dataset.from_arrays(x, y, split=split, ids=np.arange(len(x)).astype(str))
+    report = auditing.audit(data, **BARE, **options)
+    return {(problem.kind, problem.of): problem for problem in report.problems}, report
+
+
+def halves(n):
+    return np.repeat(["train", "test"], [n - n // 4, n // 4])
+
+
+def test_clean_data_have_only_the_size_of_the_test_set_and_what_was_not_measured():
+    x, y, _ = table()
+    found, report = kinds(x, y)
+    assert {kind for kind, _ in found} <= {"small-test", "fresh"}
+    assert not any(problem.breaks for problem in report.problems)
+
+
+@pytest.mark.parametrize(("copied", "broken"), [(20, False), (100, True)])
+def test_copies_of_training_examples(copied, broken):
+    x, y, _ = table()
+    x[300 : 300 + copied], y[300 : 300 + copied] = x[:copied], y[:copied]
+    found, report = kinds(x, y, halves(400))
+    problem = found["test-copies", "test"]
+    assert problem.count.value == copied
+    assert problem.severity == "high"
+    assert problem.breaks == broken
+    assert problem.rows == tuple(range(300, 300 + copied))
+    assert ("broken" in report.headline) == broken
+    assert report.failing(["test-copies"])
+    assert not report.failing(["labels"])
+
+
+def test_near_copies_conflicting_labels_and_duplicates():
+    x, y, rng = table()
+    x[300:310] = x[:10] + 1e-4 * rng.normal(size=(10, 5))
+    x[100:110], y[100:110] = x[110:120], 1 - y[110:120]
+    x[350:355], y[350:355] = x[360:365], y[360:365]
+    found, _ = kinds(x, y, halves(400))
+    assert found["near-copies", "test"].count.value >= 8  # validation has the others
+    assert found["conflicting-labels", "all"].count.value == 20
+    assert found["duplicates", "train"].count.value == 10
+    assert found["duplicates", "test"].count.value == 5
+
+
+def test_rows_of_a_discrete_table_are_no_copies():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (500, 3)).astype(float)
+    found, report = kinds(x, (x.sum(axis=1) > 3).astype(int))
+    assert not {"test-copies", "duplicates", "near-copies"} & {kind for kind, _ in found}
+    assert "broken" not in report.headline
+
+
+def test_classes_that_are_missing_or_rare():
+    x, y, rng = table(n=800)
+    y[: len(y) // 2] = rng.integers(0, 2, 400)
+    y = np.where(np.arange(800) >= 790, 2, y)
+    found, _ = kinds(x, y, np.repeat(["train", "test"], [700, 100]))
+    assert found["missing-classes", "train"].details["classes"] == ("2",)
+    assert found["imbalance", "all"].details["ratio"] > 30
+
+
+def test_an_index_that_predicts_the_label_breaks_a_benchmark():
+    x, _, rng = table()
+    y = np.repeat([0, 1], 200)
+    index = np.arange(400.0)[:, None]
+    found, report = kinds(np.concatenate([x, index], axis=1), y)
+    assert found["index-feature", "all"].breaks
+    assert "broken" in report.headline
+    shuffled = rng.permutation(400.0 * np.arange(400) / 400)[:, None]
+    found, report = kinds(np.concatenate([x, shuffled], axis=1), table()[1])
+    assert not found["index-feature", "all"].breaks
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_feature_that_is_the_label(noise):
+    x, y, rng = table()
+    x[:, 3] = 3 * y + noise * rng.normal(size=400)
+    assert kinds(x, y)[0]["leak-feature", "all"].details["columns"] == ("3",)
+
+
+def test_a_feature_that_decides_the_label_is_no_leak():
+    x, _, _ = table()
+    assert ("leak-feature", "all") not in kinds(x, (x[:, 2] > 0).astype(int))[0]
+
+
+def test_a_constant_column_and_one_class():
+    x, y, _ = table()
+    x[:, 1] = 7.0
+    assert ("constant-columns", "all") in kinds(x, y)[0]
+    found, report = kinds(x, np.zeros(400, dtype=int))
+    assert found["one-class", "all"].breaks
+    assert report.floor is None
+    assert "broken" in report.headline
+
+
+def test_permuted_class_columns_of_predictions():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(400, 3)), rng.integers(0, 3, 400)
+    probs = 0.8 * np.eye(3)[y] + 0.2 / 3
+    found, _ = kinds(x, y, predictions={"forest": probs[:, [1, 2, 0]]})
+    assert found["permuted-classes", "test"].details["model"] == "forest"
+    assert ("permuted-classes", "test") not in kinds(x, y, predictions={"forest": probs})[0]
+
+
+def test_labels_that_predictions_doubt_are_listed_with_votes_as_precision(tmp_path):
+    x, _, rng = table(n=2000)
+    clean = (x[:, 0] > 0).astype(int)
+    flipped = rng.choice(2000, 100, replace=False)
+    wrong = clean.copy()
+    wrong[flipped] = 1 - wrong[flipped]
+    probs = 0.96 * np.eye(2)[clean] + 0.02
+    data = Dataset.from_arrays(x, wrong)
+    votes = (10 * np.eye(2)[clean]).astype(int)
+    np.savez(tmp_path / "votes.npz", votes=votes)
+    report = auditing.audit(
+        data, **BARE, predictions={"m": probs}, votes=str(tmp_path / "votes.npz"), out=tmp_path / "out"
+    )
+    (problem,) = [item for item in report.problems if item.kind == "labels"]
+    test = data.splits().test
+    assert set(problem.rows) == set(flipped) & set(test.tolist())
+    assert problem.count.low < 100 * len(test) / 2000 < problem.count.high
+    assert problem.details["precision"].value == 1.0
+    lines = (tmp_path / "out" / "problems" / "labels.csv").read_text().splitlines()
+    assert lines[0] == "row,id,split,label,suggested,probability"
+    assert len(lines) == 1 + len(problem.rows)
+
+
+def test_suspects_are_those_of_confident_learning():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1.0, 1.0, 1.0], 300)
+    labels = rng.integers(0, 3, 300)
+    found = suspect_labels(probs, labels, np.arange(300))
+    typical = np.array([probs[labels == c, c].mean() for c in range(3)])
+    expected = set()
+    for row in range(300):
+        other = max((c for c in range(3) if c != labels[row]), key=lambda c: probs[row, c])
+        if probs[row, other] >= max(typical[other], 0.5) and probs[row, other] > probs[row, labels[row]]:
+            expected.add(row)
+    assert set(found.rows.tolist()) == expected
+    lead = probs[found.rows, found.suggested] - probs[found.rows, labels[found.rows]]
+    assert (np.diff(lead) <= 1e-12).all()
