@@ -166,9 +166,9 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
         [4]
     """
     found = label_issues(probs, labels=labels)
-    sure = found.probability >= SURE
+    sure = found.suggested_probability >= SURE
     at = found.row[sure]
-    return Suspects(rows[at], found.suggested[sure], found.probability[sure], len(labels))
+    return Suspects(rows[at], found.suggested[sure], found.suggested_probability[sure], len(labels))
 
 
 def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
