@@ -109,8 +109,8 @@ def confusion() -> None:
 
 def replication() -> None:
     """Models on an old and a new test set: all drop, and in order."""
-    outcomes = testbed.simulate(np.linspace(0.5, 2.6, 14), examples=(5000, 2000))
-    old, new = outcomes.original.mean(axis=1), outcomes.new.mean(axis=1)
+    original, fresh = testbed.simulate(np.linspace(0.5, 2.6, 14), examples=(5000, 2000))
+    old, new = original.scores.mean(axis=1), fresh.scores.mean(axis=1)
     points = [{"old": float(a), "new": float(b)} for a, b in zip(old, new, strict=True)]
     scale = alt.Scale(domain=[float(new.min()) - 0.02, 1.0], nice=False)
     x = alt.X("old:Q", title="accuracy on the old test set", scale=scale, axis=alt.Axis(format="%"))

@@ -43,12 +43,12 @@ PAGES = {
 
 def make(folder: Path) -> None:
     """Run the commands whose results are not in the folder."""
-    outcomes = testbed.simulate(np.linspace(0.5, 3.0, 20), examples=(5000, 2000))
+    original, new = testbed.simulate(np.linspace(0.5, 3.0, 20), examples=(5000, 2000))
     np.savez(
         folder / "outcomes.npz",
-        models=np.array(outcomes.models),
-        correct_original=outcomes.original,
-        correct_new=outcomes.new,
+        models=np.array(original.models),
+        correct_original=original.scores,
+        correct_new=new.scores,
     )
     for place, command in COMMANDS.items():
         if not (folder / place).exists():

@@ -41,7 +41,7 @@ def recorded(path, labels=LABELS, split=SPLIT, shift=0):
 def test_items_reads_the_last_epoch_of_a_store(tmp_path):
     right = recorded(tmp_path / "run")
     found = open_outcomes(tmp_path / "run", "test")
-    assert found.models == ("seed 0", "seed 1", "seed 2")
+    assert found.models == ("mlp seed 0", "mlp seed 1", "mlp seed 2")
     assert found.items.tolist() == [f"image-{n}" for n in range(50, N)]
     assert np.array_equal(found.scores, right[:, 50:])
     with pytest.raises(InputError, match="set"):

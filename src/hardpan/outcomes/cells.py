@@ -9,13 +9,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.outcomes.outcomes import Choices, Outcomes, few
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
-MOST_ANSWER_BYTES = 1 << 30
+MOST_ANSWER_BYTES = 256 << 20
 LONGEST_ANSWER = 48
 LONGEST_LABEL = 200
 UNPARSED = ("wrong", "missing")
@@ -195,7 +195,7 @@ class Cells:
         model: int,
         items: Sequence[int],
         scores: NDArray[np.float64],
-        answers: Sequence[Any] | None,
+        answers: ArrayLike | None,
         where: str,
     ) -> None:
         """All scores of one model, (N,) or (N, repeats), NaN where missing."""
@@ -207,16 +207,18 @@ class Cells:
                 "divide by the highest possible score"
             )
         columns = values[:, None] if values.ndim == 1 else values
-        numbers = array("i", [0] * len(items))
+        index, n = np.asarray(items, dtype=np.int32).tobytes(), len(items)
+        numbers = np.zeros(n, dtype=np.int32)
         if answers is not None:
-            texts = (shorten(str(answer)) for answer in answers)
-            numbers = array("i", [self._texts.setdefault(text, len(self._texts)) for text in texts])
+            texts, inverse = np.unique(np.asarray(answers), return_inverse=True)
+            places = [self._texts.setdefault(shorten(str(text)), len(self._texts)) for text in texts.tolist()]
+            numbers = np.array(places, dtype=np.int32)[inverse.ravel()]
         for run in range(columns.shape[1]):
-            self._item_of.extend(items)
-            self._scores.extend(columns[:, run].tolist())
-            self._model_of.extend([model] * len(items))
-            self._run_of.extend([run] * len(items))
-            self._answer_of.extend(numbers)
+            self._item_of.frombytes(index)
+            self._scores.frombytes(np.ascontiguousarray(columns[:, run], dtype=np.float64).tobytes())
+            self._model_of.frombytes(np.full(n, model, dtype=np.int32).tobytes())
+            self._run_of.frombytes(np.full(n, run, dtype=np.int32).tobytes())
+            self._answer_of.frombytes(numbers.tobytes())
 
     def check_keys(self, items: Sequence[int], keys: Sequence[str], where: str) -> None:
         """Set the right answers; files that are joined must agree on them."""
@@ -244,7 +246,7 @@ class Cells:
         scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
         answers = self._answers(rows, columns, repeat, order, scores.shape)
         if answers is None and len(self._texts) > 1:
-            notes.append("The models' answers are left out: together they need more than 1 GB.")
+            notes.append("The models' answers are left out: together they need more than 256 MB.")
         key = _column(self._keys, n) if self._keys else None
         if self._other_keys:
             notes.append(f"{self._other_keys:,} rows state another key for an item; the first key is used.")
@@ -254,7 +256,7 @@ class Cells:
         return Outcomes(
             scores if r > 1 else scores[:, :, 0],
             tuple(self._models),
-            np.array(_distinct(self._labels), dtype=np.str_),
+            np.array(distinct(self._labels), dtype=np.str_),
             {name: _column(values, n) for name, values in self._columns.items()},
             answers if answers is None or r > 1 else answers[:, :, 0],
             key,
@@ -268,6 +270,8 @@ class Cells:
         """Which scores to keep, and the number of the repeat of each."""
         cell = _ints(self._model_of).astype(np.int64) * n + _ints(self._item_of)
         run, score = _ints(self._run_of), np.frombuffer(self._scores, dtype=np.float64)
+        if (np.diff(cell) > 0).all():
+            return np.arange(len(cell)), np.zeros(len(cell), dtype=np.int64), []
         order = np.lexsort((run, cell))
         cell, run, score = cell[order], run[order], np.nan_to_num(score[order], nan=-1.0)
         new_cell = np.r_[True, cell[1:] != cell[:-1]]
@@ -326,7 +330,7 @@ def _column(values: Mapping[int, str], count: int) -> NDArray[np.str_]:
     return np.array([values.get(index, "") for index in range(count)], dtype=np.str_)
 
 
-def _distinct(labels: Sequence[str]) -> list[str]:
+def distinct(labels: Sequence[str]) -> list[str]:
     """Ids that differ: a label that another item has gets a number behind it."""
     used: set[str] = set()
     count: dict[str, int] = {}

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import safe_files
 from hardpan.errors import InputError
 from hardpan.outcomes import classes
-from hardpan.outcomes.cells import Cells
+from hardpan.outcomes.cells import MOST_ANSWER_BYTES, Cells, distinct, label_text
 from hardpan.outcomes.counts import metric_name
-from hardpan.outcomes.outcomes import few
+from hardpan.outcomes.outcomes import Outcomes, few
 from hardpan.outcomes.sources import Options
 
 ONLY_SET = ""
@@ -93,8 +93,57 @@ def add(sets: Sets, cells: Cells, options: Options, where: str) -> None:
             cells.check_keys(index, [str(label) for label in part.labels.tolist()], where)
         for row, model in enumerate(scored.models):
             number = cells.model(model)
-            answers = None if part.labels is None else part.values[row, :, 0].tolist()
+            answers = None if part.labels is None else part.values[row, :, 0]
             cells.add_row(number, index, scored.values[row], answers, where=f"{where}, {model}")
+
+
+def direct(sets: Sets, options: Options, source: str) -> Outcomes | None:
+    """Outcomes of one file without a detour, where all sets have the same models and no repeats; else None."""
+    parts = list(sets.values())
+    names = parts[0].models
+    flat = all(part.labels is not None or part.values.ndim == 2 for part in parts)
+    if not flat or any(part.models != names for part in parts) or len(set(names)) < len(names):
+        return None
+    labelled = [part.labels for part in parts if part.labels is not None]
+    if len(labelled) not in (0, len(parts)):
+        return None
+    pool = _pool(labelled, source) if labelled else None
+    sizes = [part.values.shape[1] for part in parts]
+    scores = np.empty((len(names), sum(sizes)))
+    ids: list[str] = []
+    key: list[str] = []
+    labels: list[str] = []
+    groups: dict[str, list[str]] = {}
+    said = []
+    for (name, part), start in zip(sets.items(), np.cumsum([0, *sizes[:-1]]).tolist(), strict=True):
+        stop = start + part.values.shape[1]
+        if pool is None:
+            scores[:, start:stop] = part.values
+        else:
+            assert part.labels is not None
+            _right(_numbered(part, pool, source), pool, len(sets), name, options, source, out=scores[:, start:stop])
+            key += [str(label) for label in part.labels.tolist()]
+            said.append(part.values[:, :, 0])
+        prefix = f"{name}/" if name else ""
+        own = [f"{prefix}item-{row}" for row in range(stop - start)] if part.ids is None else part.ids.tolist()
+        if len(set(own)) < len(own):
+            twice = next(item for item in own if own.count(item) > 1)
+            raise InputError(f"{source}: item ids must be unique; {twice} appears {own.count(twice)} times")
+        ids += own
+        labels += [name] * (stop - start)
+        for column, values in (part.groups or {}).items():
+            groups.setdefault(column, [""] * start).extend(label_text(value) for value in values)
+    known = scores[~np.isnan(scores)] if np.isnan(scores).any() else scores
+    if known.size and not (known.min() >= 0.0 and known.max() <= 1.0):
+        return None  # the other way names the model, or divides by max_score
+    columns = {name: np.array(values + [""] * (len(ids) - len(values))) for name, values in groups.items()}
+    if any(labels):
+        columns = {"set": np.array(labels), **columns}
+    answers = None
+    if said and scores.size * 4 * max(len(str(label)) for label in pool.tolist()) <= MOST_ANSWER_BYTES:  # type: ignore[union-attr]
+        answers = np.concatenate(said, axis=1).astype(np.str_)
+    items = np.array(distinct(ids), dtype=np.str_)
+    return Outcomes(scores, names, items, columns, answers, np.array(key) if key else None, source)
 
 
 def load(path: Path) -> dict[str, NDArray[Any]]:
@@ -394,8 +443,10 @@ def _numbered(part: Guesses, pool: NDArray[Any], where: str) -> Guesses:
     return replace(part, labels=labels, values=np.where(unknown, -1, numbers))
 
 
-def _whole(array: NDArray[Any], where: str) -> NDArray[np.int64] | None:
-    if array.dtype.kind in "iub":
+def _whole(array: NDArray[Any], where: str) -> NDArray[Any] | None:
+    if array.dtype.kind in "iu":
+        return array  # large ones are not copied
+    if array.dtype.kind == "b":
         return array.astype(np.int64)
     try:
         values = array.astype(np.float64)
@@ -408,7 +459,26 @@ def _whole(array: NDArray[Any], where: str) -> NDArray[np.int64] | None:
     return values.astype(np.int64)
 
 
-def _right(part: Guesses, pool: NDArray[Any], sets: int, name: str, options: Options, where: str) -> Guesses:
+def _tally(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Which classes are guessed first, and how often; model by model, without sorting all guesses."""
+    low, high = int(values.min()), int(values.max())
+    if high - low > 1_000_000:
+        return np.unique(values[:, :, 0], return_counts=True)
+    counts = np.zeros(high - low + 1, dtype=np.int64)
+    for row in values:
+        counts += np.bincount(row[:, 0].astype(np.int64) - low, minlength=len(counts))
+    return np.flatnonzero(counts) + low, counts[counts > 0]
+
+
+def _right(
+    part: Guesses,
+    pool: NDArray[Any],
+    sets: int,
+    name: str,
+    options: Options,
+    where: str,
+    out: NDArray[np.float64] | None = None,
+) -> Guesses:
     """Right or wrong, 1 or 0, after the class check."""
     assert part.labels is not None
     metric = metric_name(options.metric or "top1")
@@ -427,12 +497,12 @@ def _right(part: Guesses, pool: NDArray[Any], sets: int, name: str, options: Opt
                     f"{where}: labels run from {part.labels.min()} to {part.labels.max()}, beyond the n_classes="
                     f"{options.n_classes} classes 0..{len(known) - 1}"
                 )
-        guessed, counts = np.unique(part.values[:, :, 0], return_counts=True)
+        guessed, counts = _tally(part.values)
         outside = counts[~np.isin(guessed, known)].sum() / counts.sum()
         if outside < (_ABSENT if sets > 1 else _ABSENT_ALONE) and options.n_classes is None:
             known = np.union1d(known, guessed)
         classes.check_predictions(part.models, part.values, part.labels, known, name or "test")
-    right = np.empty(part.values.shape[:2])
+    right = np.empty(part.values.shape[:2]) if out is None else out
     for row, values in enumerate(part.values):  # model by model: no temporary array as large as all predictions
         right[row] = (values[:, :k] == part.labels[:, None]).any(axis=1)
     return replace(part, values=right)

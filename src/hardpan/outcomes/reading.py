@@ -128,6 +128,8 @@ def _read_paths(
     named_tables += [(str(path), tables.read_columns(path)) for path, data in found.tables if data is None]
     for path in found.arrays:
         sets = matrices.sets_of_arrays(matrices.load(path), str(path), path.stem)
+        if len(found.arrays) == 1 and not named_tables and (whole := matrices.direct(sets, options, source)):
+            return whole
         matrices.add(sets, cells, options, str(path))
     return _read_tables(named_tables, cells, options, totals, source)
 

@@ -63,7 +63,7 @@ class Side:
     @property
     def binary(self) -> bool:
         """Whether every score is 0 or 1, so that counts of right answers are whole numbers."""
-        return self.scores is None or bool(np.isin(self.scores, (0.0, 1.0)).all() | _only_binary(self.scores))
+        return self.scores is None or _only_binary(self.scores)
 
     @property
     def correct(self) -> Floats:
@@ -72,6 +72,8 @@ class Side:
 
     def take(self, models: NDArray[Any]) -> Side:
         """The same for some of the models, by mask or row numbers."""
+        if models.dtype != np.bool_ and np.array_equal(models, np.arange(len(self.total))):
+            return self
         scores = None if self.scores is None else self.scores[models]
         return replace(self, accuracy=self.accuracy[models], total=self.total[models], scores=scores)
 
@@ -97,7 +99,8 @@ class Side:
     def variances(self) -> Floats:
         """(M,) sampling variances; for counts at an end that of a count one example inside."""
         if self.scores is not None and not self.binary:
-            return np.concatenate([np.zeros(0), sum((d**2).sum(axis=1) for d in self._deviations())])
+            squares = sum((self._centred(block) ** 2).sum(axis=1) for block in self._blocks())
+            return np.asarray(squares / self.total**2)
         k = np.clip(self.correct, 1.0, np.maximum(self.total - 1.0, 1.0))
         p = k / np.maximum(self.total, 2)
         return np.asarray(p * (1.0 - p) / self.total)
@@ -113,8 +116,10 @@ class Side:
             scale = np.sqrt(np.maximum(np.diag(alone), 1e-300))
             return np.asarray(alone / np.outer(scale, scale) * np.outer(error, error))
         total = np.zeros((len(weights), len(weights)))
-        for block in self._deviations():
-            part = weights @ block
+        scaled = weights / self.total
+        for block in self._blocks():
+            part = scaled @ block if self._complete else scaled @ self._centred(block)
+            part -= (scaled @ self.accuracy)[:, None] if self._complete else 0.0
             total += part @ part.T
         return total
 
@@ -145,13 +150,22 @@ class Side:
         """(M, M) covariance of the accuracies, where items are known and the models not too many."""
         if self.scores is None or len(self.accuracy) > COVARIANCE_MODELS:
             return None
-        return np.asarray(sum(block @ block.T for block in self._deviations()))
+        products = sum(block @ block.T for block in map(self._centred, self._blocks()))
+        return np.asarray(products / np.outer(self.total, self.total))
 
-    def _deviations(self) -> Iterator[Floats]:
+    @property
+    def _complete(self) -> bool:
+        return self.scores is not None and bool((self.total == self.scores.shape[1]).all())
+
+    def _blocks(self) -> Iterator[Floats]:
         assert self.scores is not None
         for start in range(0, self.scores.shape[1], _ITEMS_AT_ONCE):
-            part = self.scores[:, start : start + _ITEMS_AT_ONCE]
-            yield np.nan_to_num(part - self.accuracy[:, None], nan=0.0) / self.total[:, None]
+            yield self.scores[:, start : start + _ITEMS_AT_ONCE]
+
+    def _centred(self, block: Floats) -> Floats:
+        """Scores less their means, 0 where missing."""
+        centred = block - self.accuracy[:, None]
+        return centred if self._complete else np.nan_to_num(centred, nan=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,15 +297,25 @@ def _opened(source: Any, options: dict[str, Any], *sizes: int | None) -> tuple[O
         if not Path(path).exists():
             data, manifest = parse_source(path)
             source = Path(data)
-        from hardpan.predictions import Predictions
-
         if (Path(source) / "zarr.json").is_file():
-            return Predictions.open(source).outcomes(), manifest, str(source)
+            return store_outcomes(Path(source)), manifest, str(source)
     totals: Any = list(sizes) if len(sizes) == 2 and sizes != (None, None) else sizes[0]
     opened = Outcomes.open(source, **options, totals=totals)
     if opened.totals is not None:
         _refuse_manifest(manifest, str(source))
     return opened, manifest, str(source) if isinstance(source, (str, os.PathLike)) else "table"
+
+
+def store_outcomes(path: Path) -> Outcomes:
+    """Outcomes of a store of predictions: each seed is a model, named after the store's model or folder."""
+    from hardpan.predictions import Predictions
+
+    predictions = Predictions.open(path)
+    outcomes = predictions.outcomes()
+    model = predictions.config.get("model")
+    prefix = model if isinstance(model, str) else path.name
+    names = tuple(f"{prefix} {name}" if name.startswith("seed ") else name for name in outcomes.models)
+    return replace(outcomes, models=names)
 
 
 def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:
@@ -347,7 +371,7 @@ def _both(outcomes: Outcomes, original: str | None, new: str | None, where: str)
     assert second is not None
     if outcomes.totals is not None:
         return [_counted(outcomes, known.index(first)), _counted(outcomes, known.index(second))]
-    return [_scored(outcomes.select(items=outcomes.groups[column] == name), name) for name in (first, second)]
+    return [_scored(outcomes, name, column) for name in (first, second)]
 
 
 def _one(outcomes: Outcomes, wanted: str | None, side: str, where: str) -> Side:
@@ -357,7 +381,7 @@ def _one(outcomes: Outcomes, wanted: str | None, side: str, where: str) -> Side:
     name = wanted or (known[0] if len(known) == 1 else side)
     if name not in known and not (wanted is None and len(known) == 1):
         raise InputError(f"{where}: {side} must be one of the sets {few(sorted(known))}; got {name!r}")
-    return _scored(outcomes.select(items=outcomes.groups[column] == name) if column else outcomes, name or side)
+    return _scored(outcomes, name or side, column)
 
 
 def _counted(outcomes: Outcomes, item: int) -> Side:
@@ -369,24 +393,27 @@ def _counted(outcomes: Outcomes, item: int) -> Side:
         return Side(str(outcomes.items[item]), right / total, total)
 
 
-def _scored(outcomes: Outcomes, name: str) -> Side:
-    scores = np.asarray(outcomes.item_scores(), dtype=np.float64)
+def _scored(outcomes: Outcomes, name: str, column: str) -> Side:
+    """One set of the outcomes: a view of its scores, not a copy, where its items are adjacent."""
+    places = np.flatnonzero(outcomes.groups[column] == name) if column else np.arange(outcomes.n_items)
+    adjacent = len(places) > 0 and places[-1] - places[0] + 1 == len(places)
+    chosen: Any = slice(int(places[0]), int(places[-1]) + 1) if adjacent else places
+    scores = outcomes.item_scores()[:, chosen]
     accuracy, total = _means(scores)
-    rows = np.arange(outcomes.n_items)
-    return Side(name, accuracy, total, scores, outcomes.items, rows, outcomes.key)
+    key = None if outcomes.key is None else outcomes.key[chosen]
+    return Side(name, accuracy, total, scores, outcomes.items[chosen], np.arange(len(places)), key)
 
 
 def _means(scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    known = np.isfinite(scores)
-    total = known.sum(axis=1)
-    if known.all():
-        return scores.mean(axis=1), total
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(known, scores, 0.0).sum(axis=1) / total, total
+    accuracy, total = scores.mean(axis=1), np.full(len(scores), scores.shape[1], dtype=np.int64)
+    for row in np.flatnonzero(np.isnan(accuracy)).tolist():
+        known = scores[row][np.isfinite(scores[row])]
+        accuracy[row], total[row] = (known.mean() if len(known) else np.nan), len(known)
+    return accuracy, total
 
 
 def _only_binary(scores: Floats) -> bool:
-    return bool(np.isin(scores[np.isfinite(scores)], (0.0, 1.0)).all())
+    return all(bool(((row == 0.0) | (row == 1.0) | np.isnan(row)).all()) for row in scores)
 
 
 def _subset(side: Side, manifest: str, outcomes: Outcomes, where: str) -> Side:
