@@ -46,7 +46,7 @@ LIGHT = Theme(
     fourth="#a8578b",
     fifth="#8a6a00",
     card="#f6f8fa",
-    warm="#b87a00",
+    warm="#e69f00",
     ceiling_text="#b04d00",
 )
 DARK = Theme(
