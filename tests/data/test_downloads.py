@@ -62,8 +62,8 @@ def publish(monkeypatch, root, name):
         truth = samples.cifar_truth(classes)
     elif source.layout == "emnist":
         files, truth = (
-            {first: samples.zip_bytes(samples.emnist_files(source.part))},
-            samples.emnist_truth(source.part),
+            {first: samples.zip_bytes(samples.emnist_files(source.member))},
+            samples.emnist_truth(source.member),
         )
     elif source.layout == "svhn":
         files, truth = samples.svhn_files(), samples.svhn_truth()

@@ -117,7 +117,7 @@ def test_class_names_allow_classes_without_examples(tmp_path):
     assert dataset.n_classes == 10
 
 
-PARTS = [source.part for source in SOURCES.values() if source.layout == "emnist"]
+PARTS = [source.member for source in SOURCES.values() if source.layout == "emnist"]
 
 
 def archive(folder, files):

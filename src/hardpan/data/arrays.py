@@ -56,21 +56,21 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
     """A dataset of arrays by name; ``keys`` are all names there are, for the message if some are missing."""
     where = options.get("where", "")
     parts: dict[str, dict[str, Any]] = {}
-    found: dict[str, str] = {}
+    key_of: dict[str, str] = {}
     for key, value in arrays.items():
         meaning = _meaning(key)
         if meaning is None:
             continue
         split, what = meaning
         if what in parts.setdefault(split, {}):
-            raise InputError(f"{where}{found[split + what]} and {key} are both {what}; keep one of them")
+            raise InputError(f"{where}{key_of[split + what]} and {key} are both {what}; keep one of them")
         parts[split][what] = value
-        found[split + what] = key
+        key_of[split + what] = key
     other = parts.pop("other", {})
     splits = [split for split in SPLITS if split in parts]
     if "" in parts and splits:
         raise InputError(
-            f"{where}has x beside {few(sorted(found.values()))}; keep either x and y, or train and test"
+            f"{where}has x beside {few(sorted(key_of.values()))}; keep either x and y, or train and test"
         )
     expected = "give x_train, y_train, x_test, y_test, or x with an optional y"
     if not parts or (splits and not {"train", "test"} <= set(splits)):
@@ -137,7 +137,7 @@ def from_arrays(
         missing = "x_test" if x_test is None else "y" if y is None else "y_test"
         raise InputError(f"{where}{missing} is missing; give x and y of both train and test")
     if split is not None:
-        raise InputError(f"{where}split cannot be given together with x_test, which is the test set")
+        raise InputError(f"{where}split does not apply together with x_test, which is the test set")
     return _from_parts([("train", x, y), ("test", x_test, y_test)], where=where, **options)
 
 
@@ -156,8 +156,8 @@ def _from_parts(
     """A dataset of x and y by split, joined in this order."""
     xs: list[NDArray[Any]] = []
     ys: list[NDArray[Any]] = []
-    for part, x, y in parts:
-        x_name, y_name = (f"{where}x_{part}", f"{where}y_{part}") if part else (f"{where}x", f"{where}y")
+    for key, x, y in parts:
+        x_name, y_name = (f"{where}x_{key}", f"{where}y_{key}") if key else (f"{where}x", f"{where}y")
         xs.append(checked_x(x_name, as_array(x_name, x)))
         if xs[-1].shape[1:] != xs[0].shape[1:] or xs[-1].dtype != xs[0].dtype:
             raise InputError(
@@ -176,7 +176,7 @@ def _from_parts(
     labels = np.concatenate(ys) if ys else None
     numbers, names, noticed = number_labels(f"{where}y", labels, class_names, where)
     if len(parts) > 1:
-        official: NDArray[np.str_] | None = np.repeat(np.array([part for part, _, _ in parts]), counts)
+        official: NDArray[np.str_] | None = np.repeat(np.array([key for key, _, _ in parts]), counts)
     else:
         official = None if split is None else checked_split(f"{where}split", as_array(f"{where}split", split), n)
     columns = {
@@ -213,7 +213,7 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
             return array.astype(np.str_)
         if present and len(present) == array.size and all(isinstance(item, (bool, int, float)) for item in present):
             return np.array(array.tolist())
-        raise InputError(f"{what} must hold numbers or text; got Python objects such as {_sample(array)}")
+        raise InputError(f"{what} must be numbers or text; got Python objects such as {_sample(array)}")
     return array.astype(np.str_) if array.dtype.kind == "S" else array
 
 
@@ -224,7 +224,7 @@ def _sample(array: NDArray[Any]) -> str:
 def checked_x(what: str, x: NDArray[Any]) -> NDArray[Any]:
     """Examples in little-endian order; refuses what cannot be measured."""
     if x.dtype.kind not in "biuf":
-        raise InputError(f"{what} must hold numbers; got {x.dtype}")
+        raise InputError(f"{what} must be numbers; got {x.dtype}")
     if x.ndim < 2 or x.ndim > 4:
         raise InputError(
             f"{what} must have shape (N, d), (N, H, W) or (N, H, W, C); got {x.shape}"
@@ -261,7 +261,7 @@ def checked_labels(what: str, labels: NDArray[Any], n: int) -> NDArray[np.int64]
     if labels.dtype.kind not in "iu":
         remedy = ": save whole numbers, as labels.astype(int) makes them" if labels.dtype.kind in "bf" else ""
         got = f"the text {str(labels[0])!r}" if labels.dtype.kind == "U" else str(labels.dtype)
-        raise InputError(f"{what} must hold integers 0..C-1; got {got}{remedy}")
+        raise InputError(f"{what} must be integers 0..C-1; got {got}{remedy}")
     lowest, highest = int(labels.min()), int(labels.max())
     if lowest < 0:
         raise InputError(f"{what} must not be negative; got {lowest}: number the classes from 0")
@@ -292,7 +292,7 @@ def number_labels(
             raise InputError(f"{what} has no label in row {row}; drop the rows without a label")
         if (values != np.round(values)).any():
             raise InputError(
-                f"{what} must hold class numbers or text; got "
+                f"{what} must be class numbers or text; got "
                 f"{float(values[np.argmax(values != np.round(values))]):g}: "
                 "numbers with decimals are not classes; cut them into classes first"
             )
@@ -300,7 +300,7 @@ def number_labels(
     if values.dtype.kind in "Ub":
         return *_number_text(what, values.astype(np.str_), names), ()
     if values.dtype.kind not in "iu":
-        raise InputError(f"{what} must hold class numbers or text; got {values.dtype}")
+        raise InputError(f"{what} must be class numbers or text; got {values.dtype}")
     return _number_integers(what, values, names, where)
 
 
@@ -457,20 +457,22 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
         return ()
     label = [str(name) for name in names] if names else [str(column) for column in range(x.shape[1])]
     constant = [label[column] for column in np.flatnonzero((x == x[:1]).all(axis=0))]
-    found = []
+    noticed = []
     if constant:
-        found.append(DataWarning(f"constant, so without information: {few(constant)}", "constant", tuple(constant)))
+        noticed.append(
+            DataWarning(f"constant, so without information: {few(constant)}", "constant", tuple(constant))
+        )
     if len(x) >= 20:
         numbered = tuple(label[column] for column in range(x.shape[1]) if _is_identifier(x[:, column]))
         if numbered:
-            found.append(
+            noticed.append(
                 DataWarning(
                     f"looks like a row number or an identifier, not a feature: {few(numbered)}; if so, drop it",
                     "identifier",
                     numbered,
                 )
             )
-    return tuple(found)
+    return tuple(noticed)
 
 
 def _is_identifier(column: NDArray[Any]) -> bool:

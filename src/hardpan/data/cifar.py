@@ -1,9 +1,9 @@
-"""CIFAR-10 and CIFAR-100 in their binary version, as a folder or as the archive it comes in.
+"""CIFAR-10 and CIFAR-100 in their binary version, as a folder or as the published archive.
 
 Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images" (2009),
 https://www.cs.toronto.edu/~kriz/cifar.html. A record is one label byte (CIFAR-100: coarse, then fine) and
 3 × 32 × 32 bytes, colour planes one after another. The Python version of the sets is pickled, and nothing here
-unpickles a file. Members of an archive are read where they lie; nothing is unpacked to disk.
+unpickles a file. Nothing is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -189,21 +189,21 @@ def _dataset(path: Path, layout: Layout, content: dict[str, NDArray[np.uint8]]) 
     _check_sizes(path, layout, sizes)
     rows = [content.pop(name).reshape(-1, layout.record) for name in layout.files]
     counts = [sum(map(len, rows[:-1])), len(rows[-1])]
-    columns = [np.concatenate([part[:, place] for part in rows]) for place in range(len(layout.labels))]
-    for place, (column, classes) in enumerate(zip(columns, layout.labels, strict=True)):
+    columns = [np.concatenate([batch[:, byte] for batch in rows]) for byte in range(len(layout.labels))]
+    for byte, (column, classes) in enumerate(zip(columns, layout.labels, strict=True)):
         if column.max() >= classes:
             row = int(np.argmax(column >= classes))
             raise InputError(
-                f"{path}: byte {place} of a record of {layout.name} must be a label 0..{classes - 1}; row {row} "
+                f"{path}: byte {byte} of a record of {layout.name} must be a label 0..{classes - 1}; row {row} "
                 f"has {int(column[row])}: the file is damaged or is another dataset"
             )
     x = np.empty((sum(counts), 32, 32, 3), dtype=np.uint8)
     start = 0
     while rows:  # free each file once its pixels are copied
-        part = rows.pop(0)
-        pixels = part[:, len(layout.labels) :].reshape(-1, 3, 32, 32)
-        x[start : start + len(part)] = pixels.transpose(0, 2, 3, 1)
-        start += len(part)
+        batch = rows.pop(0)
+        pixels = batch[:, len(layout.labels) :].reshape(-1, 3, 32, 32)
+        x[start : start + len(batch)] = pixels.transpose(0, 2, 3, 1)
+        start += len(batch)
     words = [
         _class_names(path, name, content.get(name), classes)
         for name, classes in zip(layout.names, layout.labels, strict=True)

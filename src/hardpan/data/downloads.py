@@ -65,12 +65,12 @@ def read(name: str, mirror: str | None = None, cache: str | os.PathLike[str] | N
 
 
 def _read_kept(folder: Path, source: Source) -> Dataset:
-    """Read the files whose sums were compared, and no others that may lie beside them."""
+    """Read the files whose sums were compared, and no others beside them."""
     names = [file.name for file in source.files]
     if source.layout == "cifar":
         return cifar.read(folder / names[0])
     if source.layout == "emnist":
-        return idx.read_emnist(folder / names[0], source.part, source.class_names)
+        return idx.read_emnist(folder / names[0], source.member, source.class_names)
     if source.layout == "svhn":
         return read_svhn(folder / names[0], folder / names[1])
     return idx.read_files(folder, names, source.class_names or None)
@@ -87,13 +87,13 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _address(name: str, mirror: str | None) -> str:
-    given = mirror if mirror is not None else os.environ.get(MIRROR_VARIABLE, "")
-    if not given:
+    address = mirror if mirror is not None else os.environ.get(MIRROR_VARIABLE, "")
+    if not address:
         return SOURCES[name].address
     folder = SOURCES[name].folder or name
-    if urlsplit(given).scheme not in ("http", "https"):
-        raise InputError(f"mirror must be an http or https address with {folder}/ under it; got {given!r}")
-    return f"{given.rstrip('/')}/{folder}"
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise InputError(f"mirror must be an http or https address with {folder}/ under it; got {address!r}")
+    return f"{address.rstrip('/')}/{folder}"
 
 
 def _kept(path: Path, file: File) -> bool:
@@ -157,7 +157,7 @@ def _fetch(name: str, url: str, folder: Path, file: File) -> None:
 
 
 def _network_reason(error: Exception) -> str:
-    """A few words of an error that may hold a whole chain of others."""
+    """A few words of an error that may have a whole chain of causes."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"HTTP status {response.status_code}"
@@ -228,7 +228,7 @@ def read_svhn(train: Path, test: Path) -> Dataset:
 
 
 def _claimed(path: Path) -> int:
-    """Bytes of the images that a file claims to hold; refuse one that does not look like SVHN's."""
+    """Bytes of the images that a file claims to have; refuses one that does not look like SVHN's."""
     from scipy import io
 
     try:
@@ -254,13 +254,13 @@ def _read_mat(path: Path) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
     try:
         content = io.loadmat(path, variable_names=["X", "y"], verify_compressed_data_integrity=True)
-        images, given = np.asarray(content["X"]), np.asarray(content["y"])
+        images, digits = np.asarray(content["X"]), np.asarray(content["y"])
     except Exception as error:  # scipy raises many kinds for a damaged file
         raise _damaged(path, error) from error
     if images.dtype != np.uint8 or images.shape[:3] != (SIDE, SIDE, COLOURS):
         raise InputError(f"{path}: X claims to be bytes of colour images and is not; fetch it again")
     x = np.ascontiguousarray(images.transpose(3, 0, 1, 2))
-    labels = checked_labels(f"{path}: y", given.reshape(-1), len(x))
+    labels = checked_labels(f"{path}: y", digits.reshape(-1), len(x))
     if int(labels.min()) < 1 or int(labels.max()) > CLASSES:
         raise InputError(
             f"{path}: y must be 1..{CLASSES}, with {CLASSES} for the digit 0; got {int(labels.min())} to "

@@ -191,7 +191,7 @@ def _damaged(path: Path, error: BaseException) -> InputError:
     return InputError(f"{path}: cannot be read ({reason(error)}); fetch the file again")
 
 
-def read_emnist(path: Path, part: str, class_names: tuple[str, ...]) -> Dataset:
+def read_emnist(path: Path, member: str, class_names: tuple[str, ...]) -> Dataset:
     """Read one of the six sets of EMNIST's zip archive of gzipped IDX files into images (N, 28, 28), upright.
 
     Source: Cohen, Afshar, Tapson and van Schaik, "EMNIST: an extension of MNIST to handwritten letters" (2017).
@@ -199,17 +199,17 @@ def read_emnist(path: Path, part: str, class_names: tuple[str, ...]) -> Dataset:
 
     Args:
         path: the archive, gzip.zip as it was published.
-        part: "balanced", "byclass", "bymerge", "digits", "letters" or "mnist".
+        member: "balanced", "byclass", "bymerge", "digits", "letters" or "mnist".
         class_names: (C,) names of its classes; labels above them are refused.
     """
     arrays: dict[str, NDArray[Any]] = {}
     with open_zip(path) as (_, archive):
         for rows in ("train", "test"):
-            images = _member(path, archive, f"emnist-{part}-{rows}-images-idx3-ubyte.gz", 3)
-            labels = _member(path, archive, f"emnist-{part}-{rows}-labels-idx1-ubyte.gz", 1)
+            images = _member(path, archive, f"emnist-{member}-{rows}-images-idx3-ubyte.gz", 3)
+            labels = _member(path, archive, f"emnist-{member}-{rows}-labels-idx1-ubyte.gz", 1)
             arrays[f"x_{rows}"] = np.ascontiguousarray(images.transpose(0, 2, 1))
             arrays[f"y_{rows}"] = checked_labels(f"{path}: {rows} labels", labels, len(images)) - (
-                part == "letters"
+                member == "letters"
             )
     lowest, highest = (int(pick([pick(arrays[key]) for key in ("y_train", "y_test")])) for pick in (np.min, np.max))
     if lowest < 0 or highest >= len(class_names):
@@ -220,7 +220,7 @@ def read_emnist(path: Path, part: str, class_names: tuple[str, ...]) -> Dataset:
         x_test=arrays["x_test"],
         y_test=arrays["y_test"],
         class_names=class_names,
-        name=f"emnist-{part}",
+        name=f"emnist-{member}",
         where=f"{path}: ",
         source=path.name,
     )

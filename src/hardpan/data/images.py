@@ -3,7 +3,7 @@ bytes.
 
 The class is the folder's name; classes are numbered in the order of their names. Images are turned as their EXIF
 orientation says. Grey images give (N, H, W), colour (N, H, W, 3), a mixture colour. Images of several sizes are
-resized: the shorter side to S, then the centre S × S; S is given, or the median shorter side but at most 64.
+resized: the shorter side to S, then the centre S × S; S is ``resize``, or the median shorter side but at most 64.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
         parts = [("", path)]
     pictures = []
     for split, root in parts:
-        found = [_Picture(file, split, folder.name) for folder in _entries(root) for file in _entries(folder)]
-        if not found:
+        files = [_Picture(file, split, folder.name) for folder in _entries(root) for file in _entries(folder)]
+        if not files:
             raise InputError(f"{root}: has no images; arrange them as CLASS/picture.png")
-        pictures += found
+        pictures += files
     known = {picture.class_name for picture in pictures if picture.split in ("", "train")}
     stranger = next((picture for picture in pictures if picture.class_name not in known), None)
     if stranger is not None:

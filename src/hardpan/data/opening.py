@@ -130,17 +130,17 @@ def _open_path(
         if Path(manifest).suffix.lower() == ".csv":
             corrected = apply_corrections(whole, manifest)
             return dataclasses.replace(corrected, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
-        part = whole.select(subset_rows(manifest, whole.ids))
-        return dataclasses.replace(part, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
+        subset = whole.select(subset_rows(manifest, whole.ids))
+        return dataclasses.replace(subset, name=f"{whole.name}{SEPARATOR}{Path(manifest).stem}")
     if source in names():
         _refuse(options, f"{source}, which is no table", ("class_names",))
         dataset = _named(source, mirror, cache)
         return dataset if options.class_names is None else _renamed_classes(dataset, options.class_names)
     path = Path(source)
     if not source or not _exists(path):
-        shown = source if len(source) <= 200 else source[:197] + "..."
+        short = source if len(source) <= 200 else source[:197] + "..."
         raise InputError(
-            f"dataset {shown!r} is neither a name ({', '.join(names())}) nor an existing file or folder "
+            f"dataset {short!r} is neither a name ({', '.join(names())}) nor an existing file or folder "
             f"({', '.join(FORMATS)})"
         )
     if not (path.is_dir() or path.is_file()):
@@ -247,7 +247,7 @@ def _digits() -> Dataset:
         bunch.images.astype(np.uint8),
         bunch.target,
         name="digits",
-        source="scikit-learn load_digits: the test part of UCI's Optical Recognition of Handwritten Digits",
+        source="scikit-learn load_digits: the test set of UCI's Optical Recognition of Handwritten Digits",
     )
 
 
@@ -257,8 +257,8 @@ def _completed(dataset: Dataset) -> Dataset:
         return dataset
     rows = np.arange(len(dataset))
     if dataset.split is not None:
-        for part in np.unique(dataset.split):
-            rows[dataset.split == part] = np.arange(int((dataset.split == part).sum()))
+        for name in np.unique(dataset.split):
+            rows[dataset.split == name] = np.arange(int((dataset.split == name).sum()))
     return dataclasses.replace(
         dataset,
         metadata={**dataset.metadata, "row": rows},

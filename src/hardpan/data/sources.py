@@ -11,8 +11,8 @@ To add one, add its entry to ``SOURCES`` with a sum that can be cited, and where
 | svhn | the same, tensorflow_datasets/url_checksums/svhn_cropped.txt |
 
 The last three have md5 sums as well: pytorch/vision, torchvision/datasets/mnist.py and svhn.py. Both sums have to
-be right, so two projects that fetched the files apart from each other vouch for them. These archives were not run
-here: the sums are cited, and the readers were tried on small files of the same layout.
+be right, so two independent projects confirm them. These archives were not run here: the
+sums are cited, and the readers were tried on small files of the same layout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Layout = Literal["idx", "cifar", "emnist", "svhn"]
 class File:
     """One published file: its name, the sums of its content, and how long that is.
 
-    ``md5`` is compared too where it is given; ``unpacked`` says that the sums are over what gzip unpacks to;
+    ``md5`` is compared too if it is known; ``unpacked`` says that the sums are over what gzip unpacks to;
     ``size`` is the length of what is summed.
     """
 
@@ -44,8 +44,8 @@ class File:
 class Source:
     """A published dataset: the address of its files, the files, how they are laid out, what its classes are called.
 
-    ``part`` is the member of a larger archive that is meant; ``folder`` the folder of cache and mirror where names
-    share their files, by default the name.
+    ``member`` is the dataset within a larger archive; ``folder`` the folder in cache and mirror if several names
+    use the same files, by default the name.
     """
 
     address: str
@@ -54,7 +54,7 @@ class Source:
     class_names: tuple[str, ...] = ()
     layout: Layout = "idx"
     folder: str = ""
-    part: str = ""
+    member: str = ""
 
 
 def _idx_files(train_images: str, train_labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
@@ -79,7 +79,7 @@ _EMNIST_CLASSES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _emnist(part: str, class_names: tuple[str, ...]) -> Source:
+def _emnist(member: str, class_names: tuple[str, ...]) -> Source:
     """One of the six sets that EMNIST's one archive holds."""
     return Source(
         "https://biometrics.nist.gov/cs_links/EMNIST",
@@ -96,7 +96,7 @@ def _emnist(part: str, class_names: tuple[str, ...]) -> Source:
         class_names,
         layout="emnist",
         folder="emnist",
-        part=part,
+        member=member,
     )
 
 
@@ -196,7 +196,7 @@ SOURCES: Mapping[str, Source] = {
         "KMNIST: Clanuwat, Bober-Irizar, Kitamoto, Lamb, Yamamoto and Ha 2018",
         ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
     ),
-    **{f"emnist-{part}": _emnist(part, names) for part, names in _EMNIST_CLASSES.items()},
+    **{f"emnist-{member}": _emnist(member, names) for member, names in _EMNIST_CLASSES.items()},
     "svhn": Source(
         "http://ufldl.stanford.edu/housenumbers",
         (

@@ -73,19 +73,19 @@ def read(
     resize: int | None = None,
 ) -> Dataset:
     """Read a table file, or a folder of them."""
-    chosen = columns or Columns()
-    as_text = [name for name in (chosen.id, chosen.groups, "id", "ID", "Id") if name]
+    columns = columns or Columns()
+    as_text = [name for name in (columns.id, columns.groups, "id", "ID", "Id") if name]
     names: Sequence[str] | None = class_names
     if path.is_dir():
         tables = _saved_dataset(path) or _split_files(path)
         read_tables = {split: [read_table(file, text=as_text) for file in files] for split, files in tables.items()}
-        names = names or _saved_names(path, chosen)
+        names = names or _saved_names(path, columns)
     else:
         read_tables = {"": [read_table(path, text=as_text)]}
     table, split, rows = _joined(str(path), read_tables)
     return from_table(
         table,
-        chosen,
+        columns,
         split=split,
         rows=rows,
         class_names=names,
@@ -99,7 +99,7 @@ def read(
 def _split_files(folder: Path) -> dict[str, list[Path]]:
     """Files such as train.csv and test-00000-of-00002.parquet by split, if there are train and test or
     validation."""
-    found: dict[str, list[Path]] = {}
+    by_split: dict[str, list[Path]] = {}
     try:
         listed = sorted(item for item in folder.iterdir() if item.is_file() and is_table_file(item))
     except OSError as error:
@@ -107,12 +107,12 @@ def _split_files(folder: Path) -> dict[str, list[Path]]:
     for file in listed:
         word = file.name.lower().replace("_", "-").partition("-")[0].partition(".")[0]
         if word in SPLIT_WORDS and suffix_of(file) not in (".json", ".txt"):
-            found.setdefault(SPLIT_WORDS[word], []).append(file)
-    if not found and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
+            by_split.setdefault(SPLIT_WORDS[word], []).append(file)
+    if not by_split and (folder / "data").is_dir() and not listed:  # the layout of a Hugging Face repository
         return _split_files(folder / "data")
-    if "test" not in found and "validation" in found:
-        found["test"] = found.pop("validation")
-    return {split: found[split] for split in ("train", "validation", "test") if split in found}
+    if "test" not in by_split and "validation" in by_split:
+        by_split["test"] = by_split.pop("validation")
+    return {split: by_split[split] for split in ("train", "validation", "test") if split in by_split}
 
 
 def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
@@ -124,12 +124,12 @@ def _saved_dataset(folder: Path) -> dict[str, list[Path]]:
             isinstance(name, str) and Path(name).name == name for name in splits
         ):
             raise InputError(f"{folder / 'dataset_dict.json'}: must list the splits; save the dataset again")
-        found: dict[str, list[Path]] = {
+        by_split: dict[str, list[Path]] = {
             SPLIT_WORDS.get(str(name), str(name)): _saved_dataset(folder / str(name)).get("", []) for name in splits
         }
-        if "test" not in found and "validation" in found:
-            found["test"] = found.pop("validation")
-        return found
+        if "test" not in by_split and "validation" in by_split:
+            by_split["test"] = by_split.pop("validation")
+        return by_split
     if not (folder / "state.json").is_file() or not (folder / "dataset_info.json").is_file():
         return {}
     state = read_json(folder / "state.json")
@@ -144,8 +144,8 @@ def _saved_names(folder: Path, columns: Columns) -> list[str] | None:
     """Class names from the description that Hugging Face datasets saved."""
     for path in (folder / "dataset_info.json", *sorted(folder.glob("*/dataset_info.json"))):
         if path.is_file():
-            found = read_json(path)
-            return _listed_names(found.get("features") if isinstance(found, dict) else None, columns)
+            description = read_json(path)
+            return _listed_names(description.get("features") if isinstance(description, dict) else None, columns)
     return None
 
 
@@ -208,7 +208,7 @@ def from_table(
     name: str = "table",
     source: str = "table",
 ) -> Dataset:
-    """A dataset of a table; ``split`` and ``rows`` are given where they are not columns."""
+    """A dataset of a table; ``split`` and ``rows`` are passed if they are not columns."""
     n = table.num_rows
     if n == 0:
         raise InputError(f"{where}the table has no rows")
@@ -227,23 +227,23 @@ def from_table(
         notes.append(DataWarning(message, "no_label"))
     if meaning.split_column is not None:
         if split is not None and columns.split_column is not None:
-            raise InputError(f"{where}split_column cannot be given where each split has a file of its own")
+            raise InputError(f"{where}split_column does not apply if each split has its own file")
         if split is None:
             split = checked_split(
                 f"{where}{meaning.split_column}", _plain(table, meaning.split_column, where, required=True), n
             )
     if meaning.groups is not None:
         metadata["group"] = _plain(table, meaning.groups, where).astype(np.str_)
-    found = _features(table, meaning, where, resize)
-    x, native = found.x, found.native
-    for column in found.unused:
+    features = _features(table, meaning, where, resize)
+    x, native = features.x, features.native
+    for column in features.unused:
         values = _metadata(table, column)
         if values is not None:
             metadata[column] = values
     if meaning.id is not None:
         ids = checked_ids(f"{where}{meaning.id}", _plain(table, meaning.id, where, required=True), n)
     else:
-        ids = content_ids(x) if native is None else _row_hashes(native, x[:, : found.n_vectors])
+        ids = content_ids(x) if native is None else _row_hashes(native, x[:, : features.n_vectors])
     for column in meaning.features:
         files = _image_paths(table.column(column))
         if files is not None:
@@ -258,12 +258,12 @@ def from_table(
         split=split,
         metadata=metadata,
         source=source,
-        feature_names=found.names,
+        feature_names=features.names,
         warnings=(
             *notes,
             *noticed,
-            *found.notes,
-            *(column_warnings(native.values, native.names) if native else column_warnings(x, found.names)),
+            *features.notes,
+            *(column_warnings(native.values, native.names) if native else column_warnings(x, features.names)),
         ),
         table=native,
     )
@@ -304,8 +304,10 @@ def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Mean
     notes = []
     index = [name for name in index_columns(table) if name not in named and name not in (label, ident, split)]
     if index:
-        shown = few([name or "(no name)" for name in index])
-        notes.append(DataWarning(f"dropped the row index that pandas wrote: {shown}", "index_column", tuple(index)))
+        listed = few([name or "(no name)" for name in index])
+        notes.append(
+            DataWarning(f"dropped the row index that pandas wrote: {listed}", "index_column", tuple(index))
+        )
     rivals = [] if columns.label else [free[key] for key in LABELS[:-1] if free.get(key) not in (None, label)]
     if rivals and columns.features is None and VECTOR not in present:
         message = (
@@ -508,17 +510,17 @@ def _native(
 ) -> TableFeatures:
     values = np.empty((table.num_rows, len(names)), dtype=np.float64)
     levels: list[tuple[str, ...]] = []
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name in numbers:
-            values[:, place] = numbers[name]
+            values[:, index] = numbers[name]
             levels.append(())
             continue
         text = _plain(table, name, where)
         used, codes = np.unique(text, return_inverse=True)
-        values[:, place] = codes
+        values[:, index] = codes
         if used[0] == "":
-            values[codes == 0, place] = np.nan
-            values[:, place] -= 1
+            values[codes == 0, index] = np.nan
+            values[:, index] -= 1
             used = used[1:]
         levels.append(tuple(used.tolist()))
     return TableFeatures(values, tuple(names), np.array([name in texts for name in names]), tuple(levels))
@@ -526,10 +528,10 @@ def _native(
 
 def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     block = _Block()
-    for place, name in enumerate(native.names):
-        column = native.values[:, place]
+    for index, name in enumerate(native.names):
+        column = native.values[:, index]
         gap = np.isnan(column)
-        if not native.categorical[place]:
+        if not native.categorical[index]:
             known = column[~gap]
             block.values.append(np.where(gap, np.median(known) if known.size else 0.0, column))
             block.names.append(name)
@@ -537,7 +539,7 @@ def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...
                 block.values.append(gap.astype(np.float64))
                 block.names.append(f"{name} is missing")
             continue
-        levels = native.levels[place]
+        levels = native.levels[index]
         counts = np.bincount(column[~gap].astype(np.int64), minlength=len(levels))
         kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
         for level in kept.tolist():
@@ -555,9 +557,9 @@ def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...
 def _row_hashes(native: TableFeatures, vectors: NDArray[Any]) -> NDArray[np.str_]:
     """Content ids of rows before encoding, so that an id does not depend on the other rows."""
     cells: list[Iterable[str]] = [[row.tobytes().hex() for row in vectors]] if vectors.shape[1] else []
-    for place in range(len(native.names)):
-        column, levels = native.values[:, place].tolist(), native.levels[place]
-        if native.categorical[place]:
+    for index in range(len(native.names)):
+        column, levels = native.values[:, index].tolist(), native.levels[index]
+        if native.categorical[index]:
             cells.append(["" if value != value else f"={levels[int(value)]}" for value in column])
         else:
             cells.append(["" if value != value else repr(value) for value in column])
