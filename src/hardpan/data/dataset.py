@@ -264,6 +264,11 @@ class Dataset:
             raise InputError(f"{self.name}: has no labels; {hint}")
         return self.labels
 
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images, with or without channels, rather than feature vectors."""
+        return self.x.ndim > 2
+
     def features(self) -> NDArray[np.float64]:
         """Every example as a flat vector of float64, shape (N, d)."""
         return self.x.reshape(len(self.x), -1).astype(np.float64)
