@@ -46,7 +46,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"means": MEANS, "covs": [1.0, 2.0, 3.0], "method": "hdr"},
-        r"method 'hdr' does not go with a covariance for each class; use one of chernoff",
+        r"method 'hdr' does not go with a covariance for each class; use one of contour",
     ),
     ({"means": MEANS, "rtol": 0.0}, r"rtol must lie between 0 and 1"),
     ({"means": MEANS, "seed": -1}, r"seed must be a nonnegative integer"),

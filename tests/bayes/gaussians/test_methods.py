@@ -58,10 +58,13 @@ def test_concentric_covariances(dimension: int, scale: float, form: str) -> None
     if form == "matrices":
         dimension = min(dimension, 60)
         covs = covs[:, None, None] * np.eye(dimension)
-    estimate = bayes.gaussian(np.zeros((2, dimension)), covs=covs)
-    assert estimate.method == "chernoff"
-    close(estimate, truth.concentric(dimension, scale))
+    expected = truth.concentric(dimension, scale)
+    estimate = bayes.gaussian(np.zeros((2, dimension)), covs=covs, method="chernoff")
+    close(estimate, expected)
     assert estimate.stderr <= 1e-3 * estimate.value
+    exact = bayes.gaussian(np.zeros((2, dimension)), covs=covs)
+    assert (exact.method, exact.stderr) == ("contour", 0.0)
+    assert exact.value == pytest.approx(float(expected), rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["chernoff", "montecarlo"])

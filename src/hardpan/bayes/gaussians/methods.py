@@ -1,4 +1,4 @@
-"""The Bayes error of Gaussian classes: one door, five methods."""
+"""The Bayes error of Gaussian classes: one function, six methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardpan.bayes.gaussians import chernoff, exact, hdr, importance, montecarlo
+from hardpan.bayes.gaussians import chernoff, contour, exact, hdr, importance, montecarlo
 from hardpan.bayes.gaussians.problem import SharedProblem, check_means, check_temperature, shared_problem
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
 from hardpan.bayes.gaussians.unequal import UnequalClasses, check_covs, unequal_classes
@@ -23,6 +23,7 @@ SHARED: dict[str, Callable[..., Outcome]] = {
     "montecarlo": montecarlo.run,
 }
 UNEQUAL: dict[str, Callable[..., Outcome]] = {
+    "contour": contour.run,
     "chernoff": chernoff.run,
     "montecarlo": montecarlo.run,
 }
@@ -55,6 +56,7 @@ def gaussian(
 
             - "exact": two classes with one covariance, or means on one line;
             - "importance": shared covariance, bounded weights (:mod:`hardpan.bayes.gaussians.importance`);
+            - "contour": two classes whose covariances differ, exact (:mod:`hardpan.bayes.gaussians.contour`);
             - "chernoff": covariances that differ (:mod:`hardpan.bayes.gaussians.chernoff`);
             - "hdr": Holmes–Diaconis–Ross integration, as the paper (:mod:`hardpan.bayes.gaussians.hdr`);
             - "montecarlo": plain Monte Carlo, the baseline.
@@ -83,7 +85,7 @@ def gaussian(
         raise InputError("cov and covs exclude each other; got both: give covs for one covariance a class")
     if covs is not None:
         array = check_covs(covs, *check_means(means).shape)
-        if method == "chernoff" or np.any(array != array[:1]):
+        if method in ("chernoff", "contour") or np.any(array != array[:1]):
             classes = unequal_classes(means, array, priors, temperature)
             return solve(classes, method, rtol=rtol, seed=seed, max_draws=max_draws)
         cov = array[0]  # one covariance after all
@@ -101,11 +103,19 @@ def solve(
         fitting, given = SHARED, "one covariance for all classes"
         best = "exact" if problem.coordinates.shape[1] <= 1 else "importance"
     else:
-        fitting, given, best = UNEQUAL, "a covariance for each class", "chernoff"
-    method = best if method == "auto" else method
+        fitting, given = UNEQUAL, "a covariance for each class"
+        best = "contour" if len(problem.log_priors) == 2 else "chernoff"
+    automatic = method == "auto"
+    method = best if automatic else method
     if method not in fitting:
         raise InputError(f"method {method!r} does not go with {given}; use one of {', '.join(fitting)}")
-    found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
+    try:
+        found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
+    except contour.NotConverged:
+        if not automatic:
+            raise
+        method = "chernoff"
+        found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
     return found.estimate(method=method, seed=seed, rtol=rtol)
 
 

@@ -148,7 +148,7 @@ class FullClasses:
         self._log_scale = np.array([-np.log(np.diag(factor)).sum() for factor in self._factors])
         self._pairs: dict[tuple[int, int], tuple[Float, Float, Float]] = {}
 
-    def _pair(self, k: int, j: int) -> tuple[Float, Float, Float]:
+    def pair(self, k: int, j: int) -> tuple[Float, Float, Float]:
         """Basis (d, d), precision ratios (d,) and mean of j (d,) where class k is standard normal."""
         if (k, j) not in self._pairs:
             factor = self._factors[k]
@@ -160,7 +160,7 @@ class FullClasses:
 
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
         """See :class:`UnequalClasses`."""
-        parts = [self._pair(int(a), int(b)) for a, b in zip(k, j, strict=True)]
+        parts = [self.pair(int(a), int(b)) for a, b in zip(k, j, strict=True)]
         ratio = np.array([part[1] for part in parts])
         gap = np.square([part[2] for part in parts])
         return np.asarray((1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_overlap(ratio, gap, s))
@@ -172,7 +172,7 @@ class FullClasses:
             if first == second:
                 draws[rows] = self.means[first] + normals[rows] @ self._factors[first].T
                 continue
-            basis, ratio, shift = self._pair(first, second)
+            basis, ratio, shift = self.pair(first, second)
             precision = (1 - share) + share * ratio
             inner = share * ratio * shift / precision + normals[rows] / np.sqrt(precision)
             draws[rows] = self.means[first] + inner @ basis.T
