@@ -1,0 +1,311 @@
+"""One test set: item fits beside a plain EM, girth and py-irt; ranking of a large board; agreement without labels.
+
+Files from elsewhere are optional and named by environment variables; each has a simulated twin that always runs:
+
+- ``BENCH_ITEM_MATRIX``: npz with ``right`` (models × items of 0 and 1) and the fit of R's mirt: slopes ``a``,
+intercepts
+  ``d``, and ``theta`` (estimate, standard error).
+- ``BENCH_AGREEMENT``: npz with ``predictions_original``, ``labels_original``, ``predictions_v6``, ``labels_v6``.
+- ``BENCH_PYIRT``: the Python of an environment with py-irt (it needs typer < 0.15).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from bench import harness
+
+PEERS = ("girth",)
+CORES = 1
+SCALE = float(os.environ.get("BENCH_SCALE", "1"))
+MATRIX = os.environ.get("BENCH_ITEM_MATRIX", "")
+AGREEMENT = os.environ.get("BENCH_AGREEMENT", "")
+PYIRT = os.environ.get("BENCH_PYIRT", "")
+PYIRT_EPOCHS = 200
+
+
+def planted(models: int, items: int, seed: int = 0, slope: float = 0.8) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    skill, a, d = rng.normal(size=models), np.exp(rng.normal(slope, 0.4, items)), rng.normal(0, 1.5, items)
+    a[: items // 30] *= -1
+    p = expit(skill[:, None].astype(np.float32) * a.astype(np.float32) + d.astype(np.float32))
+    right = (rng.random((models, items), dtype=np.float32) < p).astype(np.float64)
+    return {"right": right, "a": a, "d": d, "theta": skill}
+
+
+def matrix(path: str, models: int, items: int) -> dict[str, Any]:
+    if not path:
+        return planted(models, items, slope=1.3)
+    with np.load(path, allow_pickle=False) as stored:
+        right = stored["right"].astype(np.float64)
+        return {"right": right, "a": stored["a"], "d": stored["d"], "theta": stored["theta"][:, 0]}
+
+
+def plain_em(right: Any, nodes: int = 61, tolerance: float = 1e-3, most: int = 500) -> tuple[Any, Any, Any, int]:
+    """Bock and Aitkin's EM as a textbook has it: fixed nodes, Newton in the M step, no acceleration."""
+    theta = np.linspace(-6, 6, nodes)
+    log_prior = -(theta**2) / 2
+    log_prior -= np.log(np.exp(log_prior).sum())
+    share = right.mean(axis=0).clip(1e-3, 1 - 1e-3)
+    a, d = np.ones(right.shape[1]), np.log(share / (1 - share))
+    steps, weights = 0, np.zeros((len(right), nodes))
+    while steps < most:
+        steps += 1
+        z = a[:, None] * theta + d[:, None]
+        joint = right @ z - np.logaddexp(0, z).sum(axis=0) + log_prior
+        weights = np.exp(joint - joint.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        expected, tried = right.T @ weights, weights.sum(axis=0)
+        before = np.concatenate([a, d])
+        for _ in range(10):
+            p = expit(a[:, None] * theta + d[:, None])
+            error, weight = expected - tried * p, tried * p * (1 - p)
+            ga, gd = error @ theta, error.sum(axis=1)
+            aa, ad, dd = weight @ theta**2, weight @ theta, weight.sum(axis=1)
+            determinant = aa * dd - ad**2
+            step = np.stack([dd * ga - ad * gd, aa * gd - ad * ga]) / determinant
+            step *= np.minimum(1, 1 / np.maximum(np.abs(step).max(axis=0), 1e-9))
+            a, d = a + step[0], d + step[1]
+            if np.abs(step).max() < 1e-4:
+                break
+        if np.abs(np.concatenate([a, d]) - before).max() < tolerance:
+            break
+    return a, d, weights @ theta, steps
+
+
+def agreement_with(given: dict[str, Any], a: Any, d: Any, skill: Any) -> dict[str, float]:
+    sign = -1.0 if np.corrcoef(skill, given["theta"])[0, 1] < 0 else 1.0
+    return {
+        "slopes": float(np.corrcoef(sign * a, given["a"])[0, 1]),
+        "intercepts": float(np.corrcoef(d, given["d"])[0, 1]),
+        "skills": float(np.corrcoef(sign * skill, given["theta"])[0, 1]),
+    }
+
+
+def fit_hardpan(given: dict[str, Any]) -> dict[str, Any]:
+    from hardpan import Outcomes, leaderboard
+
+    fit = leaderboard.items(Outcomes.from_arrays(given["right"]))
+    return agreement_with(given, fit.slope, fit.intercept, fit.skill) | {"converged": fit.converged}
+
+
+def fit_plain(given: dict[str, Any]) -> dict[str, Any]:
+    a, d, skill, steps = plain_em(given["right"])
+    return agreement_with(given, a, d, skill) | {"steps": steps}
+
+
+def fit_girth(given: dict[str, Any]) -> dict[str, Any]:
+    from girth import twopl_mml
+
+    found = twopl_mml(given["right"].T.astype(int))
+    a = found["Discrimination"]
+    return agreement_with(given, a, -a * found["Difficulty"], found["Ability"])
+
+
+def fit_rasch(given: dict[str, Any]) -> dict[str, Any]:
+    from hardpan import Outcomes, leaderboard
+
+    fit = leaderboard.items(Outcomes.from_arrays(given["right"]), "rasch")
+    return {"converged": fit.converged, "skills": float(np.corrcoef(fit.skill, given["theta"])[0, 1])}
+
+
+def rank_all(given: dict[str, Any]) -> dict[str, Any]:
+    from hardpan import Outcomes, leaderboard
+
+    board = leaderboard.rank(Outcomes.from_arrays(given["right"]))
+    return {"separated": board.separated}
+
+
+def by_pyirt(path: str, models: int, items: int) -> dict[str, Any]:
+    """py-irt in its own environment, by its command line: variational inference, ``PYIRT_EPOCHS`` epochs."""
+    given = matrix(path, models, items)
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [
+            json.dumps({"subject_id": f"{j}", "responses": {f"{i}": int(x) for i, x in enumerate(row)}})
+            for j, row in enumerate(given["right"])
+        ]
+        (Path(folder) / "data.jsonl").write_text("\n".join(lines))
+        command = [str(Path(PYIRT).with_name("py-irt")), "train", "2pl", f"{folder}/data.jsonl", f"{folder}/out"]
+        started = time.perf_counter()
+        subprocess.run([*command, "--epochs", str(PYIRT_EPOCHS)], check=True, capture_output=True, timeout=1800)
+        seconds = time.perf_counter() - started
+        best = json.loads((Path(folder) / "out" / "best_parameters.json").read_text())
+    rows = [int(best["subject_ids"][str(k)]) for k in range(len(given["right"]))]
+    columns = [int(best["item_ids"][str(k)]) for k in range(given["right"].shape[1])]
+    skill, a, b = np.empty(len(rows)), np.empty(len(columns)), np.empty(len(columns))
+    skill[rows], a[columns], b[columns] = best["ability"], best["disc"], best["diff"]
+    return agreement_with(given, a, -a * b, skill) | {"seconds": seconds}
+
+
+def item_fits(path: str) -> dict[str, Any]:
+    models, items = (round(4280 * SCALE), 136) if not path else (0, 0)
+    arguments = {"path": path, "models": models, "items": items}
+    ours = harness.isolated(matrix, fit_hardpan, repeats=3, **arguments)
+    plain = harness.isolated(matrix, fit_plain, **arguments)
+    rows: list[dict[str, Any]] = [
+        {
+            "method": "hardpan",
+            "seconds": ours.best,
+            **{name: ours.output[name] for name in ("slopes", "intercepts", "skills")},
+            "requirement": "time of the plain EM × 0.5",
+            **harness.against(ours.best / plain.best, at_most=0.5),
+        },
+        {
+            "method": f"plain NumPy EM, {plain.output['steps']} steps",
+            "seconds": plain.best,
+            **{name: plain.output[name] for name in ("slopes", "intercepts", "skills")},
+        },
+    ]
+    try:
+        girth = harness.isolated(matrix, fit_girth, timeout=900, **arguments)
+        rows.append({"method": "girth (positive slopes only)", "seconds": girth.best, **girth.output})
+    except (RuntimeError, TimeoutError) as error:
+        rows.append({"method": f"girth: {str(error)[-80:]}"})
+    if PYIRT:
+        rows.append({"method": f"py-irt, {PYIRT_EPOCHS} epochs", **by_pyirt(**arguments)})
+    if path:
+        for name, least in (("slopes", 0.98), ("intercepts", 0.99), ("skills", 0.995)):
+            value = ours.output[name]
+            rows.append(
+                {
+                    "method": "hardpan",
+                    "requirement": f"{name} against mirt",
+                    **harness.against(value, at_least=least),
+                }
+            )
+    notes = [
+        "correlations with the fit of R's mirt" if path else "correlations with the planted parameters",
+        f"file {Path(path).name}, sha256 {harness_hash(path)}" if path else "simulated",
+    ]
+    if path:
+        notes.append(
+            "hardpan's likelihood is higher than that of mirt's parameters on the same matrix: "
+            "mirt's fit is not this "
+            "matrix's optimum, and the plain EM, which converges to the optimum, correlates no better"
+        )
+    title = "Two-parameter fit, 4,280 × 136" + (" (language models, beside mirt)" if path else " (simulated)")
+    return harness.table(title, rows, seed=None if path else 0, notes=notes)
+
+
+def harness_hash(path: str) -> str:
+    from hardpan.files import file_hash
+
+    return file_hash(Path(path))
+
+
+def large() -> dict[str, Any]:
+    models, items = max(20, round(500 * SCALE)), max(1000, round(60_000 * SCALE))
+    rows = []
+    rasch = harness.isolated(planted, fit_rasch, repeats=3, models=round(4280 * SCALE), items=100)
+    rows.append(
+        {"work": "Rasch, 4,280 × 100", "seconds": rasch.best, **harness.against(rasch.best, at_most=1, unit="s")}
+    )
+    two = harness.isolated(planted, fit_hardpan, models=models, items=items, slope=0.2)
+    rows.append(
+        {
+            "work": f"2PL, {models:,} × {items:,}",
+            "seconds": two.best,
+            "extra MB": two.extra_megabytes,
+            **harness.against(two.best, at_most=73, unit="s"),
+        }
+    )
+    ranked = harness.isolated(planted, rank_all, models=models, items=items, slope=0.2)
+    for value, limit, unit in ((ranked.best, 20, "s"), (ranked.extra_megabytes, 2000, "MB")):
+        rows.append(
+            {
+                "work": f"rank, {models:,} × {items:,}, all pairs",
+                "seconds": ranked.best,
+                "extra MB": ranked.extra_megabytes,
+                **harness.against(value, at_most=limit, unit=unit),
+            }
+        )
+    return harness.table("Large boards", rows, seed=0)
+
+
+def without_labels(path: str) -> dict[str, Any]:
+    from hardpan import leaderboard
+
+    if path:
+        with np.load(path, allow_pickle=False) as stored:
+            old, labels = stored["predictions_original"], stored["labels_original"]
+            new, truth = stored["predictions_v6"], stored["labels_v6"]
+    else:
+        rng = np.random.default_rng(0)
+        labels, truth = rng.integers(0, 10, 10_000), rng.integers(0, 10, 2000)
+        skill = np.linspace(1.2, 3.0, 30)[:, None]
+
+        def predict(answers: Any, shift: float) -> Any:
+            hard = rng.normal(size=answers.size)
+            right = skill - shift - hard + rng.normal(size=(30, answers.size)) > 0
+            return np.where(right, answers, rng.integers(0, 10, (30, answers.size)))
+
+        old, new = predict(labels, 0.0), predict(truth, 0.5)
+    result = leaderboard.agreement(old, labels, new)
+    accuracy = (new == truth).mean(axis=1)
+    error = float(np.abs(result.estimate - accuracy).mean())
+    rows = [
+        {
+            "models": len(old),
+            "mean drop, points": 100 * float((result.accuracy - accuracy).mean()),
+            "mean absolute error, points": 100 * error,
+            "intervals that contain the truth": float(
+                np.mean((result.low <= accuracy) & (accuracy <= result.high))
+            ),
+            **harness.against(100 * error, at_most=1.2, unit="points"),
+        }
+    ]
+    note = f"file {Path(path).name}, sha256 {harness_hash(path)}" if path else "simulated"
+    title = "Accuracy without labels" + (" (CIFAR-10.1 v6)" if path else " (simulated)")
+    return harness.table(title, rows, seed=0, notes=[note])
+
+
+def wrong_keys() -> dict[str, Any]:
+    """Planted wrong keys: precision at the number planted, with tied items counted by their share of a tied "
+    "block."""
+    from hardpan import Outcomes, leaderboard
+
+    rows = []
+    for models in (5, 14, 60):
+        rng = np.random.default_rng(models)
+        truth = rng.integers(0, 4, 4000)
+        attractive = (truth + rng.integers(1, 4, 4000)) % 4
+        p = expit(rng.normal(0.8, 1.0, 4000) + rng.normal(0, 0.7, (models, 1)))
+        lure = rng.random((models, 4000)) < 0.5
+        said = np.where(rng.random(p.shape) < p, truth, np.where(lure, attractive, rng.integers(0, 4, p.shape)))
+        key = truth.copy()
+        wrong = rng.permutation(4000)[:200]
+        key[wrong] = (truth[wrong] + 1) % 4
+        outcomes = Outcomes.from_arrays((said == key).astype(float), answers=said.astype(str), key=key.astype(str))
+        found = leaderboard.suspect_keys(outcomes)
+        bad = np.isin(found.items, [f"item-{i}" for i in wrong])
+        edge = found.margin[199]
+        surely, tied = found.margin > edge, found.margin == edge
+        precision = (bad[surely].sum() + bad[tied].mean() * (200 - surely.sum())) / 200
+        ranks = np.argsort(np.argsort(found.margin, kind="stable"))
+        auc = (ranks[bad].sum() - 200 * 199 / 2) / (200 * 3800)
+        rows.append(
+            {
+                "models": models,
+                "precision at 200": float(precision),
+                "tied at the edge": int(tied.sum()),
+                "AUC": float(auc),
+            }
+        )
+    return harness.table(
+        "Planted wrong keys, 200 of 4,000", rows, notes=["ties count by their share of the tied block"], seed=0
+    )
+
+
+def run() -> list[dict[str, Any]]:
+    tables = [item_fits(""), *([item_fits(MATRIX)] if MATRIX else [])]
+    tables += [large(), without_labels(""), *([without_labels(AGREEMENT)] if AGREEMENT else []), wrong_keys()]
+    return tables
