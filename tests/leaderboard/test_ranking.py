@@ -115,6 +115,23 @@ def test_models_without_common_items_are_reported():
     assert board.few_shared == 4
 
 
+def test_a_model_without_scores_is_last_and_unknown():
+    scores = np.random.default_rng(0).integers(0, 2, (3, 60)).astype(float)
+    scores[1] = np.nan
+    board = rank(Outcomes.from_arrays(scores))
+    assert board.models[-1] == "model-1"
+    assert np.isnan(board.score[-1])
+    assert (board.low[-1], board.high[-1], board.rank_low[-1], board.rank_high[-1]) == (0, 1, 1, 3)
+    assert board.headline
+
+
+def test_one_model_has_a_score_and_no_pairs():
+    board = rank(Outcomes.from_arrays(np.ones((1, 50))))
+    assert (board.rank_low[0], board.rank_high[0], board.tier[0]) == (1, 1, 1)
+    assert board.low[0] < 1
+    assert board.headline
+
+
 def test_holm_is_that_of_statsmodels(clustered):
     scores, _ = clustered
     board = rank(Outcomes.from_arrays(scores))

@@ -478,7 +478,7 @@ def one_scale(
 
     Example: [bold]hardpan testbed scale original.npz new.npz[/bold]
     """
-    from hardpan.testbed.items import one_scale as fit_scale
+    from hardpan.testbed.skill_scale import one_scale as fit_scale
 
     check_out(out)
     sets = _read(scores, None, original, new, None, None, False, None, False)

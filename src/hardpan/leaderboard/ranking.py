@@ -282,7 +282,7 @@ def _two_way(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) ->
     inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
     alpha = inverse @ right
     beta = item_mean - (alpha @ known) / per_item
-    score = alpha + beta.mean()
+    score = np.where(per_model > 0, alpha + beta.mean(), np.nan)
     spread = inverse - weight @ inverse
     square, sums = np.zeros(m), None if groups is None else np.zeros((m, groups.count))
     indicator = None if groups is None else groups.indicator()
@@ -292,7 +292,7 @@ def _two_way(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) ->
         square += (influence**2).sum(axis=1)
         if sums is not None and indicator is not None:
             sums += np.asarray((indicator[columns].T @ influence.T).T)
-    stderr = np.sqrt(square * n / (n - 1))
+    stderr = np.where(per_model > 0, np.sqrt(square * n / (n - 1)), np.nan)
     missing = np.full(m, np.nan)
     unconnected = int((~kept).sum()) > 1
     if sums is None or groups is None:
@@ -333,7 +333,7 @@ def _limits(
         varied = whole & (effect.stderr > 0)
         if varied.any():
             low[varied], high[varied], _ = bootstrap_t(scores[varied], level, seed=seed)
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+    return np.clip(np.nan_to_num(low), 0.0, 1.0), np.clip(np.nan_to_num(high, nan=1.0), 0.0, 1.0)
 
 
 def _holm_matrix(tests: PairTests) -> Floats:

@@ -257,7 +257,7 @@ def _select(plan: _Plan, count: int, rng: np.random.Generator) -> NDArray[np.int
 def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Proportional numbers that sum to ``count``, by largest remainder."""
     exact = count * sizes / sizes.sum()
-    quota = np.floor(exact).astype(np.int64)
+    quota: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - quota), kind="stable")
     quota[order[: count - quota.sum()]] += 1
     return quota

@@ -15,6 +15,7 @@ from hardpan.testbed.humans import hardest, hardest_of, human_table
 from hardpan.testbed.line import LineFit, fit_line
 from hardpan.testbed.sampling_strategies import strategies
 from hardpan.testbed.sets import two_sets
+from hardpan.testbed.skill_scale import one_scale
 
 __all__ = [
     "CompareConfig",
@@ -33,6 +34,7 @@ __all__ = [
     "hardest_of",
     "human_table",
     "line_from_difficulty",
+    "one_scale",
     "pairs",
     "simulate",
     "simulate_counts",

@@ -18,9 +18,9 @@ from hardpan.testbed.discrimination import Discrimination
 from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates
 from hardpan.testbed.gaps import CrossValidation, Decomposition
 from hardpan.testbed.humans import Hardest, Humans
-from hardpan.testbed.items.scales import OneScale
 from hardpan.testbed.line import LineFit
 from hardpan.testbed.sampling_strategies import Strategies
+from hardpan.testbed.skill_scale import OneScale
 
 BAND_POINTS = 60
 MOST_ROWS = 80
