@@ -17,12 +17,12 @@ from bench import harness
 SCALE = float(os.environ.get("BENCH_SCALE", "1"))
 LEVEL = 0.95
 SHAPES = (  # models, examples of the original and of the new set, runs
-    (10, 1_000, 1_000, 500),
-    (10, 10_000, 2_000, 500),
-    (30, 2_000, 2_000, 500),
-    (67, 10_000, 2_000, 200),
-    (300, 2_000, 1_000, 150),
-    (30, 50_000, 10_000, 100),
+    (10, 1_000, 1_000, 400),
+    (10, 10_000, 2_000, 400),
+    (30, 2_000, 2_000, 400),
+    (67, 10_000, 2_000, 150),
+    (300, 2_000, 1_000, 100),
+    (30, 50_000, 10_000, 80),
 )
 EFFECTS = {"null": ((0.0, 0.0), (1.0, 1.0)), "planted": ((0.0, 0.5), (1.0, 1.2))}
 SKILLS = {"wide": (-0.5, 2.5), "alike": (2.0, 2.35)}  # accuracies 0.36 to 0.96, and 0.92 to 0.95
@@ -37,6 +37,7 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
     from hardpan.stats.lines import fit_lines, to_scale
     from hardpan.testbed.comparison import mean_gap, over_models
     from hardpan.testbed.difficulty_model import expected_accuracies
+    from hardpan.testbed.gaps import gap_parts
     from hardpan.testbed.line import fit_scales
 
     mu, sigma = EFFECTS[effect]
@@ -61,7 +62,7 @@ def simulate(models: int, sizes: tuple[int, int], skills: str, effect: str, seed
             except InputError:
                 continue
             hits[f"slope, {scale}, {name}"] = float(slope.low <= truth <= slope.high)
-    parts = testbed.decompose(counts, confidence=LEVEL, bootstrap=2, resample="models").parts
+    parts = gap_parts(counts, LEVEL)
     inside = [
         part.uniform_generalization.low <= expected[1][i] - both.new.accuracy[i] <= part.uniform_generalization.high
         for part in parts

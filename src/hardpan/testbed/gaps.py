@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -111,8 +112,7 @@ def decompose(
     if not sets.new.binary:
         raise InputError("decompose needs scores of 0 and 1; got fractions")
     report = compare(sets, config=replace(settings, scale="linear"))
-    uniform = 1.0 - (1.0 - level) / len(sets)
-    parts = _parts(sets, level, uniform, [row.model for row in report.rows])
+    parts = gap_parts(sets, level, [row.model for row in report.rows])
     largest = max(max(-item.uniform_generalization.low, item.uniform_generalization.high) for item in parts)
     slopes = report.fit.draws[:, 0]
     slopes = slopes[np.isfinite(slopes)]
@@ -135,15 +135,17 @@ def decompose(
     )
 
 
-def _parts(sets: TwoSets, level: float, uniform: float, order: list[str]) -> tuple[GapParts, ...]:
+def gap_parts(sets: TwoSets, level: float = 0.95, order: Sequence[str] | None = None) -> tuple[GapParts, ...]:
+    """The gap of every model in two parts, for one model and, with Bonferroni's correction, for all at once."""
+    uniform = 1.0 - (1.0 - level) / len(sets)
     low, high = clopper_pearson(sets.new.correct, sets.new.total, level)
     all_low, all_high = clopper_pearson(sets.new.correct, sets.new.total, uniform)
     original, new = sets.original.accuracy, sets.new.accuracy
     error = np.sqrt(new * (1.0 - new) / sets.new.total)
-    place = {name: row for row, name in enumerate(sets.models)}
+    rows = {name: row for row, name in enumerate(sets.models)}
     parts = []
-    for name in order:
-        i = place[name]
+    for name in sets.models if order is None else order:
+        i = rows[name]
         remainder = Estimate(
             float(original[i] - new[i]),
             float(error[i]),
