@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.outcomes import Outcomes
 from hardpan.predictions.arrays import array_predictions, open_array_file
 from hardpan.predictions.predictions import Predictions, parse_path
 
@@ -28,6 +29,8 @@ def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, A
         path, manifest = parse_path(source)
         found = _open_path(path, outputs, normalize, columns)
         return found.select(manifest) if manifest else found
+    if isinstance(source, Outcomes):
+        return Predictions.from_outcomes(source)
     if isinstance(source, Mapping):
         return _many(source, outputs, normalize, columns)
     if _is_frame(source):
@@ -48,6 +51,8 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
             from hardpan.predictions.tables import open_table
 
             return open_table(Path(path), outputs=outputs, normalize=normalize, **columns)
+    if _is_log(Path(path)):
+        return Predictions.from_outcomes(Outcomes.open(path))
     from hardpan.predictions.store import open_store
 
     stored = open_store(path)
@@ -56,6 +61,17 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
         refused = ", ".join([*given, *columns])
         raise InputError(f"{path}: is a store, which has its own columns; leave out {refused}, or import it again")
     return stored
+
+
+def _is_log(path: Path) -> bool:
+    """Whether a path is a samples file of lm-evaluation-harness, or a folder with such files."""
+    if path.is_file():
+        return path.suffix.lower() == ".jsonl"
+    return (
+        path.is_dir()
+        and not (path / "zarr.json").is_file()
+        and next(path.rglob("samples_*.jsonl"), None) is not None
+    )
 
 
 def _many(arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:

@@ -125,6 +125,42 @@ class Predictions(ABC):
         )
 
     @classmethod
+    def from_outcomes(cls, outcomes: Outcomes) -> Predictions:
+        """Probabilities of the choices of multiple-choice items, from logs that have their log-probabilities.
+
+        Each model is a "seed" with one epoch, each choice a class: p_c = exp(l_c) / Σ exp(l). Items whose right
+        choice is unknown, or that a model lacks, are left out.
+
+        Args:
+            outcomes: from logs of lm-evaluation-harness (:meth:`hardpan.Outcomes.open`).
+
+        Example:
+            >>> from hardpan.outcomes import Choices, Outcomes
+            >>> choices = Choices(np.log(np.array([[[0.1, 0.3], [0.2, 0.2]]], dtype=np.float32)), np.array([1, -1]))
+            >>> outcomes = Outcomes(np.array([[1.0, 0.0]]), ("a",), np.array(["q1", "q2"]), choices=choices)
+            >>> Predictions.from_outcomes(outcomes).to_array().round(2).tolist()
+            [[[[0.25, 0.75]]]]
+        """
+        choices = outcomes.choices
+        if choices is None:
+            raise InputError(
+                "outcomes has no log-probabilities of choices; expected logs of a multiple-choice task of "
+                "lm-evaluation-harness, written with --log_samples"
+            )
+        probs = choices.probabilities()
+        keep = (choices.right >= 0) & np.isfinite(probs).all(axis=(0, 2))
+        if not keep.any():
+            raise InputError("outcomes has no item with a known right choice that every model answered")
+        return cls.from_arrays(
+            probs[:, keep],
+            labels=choices.right[keep],
+            ids=outcomes.items[keep],
+            models=outcomes.models,
+            outputs="probabilities",
+            name=outcomes.source or "outcomes",
+        )
+
+    @classmethod
     def from_arrays(
         cls,
         probs: ArrayLike,
