@@ -255,11 +255,6 @@ class Dataset:
         """How many classes there are."""
         return len(self.class_names)
 
-    @property
-    def is_images(self) -> bool:
-        """Whether the examples are images rather than feature vectors."""
-        return self.x.ndim > 2
-
     def require_labels(self) -> NDArray[np.int64]:
         """The labels; a dataset without labels is refused with what would give it some."""
         if self.labels is None:
