@@ -15,6 +15,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.predictions.arrays import array_predictions, open_array_file
+from hardpan.predictions.checks import one_line
 from hardpan.predictions.predictions import Predictions, parse_path
 
 ARRAYS = (".npy", ".npz")
@@ -140,7 +141,7 @@ def _examples(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
     """The examples as the estimator expects them: flat where it was fitted on flat ones."""
     width = getattr(model, "n_features_in_", None)
     flat = int(np.prod(x.shape[1:]))
-    if width is not None and x.ndim > 2 and width == flat:
+    if x.ndim > 2 and (width == flat or (width is None and hasattr(model, "fit"))):
         return x.reshape(len(x), -1)
     if width is not None and x.ndim == 2 and width != x.shape[1]:
         raise InputError(f"model expects {width} features, but {dataset.name} has {x.shape[1]}")
@@ -158,8 +159,8 @@ def _applied(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
         answers = np.asarray(answer(_examples(model, dataset, x)))
     except InputError:
         raise
-    except Exception as error:  # a model of somebody else's may raise anything
-        raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {error}") from error
+    except Exception as error:  # any model, any error
+        raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {one_line(error)}") from error
     if len(answers) != len(x) or answers.ndim not in (1, 2):
         raise InputError(
             f"model must return {len(x):,} rows of probabilities or classes; got shape {answers.shape}"
@@ -203,7 +204,10 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
     for train, test in cuts:
         fresh = clone(model)
         x = _examples(model, dataset, dataset.x)
-        fresh.fit(x[train], labels[train])
+        try:
+            fresh.fit(x[train], labels[train])
+        except Exception as error:  # any estimator, any error
+            raise InputError(f"model cannot be fitted to {dataset.name}: {one_line(error)}") from error
         answers = _applied(fresh, dataset, x[test])
         if found is None:
             found = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)
