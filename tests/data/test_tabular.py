@@ -136,6 +136,14 @@ def test_an_encoded_row_keeps_its_id_whatever_the_other_rows_are():
     assert whole.ids[:2].tolist() == part.ids.tolist()
 
 
+def test_lists_beside_text_are_features_too():
+    table = {"emb": [[1.0, 2.0], [3.0, 4.0], [1.0, 5.0]], "town": ["x", "y", "x"], "label": [0, 1, 0]}
+    dataset = Dataset.open(pyarrow.table(table))
+    assert dataset.feature_names == ("emb[0]", "emb[1]", "town=x", "town=y")
+    np.testing.assert_array_equal(dataset.table.values, [[1, 2, 0], [3, 4, 1], [1, 5, 0]])
+    assert dataset.table.categorical.tolist() == [False, False, True]
+
+
 def test_rare_values_share_a_column(tmp_path):
     towns = [f"town-{k % 45:02d}" for k in range(120)]
     dataset = Dataset.open(pyarrow.table({"town": towns, "label": [k % 2 for k in range(120)]}))

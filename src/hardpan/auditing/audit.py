@@ -35,6 +35,7 @@ from hardpan.bayes.floors.votes import read_votes
 from hardpan.data import as_dataset
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset
+from hardpan.data.opening import split_options
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -161,7 +162,8 @@ def audit(
             resumes there. None keeps nothing.
         progress: called with the current step and the fraction of the work that is done.
         on_plan: called with the planned steps before anything is trained.
-        changes: settings to be changed in ``config``.
+        changes: settings to be changed in ``config``, and options of :meth:`hardpan.Dataset.open`, such as
+            ``label``.
 
     Returns:
         The finished audit.
@@ -171,11 +173,12 @@ def audit(
         >>> report.headline.startswith("The best model here")
         True
     """
+    reading, changes = split_options(changes)
     config = _settings(config, predictions, changes)
     told = progress or (lambda step, fraction: None)
     told("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
-    evidence = _gather(as_dataset(dataset), config)
+    evidence = _gather(as_dataset(dataset, **reading), config)
     if config.testbed or config.new_test:
         fresh.check(evidence)
     given = predictions if predictions is not None else (list(config.predictions) or None)
@@ -234,11 +237,7 @@ def seconds(text: str) -> float:
 def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     """Check that a dataset can be audited, split it and prepare its features."""
     name = dataset.name
-    if dataset.labels is None:
-        raise InputError(
-            f"{name}: has no labels; an audit needs a class number for every example (key y in an npz)"
-        )
-    labels = checked_labels(f"{name}: labels", dataset.labels, len(dataset.x))
+    labels = checked_labels(f"{name}: labels", dataset.require_labels(), len(dataset.x))
     if len(dataset) < FEWEST_EXAMPLES:
         raise InputError(f"{name}: has {len(dataset)} examples; an audit needs at least {FEWEST_EXAMPLES}")
     split = dataset.splits(config.seed)

@@ -243,7 +243,7 @@ def from_table(
     if meaning.id is not None:
         ids = checked_ids(f"{where}{meaning.id}", _plain(table, meaning.id, where, required=True), n)
     else:
-        ids = content_ids(x) if native is None else _row_hashes(native, x[:, : features.n_vectors])
+        ids = content_ids(x) if native is None else _row_hashes(native)
     for column in meaning.features:
         files = _image_paths(table.column(column))
         if files is not None:
@@ -399,17 +399,13 @@ def _is_list(kind: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """x, its column names, the columns that are not features, warnings, and the columns before encoding.
-
-    ``n_vectors`` of the columns of x are from lists; they come first.
-    """
+    """x, its column names, the columns that are not features, warnings, and the columns before encoding."""
 
     x: NDArray[Any]
     names: tuple[str, ...]
     unused: list[str]
     notes: list[DataWarning]
     native: TableFeatures | None = None
-    n_vectors: int = 0
 
 
 def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int | None) -> _Features:
@@ -471,11 +467,16 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
         return _Features(x, names, rest, notes)
     ordered = [name for name in meaning.features if name in columns or name in texts]
     native = _native(table, ordered, columns, texts, where)
-    x, names = _encoded(native)
     if vectors.values:
-        x = np.concatenate([*vectors.values, x], axis=1)
-    x = checked_x(f"{where}features", x)
-    return _Features(x, (*vectors.names, *names), rest, notes, native, len(vectors.names))
+        k = len(vectors.names)
+        native = TableFeatures(
+            np.concatenate([*vectors.values, native.values], axis=1),
+            (*vectors.names, *native.names),
+            np.concatenate([np.zeros(k, dtype=bool), native.categorical]),
+            (*[()] * k, *native.levels),
+        )
+    x, names = _encoded(native)
+    return _Features(checked_x(f"{where}features", x), names, rest, notes, native)
 
 
 def _has_gap(values: NDArray[Any]) -> bool:
@@ -554,9 +555,9 @@ def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...
     return np.column_stack(block.values), tuple(block.names)
 
 
-def _row_hashes(native: TableFeatures, vectors: NDArray[Any]) -> NDArray[np.str_]:
+def _row_hashes(native: TableFeatures) -> NDArray[np.str_]:
     """Content ids of rows before encoding, so that an id does not depend on the other rows."""
-    cells: list[Iterable[str]] = [[row.tobytes().hex() for row in vectors]] if vectors.shape[1] else []
+    cells: list[Iterable[str]] = []
     for index in range(len(native.names)):
         column, levels = native.values[:, index].tolist(), native.levels[index]
         if native.categorical[index]:

@@ -187,11 +187,9 @@ def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
 
     Where the inputs of a table repeat by chance, rows are split one by one; else copies stay together.
     """
-    if dataset.labels is None:
-        raise InputError(f"{dataset.name}: has no labels; a floor needs a class number for every example")
     if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
-    labels = checked_labels(f"{dataset.name}: labels", dataset.labels, len(dataset.x))
+    labels = checked_labels(f"{dataset.name}: labels", dataset.require_labels(), len(dataset.x))
     raw = dataset.x if dataset.table is None else dataset.table.values
     equal = equal_inputs(raw)
     split = split_of(dataset, equal, seed)
