@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from hardpan.bayes.gaussians.problem import Float
+from hardpan.bayes.gaussians.sobol import MOST_DIMENSIONS, Sobol
 from hardpan.estimates import Estimate
 
 REPLICATES = 32
@@ -42,9 +43,12 @@ NO_OTHERS = np.empty(0)
 @functools.lru_cache(maxsize=8 * REPLICATES)
 def _scrambled_net(dimensions: int, seed: tuple[int, ...]) -> Any:
     """A Sobol sequence before its first point; who draws from it takes a copy."""
-    from scipy.stats import qmc  # slow to import, and closed forms do not need it
+    generator = np.random.default_rng(seed).spawn(1)[0]
+    if dimensions <= MOST_DIMENSIONS:
+        return Sobol(dimensions, generator.spawn(1)[0])
+    from scipy.stats import qmc  # slow to import
 
-    return qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed).spawn(1)[0])
+    return qmc.Sobol(dimensions, scramble=True, rng=generator)
 
 
 class Points:
