@@ -31,13 +31,13 @@ def make_project(path: Path, *, workers: int, tasks: int, grid: int, database_ur
     controls = 8 * each
     x = rng.integers(0, 256, (2 * controls, 8, 8), dtype=np.uint8)
     original = Dataset("noise", x, content_ids(x), np.repeat([0, 1], controls), ("a", "b"), source="noise")
-    project, _ = replicate.create_project(
+    project = replicate.Project.create(
         path, original, grid=grid, workers_per_image=workers, originals_per_class=3, database_url=database_url
     )
     count = each * (grid - 6)
     pixels = rng.integers(0, 256, (2 * count, 8, 8), dtype=np.uint8)
     simulate.add_arrays(project, pixels, [0] * count + [1] * count)
-    replicate.make_tasks(project)
+    project.make_tasks()
     return project
 
 
@@ -51,7 +51,7 @@ class Server:
         self.process = subprocess.Popen([sys.executable, *COMMAND, *given], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.said = ""
-        while not (found := re.search(r"annotators .*: (http\S+)", self.said)):
+        while not (found := re.search(r"Annotators .*: (http\S+)", self.said)):
             line = self.process.stdout.readline()
             assert line, f"the server ended: {self.said}"
             self.said += line
@@ -185,7 +185,7 @@ def check(project: Any, tally: Tally) -> tuple[int, int]:
     from hardpan.replicate.database.models import Assignment
 
     votes: dict[tuple[str, str, int], list[bool]] = {}
-    for vote in replicate.all_votes(project):
+    for vote in votes.all_votes(project):
         votes.setdefault((vote.worker_id, vote.image_id, vote.class_index), []).append(vote.selected)
     by_image = {(worker, image): selected for (worker, image, _), selected in votes.items()}
     with project.database.read() as connection:

@@ -19,6 +19,8 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from hardpan import replicate
+from hardpan.replicate.database import experiment, votes
+from hardpan.replicate.database import people as stored_people
 from hardpan.replicate.database.images import stored_images
 from hardpan.web import serving
 from hardpan.web.annotation import create_app, links
@@ -44,15 +46,15 @@ def prepare(folder: Path) -> Any:
             stdout=-3,
             cwd=folder.parent,
         )
-    project = replicate.open_project(folder)
+    project = replicate.Project.open(folder)
     originals = [row.id for row in stored_images(project, "original")][:20]
     new = [row.id for row in stored_images(project, "candidate")][:20]
-    replicate.start_experiment(project, originals, new)
-    invited = replicate.invite(project, role="participant", uses=3)
+    experiment.start_experiment(project, originals, new)
+    invited = project.invite(role="participant", uses=3)
     for number in range(3):
-        person = replicate.enter(project, invited.link, external_id=f"participant-{number}").id
-        while asked := replicate.next_question(project, person):
-            replicate.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
+        person = stored_people.enter(project, invited.link, external_id=f"participant-{number}").id
+        while asked := experiment.next_question(project, person):
+            experiment.answer_question(project, person, asked.question, (asked.question * (3 + number)) % 10)
     return project
 
 
@@ -68,7 +70,7 @@ class Camera:
         if role == "owner":
             page.goto(f"{self.base}/owner/enter#{self.token}")
         else:
-            page.goto(self.base + links.path_of(replicate.invite(self.project, role=role)))
+            page.goto(self.base + links.path_of(self.project.invite(role=role)))
         return page
 
     def take(self, page: Any, name: str) -> None:
@@ -154,10 +156,10 @@ def main(target: Path) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         project = prepare(Path(folder) / "new-digits")
-        token = replicate.renew_owner_token(project)
+        token = project.renew_owner_token()
         # People who have done all there is leave nothing to show: a second round for every task.
-        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in replicate.coverage(project))), 2)
-        from hardpan.replicate.database.tasks import want_more
+        extra = dict.fromkeys(range(1, 1 + sum(row.tasks for row in votes.coverage(project))), 2)
+        from hardpan.replicate.database.images import want_more
 
         want_more(project, extra)
         listener = serving.bind("127.0.0.1", 0)

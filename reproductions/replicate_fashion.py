@@ -24,7 +24,9 @@ from sklearn.linear_model import LogisticRegression
 from hardpan import files, replicate
 from hardpan.data.dataset import Dataset
 from hardpan.replicate import simulate
+from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import stored_images
+from hardpan.replicate.quality import frequency_table
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python reproductions/replicate_fashion.py FASHION"
@@ -73,23 +75,23 @@ def run(data: Dataset, folder: Path) -> ReplicateFashion:
     rest = np.setdiff1d(train, new)[:6000]
     model = LogisticRegression(max_iter=400, tol=0.01).fit(flat(data.x[rest]), data.labels[rest])
     original = Dataset("fashion", data.x[old], data.ids[old], data.labels[old], data.class_names, source=data.name)
-    project, _ = replicate.create_project(folder, original)
+    project = replicate.Project.create(folder, original)
     names = simulate.add_arrays(project, data.x[new], data.labels[new].tolist())
-    replicate.make_tasks(project)
+    project.make_tasks()
     chance, right = planted(project, model)
     crew = [simulate.Annotator(0.0) if k % 8 == 7 else simulate.Annotator() for k in range(ANNOTATORS)]
     classes = {
         row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)
     }
     people = simulate.annotate(project, crew, lambda image, c: chance[image] if classes[image] == c else 0.02)
-    quality = replicate.annotation_quality(project)
+    quality = project.quality()
     own = [f for f in quality.frequencies if classes[f.image_id] == f.class_index and f.votes_unflagged]
     p = np.array([chance[f.image_id] for f in own])
     k, n = (np.array([getattr(f, name) for f in own]) for name in ("selected_unflagged", "votes_unflagged"))
     z = (k - n * p) / np.sqrt(n * p * (1 - p))
     class_names = [item.name for item in project.classes]
     tables = [
-        replicate.frequency_table(quality.frequencies, role, class_names, without_flagged=True)
+        frequency_table(quality.frequencies, role, class_names, without_flagged=True)
         for role in ("candidate", "positive")
     ]
     rows = []
@@ -131,19 +133,19 @@ def run(data: Dataset, folder: Path) -> ReplicateFashion:
 
 def finish(project: replicate.Project) -> tuple[int, bool]:
     """A matched set through duplicates and review to the frozen files: a reviewer removes SSIM of 0.9 and more."""
-    replicate.draw_sample(project, strategy="matched", per_class=PER_CLASS, min_votes=5, without_flagged=True)
-    replicate.find_duplicates(project, k=2)
+    project.sample(strategy="matched", per_class=PER_CLASS, min_votes=5, without_flagged=True)
+    project.find_duplicates(k=2)
     removed = 0
     while True:
-        for item in replicate.duplicate_queue(project, most=10**6):
+        for item in decisions.duplicate_queue(project, most=10**6):
             verdict = "remove" if item.ssim >= 0.9 else "keep"
-            replicate.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
-        resolved = replicate.resolve_duplicates(project)
+            decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
+        resolved = project.resolve_duplicates()
         removed += len(resolved.removed)
         if resolved.stable:
             break
-    replicate.assemble(project)
-    return removed, replicate.verify(project).ok
+    project.assemble()
+    return removed, project.verify().ok
 
 
 def planted(project: replicate.Project, model: Any) -> tuple[dict[str, float], dict[str, bool]]:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from hardpan import replicate
-from hardpan.replicate.project import Project, write_secrets
+from hardpan.replicate import Project
+from hardpan.replicate.folder import write_secrets
 
 _NUMBERS = itertools.count()
 _UNPRIVILEGED = ("postgres", "nobody")
@@ -61,7 +62,7 @@ def new_database(folder: str, like: str = "template1") -> str:
 def copy_project(folder: Path, path: Path) -> Project:
     """Open a copy of a project that nobody has open: its folder and, where it lies on a server, its database."""
     shutil.copytree(folder, path)
-    project = replicate.open_project(path)
+    project = replicate.Project.open(path)
     if url := project.local["database_url"]:
         project.local["database_url"] = new_database(url.partition("?host=")[2], like=name_of(url))
         write_secrets(path, project.local)

@@ -36,6 +36,7 @@ FRAMES = ("pandas", "polars", "pyarrow")
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather")
 _BATCH = 65536
 _NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>"]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 
@@ -410,15 +411,27 @@ def write_table(path: Any, columns: Mapping[str, Sequence[Any]]) -> Path:
 def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
     """Columns as the text of a CSV file; None is an empty cell.
 
+    A text that a spreadsheet would take for a formula gets an apostrophe before it: names may come from strangers.
+
     Example:
         >>> csv_text({"name": ["a,b", None], "n": [1, 2.5]})
         'name,n\\n"a,b",1\\n,2.5\\n'
+        >>> csv_text({"name": ["=1+1", "-3", "-x"]})
+        "name\\n'=1+1\\n-3\\n'-x\\n"
     """
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*map(_plain, columns.values()), strict=True))
+    writer.writerow([safe_cell(name) for name in columns])
+    rows = zip(*map(_plain, columns.values()), strict=True)
+    writer.writerows([safe_cell(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def safe_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    if isinstance(value, str) and value[:1] in _FORMULA and value and not _is_number(value):
+        return "'" + value
+    return value
 
 
 def _plain(values: Any) -> Sequence[Any]:

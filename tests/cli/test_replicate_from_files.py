@@ -128,7 +128,7 @@ def state(run, place):
 
 def votes_of_everybody(place, folder):
     """Four people of another platform who know every shape: they select what shows the class, and only that."""
-    project = replicate.open_project(place)
+    project = replicate.Project.open(place)
     from sqlalchemy import select
 
     from hardpan.replicate.database.models import Image as Stored

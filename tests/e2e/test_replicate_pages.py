@@ -4,7 +4,7 @@ import pytest
 from tests.web import small
 from tests.web.served import Served, Window
 
-from hardpan import replicate
+from hardpan.replicate.database import decisions, experiment
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
@@ -138,7 +138,7 @@ def test_the_selector_chooses_by_mouse_and_keyboard_and_keeps_it_through_a_reloa
     page.reload()  # perhaps before all of it has arrived
     page.wait_for_selector(".choosing .cell")
     assert page.inner_text("#picked") == "2 of 4 chosen"
-    assert list(replicate.verdicts(served.project, "first-selection").values()) == ["select", "select"]
+    assert list(decisions.verdicts(served.project, "first-selection").values()) == ["select", "select"]
     assert page.locator(".choosing .cell[aria-checked=true]").count() == 2
     page.click("text=Next keyword")
     assert "Choose new images" in page.inner_text("h1")
@@ -184,10 +184,10 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
             arg=left,
         )
     page.wait_for_selector("#thanks:not([hidden])")
-    wait_until(page, lambda: set(replicate.verdicts(served.project, "duplicate").values()) == {"keep"})
-    for name in replicate.selector_view(served.project, 1, "plain").candidates[:3]:
-        replicate.decide(served.project, "first-selection", name, "select", by="a test")
-    waiting = {item.image_id for item in replicate.second_review_queue(served.project)}
+    wait_until(page, lambda: set(decisions.verdicts(served.project, "duplicate").values()) == {"keep"})
+    for name in decisions.selector_view(served.project, 1, "plain").candidates[:3]:
+        decisions.decide(served.project, "first-selection", name, "select", by="a test")
+    waiting = {item.image_id for item in decisions.second_review_queue(served.project)}
     page.goto(served.address + "/review/second")
     page.wait_for_selector(".cell")
     page.keyboard.press("Space")  # the first one goes, by the keyboard
@@ -199,7 +199,7 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
             " || document.querySelector('#left').innerText !== old",
             arg=left,
         )
-    second = replicate.verdicts(served.project, "second-review")
+    second = decisions.verdicts(served.project, "second-review")
     assert set(second) == waiting
     assert list(second.values()).count("remove") == 1
     page.goto(served.address + "/review/final")
@@ -211,7 +211,7 @@ def test_the_reviewer_goes_through_pairs_second_and_final_review(window, served)
             page.locator(".cell").nth(1).click()
         page.click("#done") if kind else page.keyboard.press("Enter")
     page.wait_for_selector("#thanks:not([hidden])")
-    verdicts = list(replicate.verdicts(served.project, "final-review").values())
+    verdicts = list(decisions.verdicts(served.project, "final-review").values())
     assert (verdicts.count("keep"), verdicts.count("remove")) == (17, 1)
     assert seen.complaints == []
 
@@ -231,7 +231,7 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
         )
         page.keyboard.press("3") if number % 2 else page.locator("#answers button").nth(2).click()
     page.wait_for_selector("#thanks:not([hidden])")
-    answers = replicate.human_responses(served.project)
+    answers = experiment.human_responses(served.project)
     assert len(answers) == total
     assert {row["response"] for row in answers} == {small.SCRIPT}
     assert seen.complaints == []
@@ -249,12 +249,12 @@ PAGES = {
 @pytest.mark.parametrize("role", PAGES)
 def test_every_page_reads_well_wide_and_narrow_light_and_dark(window, served, role):
     if role == "reviewer":
-        some = replicate.selector_view(served.project, 2, "plain").candidates[:2]
+        some = decisions.selector_view(served.project, 2, "plain").candidates[:2]
         for name in some:
-            replicate.decide(served.project, "first-selection", name, "select", by="a test")
-        pair = replicate.duplicate_queue(served.project, decided=True)
+            decisions.decide(served.project, "first-selection", name, "select", by="a test")
+        pair = decisions.duplicate_queue(served.project, decided=True)
         for item in pair[:1]:
-            replicate.decide(served.project, "duplicate", item.subject, "open", by="a test")
+            decisions.decide(served.project, "duplicate", item.subject, "open", by="a test")
     seen = window()
     page = seen.page
     page.goto(served.owner_link if role == "owner" else served.link(role))

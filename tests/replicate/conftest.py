@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardpan.data.dataset import Dataset
-from hardpan.replicate import Project, create_project, make_tasks, set_clock
+from hardpan.replicate import Project
 from hardpan.replicate.simulate import add_arrays
 
 
@@ -51,13 +51,13 @@ def make_project(tmp_path: Path, database_url: str, clock: Clock) -> Iterator[Ca
 
     def make(classes: int = 3, each: int = 20, tasks: bool = True, **settings: object) -> Project:
         given = {"grid": 12, "workers_per_image": 3, "originals_per_class": 6, "lease_seconds": 100.0} | settings
-        project, _ = create_project(tmp_path / "project", small_set(classes), database_url=database_url, **given)
+        project = Project.create(tmp_path / "project", small_set(classes), database_url=database_url, **given)
         project.close()
-        project = set_clock(project, clock)
+        project = project.with_clock(clock)
         made.append(project)
         add_arrays(project, *candidates(classes, each))
         if tasks:
-            make_tasks(project)
+            project.make_tasks()
         return project
 
     yield make

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hardpan import replicate
 from hardpan.cli import main
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
 from hardpan.replicate.assembly import _folder_name, write_idx
+from hardpan.replicate.database import decisions
 from hardpan.replicate.database.images import set_columns, stored_images
-from hardpan.replicate.datasheet import _plain
+from hardpan.replicate.documents import _plain
 from hardpan.replicate.steps import record_step
 
 
@@ -46,9 +46,9 @@ def test_text_of_others_stays_text_in_the_datasheet():
 def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     project = make_project(each=6, workers_per_image=1)
     simulate.annotate_demo(project, 2)
-    replicate.draw_sample(project, strategy="top", per_class=1, min_votes=0)
-    replicate.find_duplicates(project, k=3)
-    waiting = replicate.duplicate_queue(project, most=10**6)
+    project.sample(strategy="top", per_class=1, min_votes=0)
+    project.find_duplicates(k=3)
+    waiting = decisions.duplicate_queue(project, most=10**6)
     with pytest.raises(SystemExit) as stop:
         main(["replicate", "assemble", str(project.root)])
     assert stop.value.code == 2
@@ -56,7 +56,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     assert f"{len(waiting)} pairs" in said
     assert "--unreviewed-ok" in said
     assert not (project.root / "set").exists()
-    made = replicate.assemble(project, formats=("npz",), unreviewed_ok=True)
+    made = project.assemble(formats=("npz",), unreviewed_ok=True)
     assert any("not reviewed" in text for text in made.warnings)
     with (project.root / "set" / "unreviewed_pairs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -64,7 +64,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     sheet = (project.root / "set" / "DATASHEET.md").read_text()
     assert all(item.image_id in sheet and _plain(item.other_id) in sheet for item in waiting[:20])
     assert f"Nobody has reviewed {len(waiting)} of these pairs" in sheet
-    assert replicate.verify(project).ok
+    assert project.verify().ok
 
 
 def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
@@ -73,37 +73,35 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     set_columns(project, words, "keywords")
     some = [{"id": row.id, "keyword": "word"} for row in stored_images(project, "candidate")]
     set_columns(project, some, "keywords")
-    replicate.find_subclasses(project, per_class=2)
+    project.find_subclasses(per_class=2)
     simulate.annotate_demo(project, 2)
-    replicate.draw_sample(project, strategy="top", per_class=2, min_votes=0)
-    replicate.find_subclasses(project, per_class=1)
-    replicate.find_duplicates(project, k=3)
+    project.sample(strategy="top", per_class=2, min_votes=0)
+    project.find_subclasses(per_class=1)
+    project.find_duplicates(k=3)
     with pytest.raises(InputError, match=r"cannot be replayed .* draw it again with: hardpan replicate sample"):
-        replicate.assemble(project, formats=("npz",), unreviewed_ok=True)
-    replicate.draw_sample(project, strategy="top", per_class=1, min_votes=0)
-    replicate.find_duplicates(project, k=3)
+        project.assemble(formats=("npz",), unreviewed_ok=True)
+    project.sample(strategy="top", per_class=1, min_votes=0)
+    project.find_duplicates(k=3)
     steps = []
-    replicate.assemble(
-        project, formats=("npz",), unreviewed_ok=True, progress=lambda step, share: steps.append(share)
-    )
+    project.assemble(formats=("npz",), unreviewed_ok=True, progress=lambda step, share: steps.append(share))
     assert steps == sorted(steps)
     assert len(steps) == 3
-    assert replicate.verify(project).ok
+    assert project.verify().ok
     with pytest.raises(InputError, match="the set is frozen"):
-        replicate.find_subclasses(project, per_class=2)
-    assert replicate.verify(project).ok
+        project.find_subclasses(per_class=2)
+    assert project.verify().ok
 
 
 def test_steps_that_end_at_once_make_one_chain(make_project):
     project = make_project(each=3)
-    before = len(replicate.read_steps(project))
+    before = len(project.steps())
 
     def note(number):
         record_step(project, f"note-{number % 5}", parameters={"number": number})
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(note, range(40)))
-    steps = replicate.read_steps(project)
+    steps = project.steps()
     assert [step.number for step in steps] == list(range(1, before + 41))
     assert sorted(step.parameters["number"] for step in steps[before:]) == list(range(40))
 
@@ -111,19 +109,19 @@ def test_steps_that_end_at_once_make_one_chain(make_project):
 def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path):
     project = make_project(each=6, workers_per_image=1)
     simulate.annotate_demo(project, 2)
-    replicate.draw_sample(project, strategy="top", per_class=1, min_votes=0)
-    replicate.find_duplicates(project, k=3)
-    replicate.assemble(project, formats=("npz",), unreviewed_ok=True)
+    project.sample(strategy="top", per_class=1, min_votes=0)
+    project.find_duplicates(k=3)
+    project.assemble(formats=("npz",), unreviewed_ok=True)
     rows = stored_images(project, "candidate")
     path = tmp_path / "said.csv"
     path.write_text("id,always\n" + "".join(f"{row.id},class 0\n" for row in rows[:-1]))
     with pytest.raises(InputError, match=f"no prediction for 1 of the {len(rows)} candidates"):
-        replicate.project_what_if(project, 2, predictions=path)
+        project.threshold_sweep(2, predictions=path)
     path.write_text("id,always\n" + "".join(f"{row.id},dog\n" for row in rows))
     with pytest.raises(InputError, match="'dog' is no class"):
-        replicate.project_what_if(project, 2, predictions=path)
+        project.threshold_sweep(2, predictions=path)
     path.write_text("id,always\n" + "".join(f"{row.id},0\n" for row in rows))
-    found = replicate.project_what_if(project, 2, predictions=path)
+    found = project.threshold_sweep(2, predictions=path)
     assert found.accuracies["always"][0] == pytest.approx(1 / 3)
 
 
@@ -134,7 +132,7 @@ def test_too_few_votes_without_flagged_workers_name_the_remedy(make_project):
     simulate.annotate(project, crew, lambda image, target: 0.95 if rows[image] == target else 0.02)
     remedy = f"hardpan replicate tasks {project.root} --top-up"
     with pytest.raises(InputError, match="--top-up"):
-        replicate.draw_sample(project, per_class=2, min_votes=2, without_flagged=True)
-    drawn = replicate.draw_sample(project, strategy="top", per_class=2, min_votes=2, without_flagged=True)
+        project.sample(per_class=2, min_votes=2, without_flagged=True)
+    drawn = project.sample(strategy="top", per_class=2, min_votes=2, without_flagged=True)
     assert any(note.endswith(remedy) for note in drawn.notes)
-    assert not any("--top-up" in note for note in replicate.draw_sample(project, strategy="top", min_votes=3).notes)
+    assert not any("--top-up" in note for note in project.sample(strategy="top", min_votes=3).notes)

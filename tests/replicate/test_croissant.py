@@ -9,10 +9,9 @@ from fnmatch import fnmatch
 
 import pytest
 
-from hardpan import replicate
+from hardpan.files import file_hash
 from hardpan.replicate import simulate
-from hardpan.replicate.croissant_file import _license
-from hardpan.replicate.steps import hash_file
+from hardpan.replicate.documents import _license
 
 # What the specification says must be there, by type of node.
 REQUIRED = {
@@ -47,9 +46,9 @@ def described(make_project):
     """The folder of an assembled set, and its description."""
     project = make_project(each=6, workers_per_image=1)
     simulate.annotate_demo(project, 2)
-    replicate.draw_sample(project, strategy="top", per_class=2, min_votes=0)
-    replicate.find_duplicates(project, k=1)
-    replicate.assemble(project, author="The Institute", license_="CC-BY-4.0", unreviewed_ok=True)
+    project.sample(strategy="top", per_class=2, min_votes=0)
+    project.find_duplicates(k=1)
+    project.assemble(author="The Institute", license_="CC-BY-4.0", unreviewed_ok=True)
     folder = project.root / "set"
     return folder, json.loads((folder / "croissant.json").read_text())
 
@@ -98,7 +97,7 @@ def test_references_lead_somewhere_and_files_are_as_described(described):
     for item in document["distribution"]:
         if item["@type"] == "cr:FileObject":
             place = folder / item["contentUrl"]
-            assert hash_file(place) == item["sha256"]
+            assert file_hash(place) == item["sha256"]
             assert item["contentSize"] == f"{place.stat().st_size} B"
             covered.add(item["contentUrl"])
         else:

@@ -10,13 +10,13 @@ import pytest
 from tests.databases import copy_project, drop_database, new_database
 from tests.web import small
 
-from hardpan import replicate
 from hardpan.cli import main
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
 from hardpan.replicate import simulate
+from hardpan.replicate.database import decisions, votes
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.model_answers import right_by_model
+from hardpan.replicate.experiment import hardest_images, right_by_model
 
 PEOPLE = [(0.95, 0.95), (0.9, 0.6), (0.5, 0.5)]
 
@@ -26,15 +26,15 @@ def frozen(tmp_path_factory, database_server):
     """A project of digits with 30 images a class, annotated and frozen."""
     root = tmp_path_factory.mktemp("people") / "project"
     url = new_database(database_server)
-    project, _ = simulate.demo_project(root, database_url=url, workers_per_image=2, grid=60, seed=1)
+    project = simulate.demo_project(root, database_url=url, workers_per_image=2, grid=60, seed=1)
     simulate.annotate_demo(project, 4, seed=1)
-    replicate.draw_sample(project, strategy="threshold", threshold=0.0, per_class=30, min_votes=0)
+    project.sample(strategy="threshold", threshold=0.0, per_class=30, min_votes=0)
     with pytest.raises(InputError, match=r"frozen set.*assemble"):
-        replicate.begin_experiment(project)
-    replicate.find_duplicates(project, k=1)
-    for item in replicate.duplicate_queue(project, most=10**6):
-        replicate.decide(project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject)
-    replicate.assemble(project, formats=("npz",))
+        project.begin_experiment()
+    project.find_duplicates(k=1)
+    for item in decisions.duplicate_queue(project, most=10**6):
+        decisions.decide(project, "duplicate", item.subject, "keep", by="owner", submission_key=item.subject)
+    project.assemble(formats=("npz",))
     project.close()
     yield root
     drop_database(url)
@@ -73,7 +73,7 @@ def call(capsys):
 
 def images(project):
     rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
-    new = {image.id: image.class_name for image in replicate.current_sample(project).images}
+    new = {image.id: image.class_name for image in project.current_sample().images}
     return {row.id: project.classes[row.class_index].name for row in rows}, new
 
 
@@ -108,7 +108,7 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     refused = call(root, "--predictions", table, "--count", 59)
     assert refused.code == 2
     assert "cannot change" in refused.words
-    assert "opened-accuracies" in [event["what"] for event in replicate.events(project, most=10**6)]
+    assert "opened-accuracies" in [event["what"] for event in votes.events(project, most=10**6)]
     assert call(root, "--results").code == 2  # nobody yet
 
     simulate.answer_questions(project, PEOPLE, seed=2)
@@ -127,25 +127,25 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert "has answered 7 of 120 questions" in page
     shown = call(root, "--results")
     assert "better on the original set" in shown.words
-    assert replicate.verify(project).ok
+    assert project.verify().ok
 
 
 def test_without_predictions_by_selection_frequency(call, project):
     answer = call(project.root, "--per-class", 2)
     assert answer.code == 0, answer.words
     assert "selection frequency" in answer.words
-    found = replicate.begin_experiment(project, per_class=2)
+    found = project.begin_experiment(per_class=2)
     original, new = images(project)
     assert sorted(new[name] for name in found.new) == sorted(str(c) for c in range(10) for _ in range(2))
     assert sorted(original[name] for name in found.original) == sorted(str(c) for c in range(10) for _ in range(2))
-    frequency = {image.id: image.frequency for image in replicate.current_sample(project).images}
+    frequency = {image.id: image.frequency for image in project.current_sample().images}
     for c in range(10):
         mine = sorted(frequency[name] for name in new if new[name] == str(c))
         assert sorted(frequency[name] for name in found.new if new[name] == str(c)) == mine[:2]
 
 
 def test_nothing_tells_the_origin(project):
-    begun = replicate.begin_experiment(project, count=40)
+    begun = project.begin_experiment(count=40)
     from hardpan.replicate.database.experiment import question_truths
 
     truths = question_truths(project)
@@ -199,9 +199,9 @@ def test_bad_predictions_are_refused(call, project, tmp_path, text, words):
 def test_hardest_images_choose_ties_by_seed():
     easy = dict.fromkeys("abcdefghij", 1.0)
     classes = dict.fromkeys(easy, "c")
-    drawn = {replicate.hardest_images(easy, classes, 0.3, seed=seed) for seed in range(20)}
+    drawn = {hardest_images(easy, classes, 0.3, seed=seed) for seed in range(20)}
     assert all(len(item) == 3 for item in drawn)
     assert len(drawn) > 5
     for bad in ({"count": 11}, {"count": 1, "per_class": 1}, {"fraction": 0.0}, {"count": 0}):
         with pytest.raises(InputError):
-            replicate.hardest_images(easy, classes, **bad)
+            hardest_images(easy, classes, **bad)

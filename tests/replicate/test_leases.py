@@ -9,8 +9,11 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import delete, text, update
 from sqlalchemy.exc import DatabaseError
 
-from hardpan import replicate
 from hardpan.errors import InputError
+from hardpan.replicate.database import decisions
+from hardpan.replicate.database import leases as stored_leases
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.connection import Database
 from hardpan.replicate.database.leases import ids_shown
 from hardpan.replicate.database.migrations import upgrade
@@ -20,15 +23,15 @@ pytestmark = pytest.mark.both_databases
 
 
 def people(project, count, role="annotator"):
-    link = replicate.invite(project, uses=count, role=role).link
-    return [replicate.enter(project, link, external_id=f"p{k}").id for k in range(count)]
+    link = project.invite(uses=count, role=role).link
+    return [stored_people.enter(project, link, external_id=f"p{k}").id for k in range(count)]
 
 
 def finish(project, workers):
     """Everyone works until nothing is left."""
     for who in workers:
-        while (lease := replicate.next_task(project, who)) is not None:
-            replicate.submit(project, who, lease.token, [0], f"{who}-{lease.token}")
+        while (lease := stored_leases.next_task(project, who)) is not None:
+            stored_leases.submit(project, who, lease.token, [0], f"{who}-{lease.token}")
 
 
 def test_tables_are_those_of_the_models(make_project):
@@ -55,20 +58,20 @@ def test_a_database_of_the_first_version_is_brought_to_this_one_with_what_it_hol
 def test_every_image_gets_its_workers_and_none_of_them_twice(make_project):
     project = make_project(workers_per_image=4)
     finish(project, people(project, 9))
-    votes = replicate.all_votes(project)
+    votes = stored_votes.all_votes(project)
     assert max(Counter((v.worker_id, v.image_id) for v in votes).values()) == 1
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert len(by_image) == 60
     assert set(by_image.values()) == {4}
-    assert all(row.submitted == row.wanted for row in replicate.coverage(project))
+    assert all(row.submitted == row.wanted for row in stored_votes.coverage(project))
 
 
 def test_tasks_hide_their_controls(make_project):
     project = make_project()
     finish(project, people(project, 9))
-    info = {v.image_id: replicate.image_info(project, v.image_id) for v in replicate.all_votes(project)}
+    info = {v.image_id: decisions.image_info(project, v.image_id) for v in stored_votes.all_votes(project)}
     tasks = defaultdict(dict)
-    for v in replicate.all_votes(project):
+    for v in stored_votes.all_votes(project):
         tasks[v.task_id][v.image_id] = v
     annotated = defaultdict(set)
     for votes in tasks.values():
@@ -90,99 +93,99 @@ def test_tasks_hide_their_controls(make_project):
 def test_places_differ_between_workers_and_tell_nothing(make_project):
     project = make_project(each=6, classes=2)
     first, second = people(project, 2)
-    one, two = replicate.next_task(project, first), replicate.next_task(project, second)
+    one, two = stored_leases.next_task(project, first), stored_leases.next_task(project, second)
     assert set(ids_shown(project, one.token)) == set(ids_shown(project, two.token))
     assert ids_shown(project, one.token) != ids_shown(project, two.token)
     assert one.token != two.token
-    png = replicate.shown_image(project, first, one.token, 0)
+    png = stored_leases.shown_image(project, first, one.token, 0)
     assert png.startswith(b"\x89PNG")
-    with pytest.raises(replicate.LeaseLost):
-        replicate.shown_image(project, second, one.token, 0)
-    with pytest.raises(replicate.LeaseLost):
-        replicate.shown_image(project, first, one.token, 12)
+    with pytest.raises(stored_leases.LeaseLost):
+        stored_leases.shown_image(project, second, one.token, 0)
+    with pytest.raises(stored_leases.LeaseLost):
+        stored_leases.shown_image(project, first, one.token, 12)
 
 
 def test_a_submission_counts_once_whatever_its_key(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    lease = replicate.next_task(project, who)
-    assert replicate.submit(project, who, lease.token, [1, 2], "k").state == "counted"
-    assert replicate.submit(project, who, lease.token, [1, 2], "k").state == "repeated"
-    assert replicate.submit(project, who, lease.token, [5], "other").state == "repeated"
-    votes = replicate.all_votes(project)
+    lease = stored_leases.next_task(project, who)
+    assert stored_leases.submit(project, who, lease.token, [1, 2], "k").state == "counted"
+    assert stored_leases.submit(project, who, lease.token, [1, 2], "k").state == "repeated"
+    assert stored_leases.submit(project, who, lease.token, [5], "other").state == "repeated"
+    votes = stored_votes.all_votes(project)
     shown = ids_shown(project, lease.token)
     assert {v.image_id for v in votes if v.selected} == {shown[1], shown[2]}
     assert len(votes) == lease.places
-    assert sum(row.submitted for row in replicate.coverage(project)) == 1
+    assert sum(row.submitted for row in stored_votes.coverage(project)) == 1
 
 
 def test_reloading_gives_the_same_task_and_prefetching_another(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    lease = replicate.next_task(project, who)
-    assert replicate.next_task(project, who) == lease
-    ahead = replicate.next_task(project, who, besides=[lease.token])
+    lease = stored_leases.next_task(project, who)
+    assert stored_leases.next_task(project, who) == lease
+    ahead = stored_leases.next_task(project, who, besides=[lease.token])
     assert ahead.token != lease.token
-    third = replicate.next_task(project, who, besides=[lease.token, ahead.token])
-    assert replicate.next_task(project, who, besides=[lease.token, ahead.token, third.token]) is None
+    third = stored_leases.next_task(project, who, besides=[lease.token, ahead.token])
+    assert stored_leases.next_task(project, who, besides=[lease.token, ahead.token, third.token]) is None
 
 
 def test_an_expired_lease_returns_and_late_answers_count_only_while_wanted(make_project, clock):
     project = make_project(classes=2, each=6, workers_per_image=1)
     slow, quick = people(project, 2)
-    lease = replicate.next_task(project, slow)
-    other = replicate.next_task(project, quick)
+    lease = stored_leases.next_task(project, slow)
+    other = stored_leases.next_task(project, quick)
     assert set(ids_shown(project, lease.token)) != set(ids_shown(project, other.token))
     clock.now += 101
     finish(project, [quick])
-    with pytest.raises(replicate.LeaseLost, match="finished"):
-        replicate.submit(project, slow, lease.token, [], "late")
-    with pytest.raises(replicate.LeaseLost, match="finished"):
-        replicate.renew_lease(project, slow, lease.token)
-    assert replicate.next_task(project, slow) is None
-    assert all(row.submitted == row.wanted for row in replicate.coverage(project))
+    with pytest.raises(stored_leases.LeaseLost, match="finished"):
+        stored_leases.submit(project, slow, lease.token, [], "late")
+    with pytest.raises(stored_leases.LeaseLost, match="finished"):
+        stored_leases.renew_lease(project, slow, lease.token)
+    assert stored_leases.next_task(project, slow) is None
+    assert all(row.submitted == row.wanted for row in stored_votes.coverage(project))
 
 
 def test_an_expired_lease_that_nobody_took_is_still_good(make_project, clock):
     project = make_project()
     (who,) = people(project, 1)
-    lease = replicate.next_task(project, who)
+    lease = stored_leases.next_task(project, who)
     clock.now += 500
-    again = replicate.renew_lease(project, who, lease.token)
+    again = stored_leases.renew_lease(project, who, lease.token)
     assert again.expires_at == clock.now + 100
     clock.now += 500
-    assert replicate.submit(project, who, lease.token, [0], "late").state == "counted"
+    assert stored_leases.submit(project, who, lease.token, [0], "late").state == "counted"
 
 
 def test_a_returned_task_goes_to_others(make_project):
     project = make_project(classes=2, each=6, workers_per_image=1)
     first, second = people(project, 2)
-    lease = replicate.next_task(project, first)
+    lease = stored_leases.next_task(project, first)
     shown = set(ids_shown(project, lease.token))
-    replicate.give_back(project, first, lease.token)
-    offered = [replicate.next_task(project, second)]
-    offered.append(replicate.next_task(project, second, besides=[offered[0].token]))
+    stored_leases.give_back(project, first, lease.token)
+    offered = [stored_leases.next_task(project, second)]
+    offered.append(stored_leases.next_task(project, second, besides=[offered[0].token]))
     assert shown in [set(ids_shown(project, item.token)) for item in offered if item]
 
 
 def test_what_a_worker_may_not_do(make_project):
     project = make_project()
     first, second = people(project, 2)
-    lease = replicate.next_task(project, first)
-    with pytest.raises(replicate.LeaseLost):
-        replicate.submit(project, second, lease.token, [0], "stolen")
+    lease = stored_leases.next_task(project, first)
+    with pytest.raises(stored_leases.LeaseLost):
+        stored_leases.submit(project, second, lease.token, [0], "stolen")
     with pytest.raises(InputError, match="places"):
-        replicate.submit(project, first, lease.token, [99], "k")
+        stored_leases.submit(project, first, lease.token, [99], "k")
     with pytest.raises(InputError, match="places"):
-        replicate.submit(project, first, lease.token, [True], "k")
+        stored_leases.submit(project, first, lease.token, [True], "k")
     with pytest.raises(InputError, match="submission_key"):
-        replicate.submit(project, first, lease.token, [0], "")
+        stored_leases.submit(project, first, lease.token, [0], "")
     with pytest.raises(InputError, match="not known"):
-        replicate.next_task(project, "stranger")
+        stored_leases.next_task(project, "stranger")
     (reviewer,) = people(project, 1, "reviewer")
     with pytest.raises(InputError, match="annotators"):
-        replicate.next_task(project, reviewer)
-    assert replicate.all_votes(project) == []
+        stored_leases.next_task(project, reviewer)
+    assert stored_votes.all_votes(project) == []
 
 
 def test_many_workers_at_once_lose_and_double_nothing(make_project):
@@ -192,9 +195,9 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
 
     def work(who):
         try:
-            while (lease := replicate.next_task(project, who)) is not None:
+            while (lease := stored_leases.next_task(project, who)) is not None:
                 for _ in range(2):  # every answer is sent twice
-                    replicate.submit(project, who, lease.token, [0], f"{who}-{lease.token}")
+                    stored_leases.submit(project, who, lease.token, [0], f"{who}-{lease.token}")
         except Exception as error:  # told by the main thread
             failures.append(error)
 
@@ -204,9 +207,9 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
     for thread in threads:
         thread.join()
     assert not failures
-    votes = replicate.all_votes(project)
+    votes = stored_votes.all_votes(project)
     assert max(Counter((v.worker_id, v.image_id) for v in votes).values()) == 1
-    assert all(row.submitted == row.wanted for row in replicate.coverage(project))
+    assert all(row.submitted == row.wanted for row in stored_votes.coverage(project))
     by_image = Counter(v.image_id for v in votes if v.role == "candidate")
     assert set(by_image.values()) == {5}
 
@@ -214,8 +217,8 @@ def test_many_workers_at_once_lose_and_double_nothing(make_project):
 def test_votes_and_events_cannot_be_altered(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    lease = replicate.next_task(project, who)
-    replicate.submit(project, who, lease.token, [0], "k")
+    lease = stored_leases.next_task(project, who)
+    stored_leases.submit(project, who, lease.token, [0], "k")
     for statement in (
         update(Vote).values(selected=True),
         delete(Vote),
@@ -227,29 +230,29 @@ def test_votes_and_events_cannot_be_altered(make_project):
     for table in APPEND_ONLY:
         with project.database.read() as connection:
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() >= 0
-    told = [event["what"] for event in replicate.events(project)]
+    told = [event["what"] for event in stored_votes.events(project)]
     assert told[-2:] == ["leased", "submitted"]
-    assert next(e["id"] for e in replicate.events(project, after=2)) == 3
+    assert next(e["id"] for e in stored_votes.events(project, after=2)) == 3
 
 
 def test_completion_codes_follow_the_work(make_project):
     project = make_project()
     (who,) = people(project, 1)
-    codes = [replicate.completion_code(project, who)]
-    lease = replicate.next_task(project, who)
-    replicate.submit(project, who, lease.token, [], "k")
-    codes.append(replicate.completion_code(project, who))
+    codes = [stored_people.completion_code(project, who)]
+    lease = stored_leases.next_task(project, who)
+    stored_leases.submit(project, who, lease.token, [], "k")
+    codes.append(stored_people.completion_code(project, who))
     assert [code.partition("-")[0] for code in codes] == ["0", "1"]
     assert codes[0].partition("-")[2] != codes[1].partition("-")[2]
 
 
 def test_owner_token_is_kept_as_a_hash(make_project):
     project = make_project()
-    token = replicate.renew_owner_token(project)
+    token = project.renew_owner_token()
     assert project.is_owner(token)
     assert not project.is_owner(token[:-1])
     assert token not in (project.root / "local.json").read_text()
     assert (project.root / "local.json").stat().st_mode & 0o077 == 0
-    fresh = replicate.renew_owner_token(project)
+    fresh = project.renew_owner_token()
     assert project.is_owner(fresh)
     assert not project.is_owner(token)

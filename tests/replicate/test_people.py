@@ -2,130 +2,131 @@
 
 import pytest
 
-from hardpan import replicate
 from hardpan.errors import InputError
-from hardpan.replicate import NotAdmitted
+from hardpan.replicate.database import leases, votes
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database.people import NotAdmitted
 from hardpan.replicate.database.votes import counted_votes
 
 pytestmark = pytest.mark.both_databases
 
 
 def answer(project, who, key="k"):
-    lease = replicate.next_task(project, who)
-    replicate.submit(project, who, lease.token, [], key)
+    lease = leases.next_task(project, who)
+    leases.submit(project, who, lease.token, [], key)
     return lease
 
 
 def test_a_single_link_is_one_person(make_project):
     project = make_project()
-    single = replicate.invite(project, label="a friend")
-    person = replicate.enter(project, single.link)
-    assert replicate.enter(project, single.link, external_id="other") == person
-    assert replicate.worker(project, person.id) == person
+    single = project.invite(label="a friend")
+    person = stored_people.enter(project, single.link)
+    assert stored_people.enter(project, single.link, external_id="other") == person
+    assert stored_people.worker(project, person.id) == person
 
 
 def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
     project = make_project()
-    many = replicate.invite(project, uses=2)
+    many = project.invite(uses=2)
     for _ in range(10):  # the same person, again and again, without a cookie
-        replicate.enter(project, many.link)
-    a, b = (replicate.enter(project, many.link, external_id=name).id for name in "ab")
-    late = replicate.enter(project, many.link, external_id="c").id
+        stored_people.enter(project, many.link)
+    a, b = (stored_people.enter(project, many.link, external_id=name).id for name in "ab")
+    late = stored_people.enter(project, many.link, external_id="c").id
     for who in (a, b):
         answer(project, who)
     with pytest.raises(NotAdmitted):
-        replicate.next_task(project, late)  # entered in time, but two others have taken part
+        leases.next_task(project, late)  # entered in time, but two others have taken part
     with pytest.raises(NotAdmitted):
-        replicate.enter(project, many.link, external_id="d")
-    assert replicate.enter(project, many.link, external_id="a").id == a
-    assert replicate.next_task(project, a) is not None
-    (state,) = replicate.invitations(project)
+        stored_people.enter(project, many.link, external_id="d")
+    assert stored_people.enter(project, many.link, external_id="a").id == a
+    assert leases.next_task(project, a) is not None
+    (state,) = project.invitations()
     assert (state.used, state.entered) == (2, 13)
 
 
 def test_an_expired_link_lets_nobody_in_known_or_not(make_project, clock):
     project = make_project()
-    link = replicate.invite(project, uses=3, seconds=50).link
-    known = replicate.enter(project, link, external_id="a").id
+    link = project.invite(uses=3, seconds=50).link
+    known = stored_people.enter(project, link, external_id="a").id
     clock.now += 51
     for name in ("a", "b"):
         with pytest.raises(NotAdmitted):
-            replicate.enter(project, link, external_id=name)
-    replicate.check_admitted(project, known)  # the session that began in time goes on
+            stored_people.enter(project, link, external_id=name)
+    stored_people.check_admitted(project, known)  # the session that began in time goes on
     with pytest.raises(NotAdmitted):
-        replicate.check_admitted(project, known, entering=True)
+        stored_people.check_admitted(project, known, entering=True)
 
 
 def test_a_revoked_link_ends_the_access_of_all_who_came_by_it(make_project):
     project = make_project()
-    invited = replicate.invite(project, uses=3)
-    known = replicate.enter(project, invited.link, external_id="a").id
-    replicate.next_task(project, known)
-    other = replicate.enter(project, replicate.invite(project).link).id
-    replicate.revoke(project, invited.id)
+    invited = project.invite(uses=3)
+    known = stored_people.enter(project, invited.link, external_id="a").id
+    leases.next_task(project, known)
+    other = stored_people.enter(project, project.invite().link).id
+    project.revoke(invited.id)
     with pytest.raises(NotAdmitted):
-        replicate.enter(project, invited.link, external_id="a")
+        stored_people.enter(project, invited.link, external_id="a")
     with pytest.raises(NotAdmitted):
-        replicate.check_admitted(project, known)
+        stored_people.check_admitted(project, known)
     with pytest.raises(NotAdmitted):
-        replicate.next_task(project, known)
-    assert sum(row.leased for row in replicate.coverage(project)) == 0  # the task is free again
-    replicate.check_admitted(project, other)
+        leases.next_task(project, known)
+    assert sum(row.leased for row in votes.coverage(project)) == 0  # the task is free again
+    stored_people.check_admitted(project, other)
 
 
 def test_a_link_of_another_role_is_refused_and_leaves_no_trace(make_project):
     project = make_project()
-    reviewer = replicate.invite(project, role="reviewer")
+    reviewer = project.invite(role="reviewer")
     with pytest.raises(NotAdmitted):
-        replicate.enter(project, reviewer.link, role="annotator")
-    assert replicate.workers(project) == []
-    assert replicate.enter(project, reviewer.link, role="reviewer").role == "reviewer"
+        stored_people.enter(project, reviewer.link, role="annotator")
+    assert project.workers() == []
+    assert stored_people.enter(project, reviewer.link, role="reviewer").role == "reviewer"
 
 
 def test_forged_links_are_refused(make_project):
     project = make_project()
-    single, many = replicate.invite(project), replicate.invite(project, uses=2)
+    single, many = project.invite(), project.invite(uses=2)
     forged = single.link[:-1] + ("A" if single.link[-1] != "A" else "B")
     for link in (forged, "", ".", single.id, f"{many.id}.{single.link.rpartition('.')[2]}", "é.ü"):
         with pytest.raises(NotAdmitted):
-            replicate.enter(project, link)
+            stored_people.enter(project, link)
 
 
 def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowhere(make_project, tmp_path):
     project = make_project()
-    bad, good = (replicate.enter(project, replicate.invite(project).link).id for _ in range(2))
+    bad, good = (stored_people.enter(project, project.invite().link).id for _ in range(2))
     for who in (bad, good):
         answer(project, who)
-    replicate.block(project, bad)
+    project.block(bad)
     with pytest.raises(NotAdmitted):
-        replicate.check_admitted(project, bad)
+        stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24  # blocked, and what was given still counts
-    replicate.block(project, bad, exclude_votes=True)
+    project.block(bad, exclude_votes=True)
     assert {vote.worker_id for vote in counted_votes(project)} == {good}
-    assert len(replicate.all_votes(project)) == 24
-    assert [item.worker_id for item in replicate.annotation_quality(project).workers] == [good]
-    replicate.export_votes(project, tmp_path / "votes.csv")
+    assert len(votes.all_votes(project)) == 24
+    assert [item.worker_id for item in project.quality().workers] == [good]
+    project.export_votes(tmp_path / "votes.csv")
     rows = [line.split(",") for line in (tmp_path / "votes.csv").read_text().splitlines()[1:]]
     assert {(row[2], row[-1]) for row in rows} == {(bad, "1"), (good, "0")}
-    assert replicate.top_up(project) == 1  # somebody else is asked in their place
-    replicate.unblock(project, bad)
-    replicate.check_admitted(project, bad)
+    assert project.top_up() == 1  # somebody else is asked in their place
+    project.unblock(bad)
+    stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24
     with pytest.raises(InputError, match="worker"):
-        replicate.block(project, "nobody")
+        project.block("nobody")
 
 
 def test_a_sample_replays_with_the_exclusions_of_its_day(make_project):
-    from hardpan.replicate.drawing import sample_problems
+    from hardpan.replicate.samples import sample_problems
 
     project = make_project(each=12)
-    people = [replicate.enter(project, replicate.invite(project).link).id for _ in range(3)]
+    people = [stored_people.enter(project, project.invite().link).id for _ in range(3)]
     for who in people:
-        while lease := replicate.next_task(project, who):
-            replicate.submit(project, who, lease.token, [0, 1, 2], f"{who}{lease.token}")
-    replicate.draw_sample(project, strategy="top", per_class=2, min_votes=1)
-    replicate.block(project, people[0], exclude_votes=True)
+        while lease := leases.next_task(project, who):
+            leases.submit(project, who, lease.token, [0, 1, 2], f"{who}{lease.token}")
+    project.sample(strategy="top", per_class=2, min_votes=1)
+    project.block(people[0], exclude_votes=True)
     assert sample_problems(project) == []
-    drawn = replicate.draw_sample(project, strategy="top", per_class=2, min_votes=1)
+    drawn = project.sample(strategy="top", per_class=2, min_votes=1)
     assert {image.votes for image in drawn.images} == {2}
     assert sample_problems(project) == []

@@ -15,7 +15,10 @@ from hardpan import files, replicate
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
-from hardpan.replicate.bins import frequency_bins
+from hardpan.replicate.database import decisions
+from hardpan.replicate.database import votes as stored_votes
+from hardpan.replicate.quality import frequency_table
+from hardpan.replicate.sampling import frequency_bins
 
 PER_CLASS = 6
 
@@ -33,7 +36,7 @@ def done(tmp_path_factory, database_server):
     """A project of digits, annotated by 24 people of whom 3 guess, sampled."""
     root = tmp_path_factory.mktemp("pipeline") / "project"
     url = new_database(database_server)
-    project, _ = simulate.demo_project(root, database_url=url, workers_per_image=12, seed=3)
+    project = simulate.demo_project(root, database_url=url, workers_per_image=12, seed=3)
     from hardpan.replicate.database.images import stored_images
 
     rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
@@ -44,7 +47,7 @@ def done(tmp_path_factory, database_server):
         return chance[image] if rows[image] == target else 0.02
 
     people = simulate.annotate(project, crew, probability, seed=1)
-    drawn = replicate.draw_sample(project, strategy="matched", per_class=PER_CLASS, seed=5, without_flagged=True)
+    drawn = project.sample(strategy="matched", per_class=PER_CLASS, seed=5, without_flagged=True)
     yield project, rows, chance, people, drawn
     small.remove(project)
 
@@ -54,21 +57,21 @@ def test_the_same_seed_gives_the_same_votes(tmp_path, database_server):
     for name in ("one", "two"):
         project, _ = small.copy(tmp_path / name, database_server)
         simulate.annotate(project, [simulate.Annotator(0.8)] * 3, lambda image, target: 0.6, seed=4)
-        people = {person.id: person.external_id for person in replicate.workers(project)}
-        told.append({(people[v.worker_id], v.image_id, v.selected) for v in replicate.all_votes(project)})
+        people = {person.id: person.external_id for person in project.workers()}
+        told.append({(people[v.worker_id], v.image_id, v.selected) for v in stored_votes.all_votes(project)})
         small.remove(project)
     assert told[0] == told[1]
 
 
 def test_guessing_workers_are_flagged_and_nobody_else(done):
     project, _, _, people, _ = done
-    quality = replicate.annotation_quality(project)
+    quality = project.quality()
     assert set(quality.flagged) == {name for name, who in people.items() if who.skill == 0.0}
 
 
 def test_selection_frequencies_are_those_planted(done):
     project, rows, chance, _, _ = done
-    quality = replicate.annotation_quality(project)
+    quality = project.quality()
     own = [f for f in quality.frequencies if rows[f.image_id] == f.class_index]
     assert len(own) > 900
     z = []
@@ -87,7 +90,7 @@ def test_selection_frequencies_are_those_planted(done):
 
 def test_every_candidate_has_its_votes_and_every_class_its_originals(done):
     project, rows, _, _, _ = done
-    votes = replicate.all_votes(project)
+    votes = stored_votes.all_votes(project)
     counts = Counter(v.image_id for v in votes if v.role == "candidate")
     assert set(counts.values()) == {12}
     originals = Counter(rows[i] for i in {v.image_id for v in votes if v.role == "positive"})
@@ -97,9 +100,9 @@ def test_every_candidate_has_its_votes_and_every_class_its_originals(done):
 
 def test_the_sample_matches_the_originals_distribution(done):
     project, _, _, _, drawn = done
-    quality = replicate.annotation_quality(project)
+    quality = project.quality()
     names = [c.name for c in project.classes]
-    originals = replicate.frequency_table(quality.frequencies, "positive", names, without_flagged=True)
+    originals = frequency_table(quality.frequencies, "positive", names, without_flagged=True)
     originals = originals.part(originals.votes >= 10)
     for name in names:
         bins = np.bincount(frequency_bins(originals.frequencies[originals.classes == name]), minlength=5)
@@ -113,61 +116,61 @@ def test_the_sample_matches_the_originals_distribution(done):
 
 def test_what_if_keeps_accuracies_closed_until_the_set_is_frozen(done, tmp_path):
     project, _, _, _, _ = done
-    found = replicate.project_what_if(project, PER_CLASS)
+    found = project.threshold_sweep(PER_CLASS)
     assert found.size[0] == 60
     assert (np.diff(found.size) <= 0).all()
     assert not found.accuracies
     table = tmp_path / "predictions.csv"
     table.write_text("id,model\nx,3\n")
     with pytest.raises(InputError, match="no classifier may touch"):
-        replicate.project_what_if(project, predictions=table)
+        project.threshold_sweep(predictions=table)
 
 
 def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     project, _, _, _, first = done
     with pytest.raises(InputError, match="not been compared"):
-        replicate.assemble(project)
-    found = replicate.find_duplicates(project, k=3)
+        project.assemble()
+    found = project.find_duplicates(k=3)
     assert found.images == 60
     assert found.references == 1000
     assert 0 < found.recall.value <= 1
     with pytest.raises(InputError, match=r"wait for review.*--unreviewed-ok"):
-        replicate.assemble(project)
-    queue = replicate.duplicate_queue(project, most=10**6)
+        project.assemble()
+    queue = decisions.duplicate_queue(project, most=10**6)
     assert len(queue) == found.new_pairs
     closest = [item for item in queue if item.place != "new"][:4]
     rounds = 0
     removed = set()
     while True:  # a reviewer who finds the four closest pairs alike, and the rest not
-        for item in replicate.duplicate_queue(project, most=10**6):
+        for item in decisions.duplicate_queue(project, most=10**6):
             bad = item.image_id in {i.image_id for i in closest} and item.place != "new"
             verdict = "remove" if bad else "keep"
-            replicate.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
-        resolved = replicate.resolve_duplicates(project)
+            decisions.decide(project, "duplicate", item.subject, verdict, by="owner", submission_key=item.subject)
+        resolved = project.resolve_duplicates()
         removed |= set(resolved.removed)
         rounds += 1
         if resolved.stable:
             break
     assert removed == {item.image_id for item in closest}
     assert rounds >= 2
-    drawn = replicate.current_sample(project)
+    drawn = project.current_sample()
     assert Counter(image.class_name for image in drawn.images) == {str(c): PER_CLASS for c in range(10)}
     assert not removed & set(drawn.ids)
     gone = Counter((i.class_name, i.subclass, i.slot) for i in first.images if i.id in removed)
     come = Counter((i.class_name, i.subclass, i.slot) for i in drawn.images if i.id not in first.ids)
     assert {(c, s) for c, _, s in come} == {(c, s) for c, _, s in gone}
     assert set(first.ids) - removed < set(drawn.ids)
-    learned = replicate.learn_threshold(project, target=0.9)
+    learned = project.learn_threshold(target=0.9)
     assert learned.decisions >= 10
     assert learned.recall.n >= len(removed)
 
-    made = replicate.assemble(project, author="A <b>name</b>", license_="CC0")
+    made = project.assemble(author="A <b>name</b>", license_="CC0")
     assert made.lineage.per_class == {str(c): PER_CLASS for c in range(10)}
     check_files(project, drawn)
-    assert replicate.assemble(project).lineage == made.lineage  # again: nothing changes
+    assert project.assemble().lineage == made.lineage  # again: nothing changes
     with pytest.raises(InputError, match="frozen"):
-        replicate.draw_sample(project)
-    verified = replicate.verify(project)
+        project.sample()
+    verified = project.verify()
     assert verified.problems == ()
     assert verified.ok
     check_accuracies(project, drawn, tmp_path)
@@ -202,10 +205,10 @@ def check_accuracies(project, drawn, folder):
     table = folder / "predictions.csv"
     always = "\n".join(f"{row.id},{row.class_index},0" for row in rows)
     table.write_text(f"id,right,zero\n{always}\n")
-    found = replicate.project_what_if(project, PER_CLASS, predictions=table)
+    found = project.threshold_sweep(PER_CLASS, predictions=table)
     assert found.accuracies["right"][0] == 1.0
     assert found.accuracies["zero"][0] == pytest.approx(0.1)
-    assert "opened-accuracies" in [event["what"] for event in replicate.events(project, most=10**6)]
+    assert "opened-accuracies" in [event["what"] for event in stored_votes.events(project, most=10**6)]
     section = replicate.what_if_section(found)
     assert section.charts[0].drawing == "slider"
 
@@ -215,18 +218,18 @@ def check_damage_is_found(project):
     index = folder / "index.csv"
     good = index.read_bytes()
     index.write_bytes(good.replace(b"0", b"1", 1))
-    assert any("index.csv was changed" in text for text in replicate.verify(project).problems)
+    assert any("index.csv was changed" in text for text in project.verify().problems)
     index.write_bytes(good)
-    drawn = replicate.current_sample(project)
+    drawn = project.current_sample()
     picture = project.pool_file(drawn.ids[0])
     kept = picture.read_bytes()
     picture.write_bytes(project.pool_file(drawn.ids[1]).read_bytes())
-    problems = replicate.verify(project).problems
+    problems = project.verify().problems
     assert any(f"{drawn.ids[0]} holds another picture" in text for text in problems)
     picture.write_bytes(kept)
     step = sorted((project.root / "steps").glob("*.json"))[1]
     text = step.read_text()
     step.write_text(text.replace('"seed": 3', '"seed": 4'))
-    assert not replicate.verify(project).ok
+    assert not project.verify().ok
     step.write_text(text)
-    assert replicate.verify(project).ok
+    assert project.verify().ok

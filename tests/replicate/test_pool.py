@@ -14,10 +14,14 @@ from PIL import Image
 from pyarrow import parquet
 from tests.replicate.conftest import small_set
 
-from hardpan import replicate
 from hardpan.errors import InputError
+from hardpan.replicate.database import decisions
+from hardpan.replicate.database import experiment as stored_experiment
+from hardpan.replicate.database import leases as stored_leases
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.database.images import stored_images
-from hardpan.replicate.pictures import decode
+from hardpan.replicate.pool import decode
 from hardpan.replicate.subclasses import keyword_quotas
 from hardpan.replicate.tasks import nearby_classes
 
@@ -61,7 +65,7 @@ def test_folders_collapse_copies_and_list_what_is_broken(project, tmp_path):
     (tmp_path / "in/class 2/link.png").symlink_to("/etc/passwd")
     (tmp_path / "in/stranger").mkdir()
     (tmp_path / "in/stranger/7.png").write_bytes(png(pictures(1, 9)[0]))
-    report = replicate.add_candidates(project, tmp_path / "in")
+    report = project.add_candidates(tmp_path / "in")
     assert (report.read, report.added, report.repeated, report.in_original) == (13, 6, 1, 1)
     reasons = dict(text.split(": ", 1) for text in report.broken)
     assert set(reasons) == {
@@ -73,9 +77,9 @@ def test_folders_collapse_copies_and_list_what_is_broken(project, tmp_path):
     }
     assert "leads out" in reasons["class 2/link.png"]
     assert "not one of the project's" in reasons["stranger/7.png"]
-    again = replicate.add_candidates(project, tmp_path / "in")
+    again = project.add_candidates(tmp_path / "in")
     assert (again.added, again.repeated) == (0, 7)
-    assert [step.name for step in replicate.read_steps(project)] == ["init", "add"]
+    assert [step.name for step in project.steps()] == ["init", "add"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "bytes"])
@@ -101,7 +105,7 @@ def test_tables_keep_what_is_said_of_an_image(project, tmp_path, kind):
     else:
         path = tmp_path / "table.parquet"
         parquet.write_table(pyarrow.table(columns), path)
-    report = replicate.add_candidates(project, path)
+    report = project.add_candidates(path)
     assert (report.added, report.without_class) == (3, 1)
     assert len(report.broken) == 1
 
@@ -116,7 +120,7 @@ def test_paths_that_lead_out_are_refused(project, tmp_path, name):
     (tmp_path / "in").mkdir()
     (tmp_path / "x.png").write_bytes(png(pictures(1)[0]))
     parquet.write_table(pyarrow.table({"path": [name], "class": ["class 0"]}), tmp_path / "in/table.parquet")
-    report = replicate.add_candidates(project, tmp_path / "in/table.parquet")
+    report = project.add_candidates(tmp_path / "in/table.parquet")
     assert report.added == 0
     assert len(report.broken) == 1
 
@@ -156,10 +160,8 @@ def test_keywords_by_exact_match_quotas_and_dates(project, tmp_path):
     dates = ["2012-01-01"] * 4 + ["2020-01-01"] + ["2012-05-05"] * 2 + [""]
     table = {"bytes": [png(x) for x in fresh], "keyword": words, "date": dates}
     parquet.write_table(pyarrow.table(table), tmp_path / "pool.parquet")
-    replicate.add_candidates(project, tmp_path / "pool.parquet")
-    report = replicate.find_subclasses(
-        project, folder, per_class=6, top=2, first_date="2011-01-01", last_date="2013-01-01"
-    )
+    project.add_candidates(tmp_path / "pool.parquet")
+    report = project.find_subclasses(folder, per_class=6, top=2, first_date="2011-01-01", last_date="2013-01-01")
     assert (report.matched, report.unmatched, report.outside) == (29, 61, 2)
     found = {item.keyword: item for item in report.keywords}
     assert [(found[w].originals, found[w].quota, found[w].supply) for w in ("tabby", "siamese")] == [
@@ -168,38 +170,38 @@ def test_keywords_by_exact_match_quotas_and_dates(project, tmp_path):
     ]
     assert found["tabby"].used == 1.0
     assert report.coverage == {"class 0": 1.0}
-    states = {state.keyword: state for state in replicate.keywords(project)}
+    states = {state.keyword: state for state in decisions.keywords(project)}
     assert (states["tabby"].candidates, states["tabby"].short) == (4, 4)
-    made = replicate.make_tasks(project)
+    made = project.make_tasks()
     assert made.candidates == 6  # those outside the dates, and the unknown keyword, are not asked for
     selector_and_reviewer(project)
 
 
 def selector_and_reviewer(project):
     """Author A selects, author B removes one, the keyword goes back to A, and the sample follows the quotas."""
-    view = replicate.selector_view(project, 0, "tabby")
+    view = decisions.selector_view(project, 0, "tabby")
     assert len(view.originals) == 20
     assert len(view.candidates) == 4
-    siamese = replicate.selector_view(project, 0, "siamese").candidates
+    siamese = decisions.selector_view(project, 0, "siamese").candidates
     for image in (*view.candidates, *siamese):
-        assert replicate.decide(project, "first-selection", image, "select", by="A", submission_key=f"a-{image}")
-        assert not replicate.decide(
+        assert decisions.decide(project, "first-selection", image, "select", by="A", submission_key=f"a-{image}")
+        assert not decisions.decide(
             project, "first-selection", image, "select", by="A", submission_key=f"a-{image}"
         )
-    waiting = replicate.second_review_queue(project)
+    waiting = decisions.second_review_queue(project)
     assert {item.image_id for item in waiting} == {*view.candidates, *siamese}
     for item in waiting:
         bad = item.image_id == view.candidates[0]
-        replicate.decide(project, "second-review", item.image_id, "remove" if bad else "keep", by="B")
-    states = {state.keyword: state for state in replicate.keywords(project)}
+        decisions.decide(project, "second-review", item.image_id, "remove" if bad else "keep", by="B")
+    states = {state.keyword: state for state in decisions.keywords(project)}
     assert (states["tabby"].short, states["siamese"].short) == (1, 0)
-    drawn = replicate.draw_sample(project, source="selection", per_class=6)
+    drawn = project.sample(source="selection", per_class=6)
     assert Counter(image.subclass for image in drawn.images) == {"tabby": 3, "siamese": 2}
     assert [item.missing for item in drawn.shortfalls] == [1]
-    replicate.decide(project, "second-review", view.candidates[0], "keep", by="B")
-    drawn = replicate.draw_sample(project, source="selection", per_class=6)
+    decisions.decide(project, "second-review", view.candidates[0], "keep", by="B")
+    drawn = project.sample(source="selection", per_class=6)
     assert drawn.shortfalls == ()
-    assert replicate.verify(project).problems == ()
+    assert project.verify().problems == ()
 
 
 def test_quotas_by_hand():
@@ -227,23 +229,23 @@ def test_nearby_classes_from_means_files_and_the_class_list(make_project, tmp_pa
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_votes_go_out_and_come_back(make_project, tmp_path, kind):
     project = make_project(each=4)
-    link = replicate.invite(project, uses=3).link
+    link = project.invite(uses=3).link
     for k in range(3):
-        who = replicate.enter(project, link, external_id=str(k)).id
-        while (lease := replicate.next_task(project, who)) is not None:
-            replicate.submit(project, who, lease.token, [0, 2], lease.token)
+        who = stored_people.enter(project, link, external_id=str(k)).id
+        while (lease := stored_leases.next_task(project, who)) is not None:
+            stored_leases.submit(project, who, lease.token, [0, 2], lease.token)
     path = tmp_path / f"votes.{kind}"
-    count = replicate.export_votes(project, path)
-    assert count == len(replicate.all_votes(project)) > 0
-    assert replicate.read_votes(project, path, platform="elsewhere") == (count, 0)
-    assert replicate.read_votes(project, path, platform="elsewhere") == (0, count)
-    votes = replicate.all_votes(project)
+    count = project.export_votes(path)
+    assert count == len(stored_votes.all_votes(project)) > 0
+    assert project.import_votes(path, platform="elsewhere") == (count, 0)
+    assert project.import_votes(path, platform="elsewhere") == (0, count)
+    votes = stored_votes.all_votes(project)
     here, there = votes[:count], votes[count:]
     key = lambda v: (v.image_id, v.class_index, v.role, v.selected)  # noqa: E731
     assert Counter(map(key, here)) == Counter(map(key, there))
     path.write_text("image_id,class,worker,selected\nnowhere,class 0,a,1\n")
     with pytest.raises(InputError):
-        replicate.read_votes(project, path)
+        project.import_votes(path)
 
 
 def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
@@ -253,9 +255,9 @@ def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
     head = "image_id,class,worker,selected,at\n"
     times = ("", "12.5", "2024-05-01T12:00:00Z", "2024-05-01T14:00:00+02:00", "2024-05-01 12:00:00")
     path.write_text(head + "".join(f"{image},class 0,{k},1,{at}\n" for k, at in enumerate(times)))
-    assert replicate.read_votes(project, path) == (5, 0)
-    assert replicate.read_votes(project, path) == (0, 5)
-    votes = replicate.all_votes(project)
+    assert project.import_votes(path) == (5, 0)
+    assert project.import_votes(path) == (0, 5)
+    votes = stored_votes.all_votes(project)
     assert len({vote.worker_id for vote in votes}) == 5
     assert [vote.at for vote in votes] == [project.clock(), 12.5, *[1_714_564_800.0] * 3]
     for row, message in [
@@ -266,8 +268,8 @@ def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
     ]:
         path.write_text(head + row)
         with pytest.raises(InputError, match=message):
-            replicate.read_votes(project, path)
-    assert len(replicate.all_votes(project)) == 5
+            project.import_votes(path)
+    assert len(stored_votes.all_votes(project)) == 5
 
 
 @pytest.mark.parametrize(
@@ -288,7 +290,7 @@ def test_files_that_say_nothing_of_a_class_are_refused(make_project, tmp_path, k
 
 def test_a_class_that_is_none_is_refused_before_anything_is_read(project, tmp_path):
     with pytest.raises(InputError, match="class 'dog' is not one of the project's"):
-        replicate.add_candidates(project, tmp_path, class_name="dog")
+        project.add_candidates(tmp_path, class_name="dog")
 
 
 def test_human_experiment(make_project):
@@ -297,27 +299,27 @@ def test_human_experiment(make_project):
 
     originals = [row.id for row in stored_images(project, "original")][:5]
     new = [row.id for row in stored_images(project, "candidate")][:4]
-    assert replicate.start_experiment(project, originals, new) == 9
-    assert replicate.start_experiment(project, originals, new) == 9
+    assert stored_experiment.start_experiment(project, originals, new) == 9
+    assert stored_experiment.start_experiment(project, originals, new) == 9
     with pytest.raises(InputError, match="other images"):
-        replicate.start_experiment(project, originals[:2], new)
-    link = replicate.invite(project, uses=2, role="participant").link
+        stored_experiment.start_experiment(project, originals[:2], new)
+    link = project.invite(uses=2, role="participant").link
     orders = []
     for k in range(2):
-        who = replicate.enter(project, link, external_id=str(k)).id
+        who = stored_people.enter(project, link, external_id=str(k)).id
         order = []
-        while (asked := replicate.next_question(project, who)) is not None:
-            assert replicate.question_image(project, who, asked.question).startswith(b"\x89PNG")
-            assert replicate.answer_question(project, who, asked.question, 0)
-            assert not replicate.answer_question(project, who, asked.question, 1)
+        while (asked := stored_experiment.next_question(project, who)) is not None:
+            assert stored_experiment.question_image(project, who, asked.question).startswith(b"\x89PNG")
+            assert stored_experiment.answer_question(project, who, asked.question, 0)
+            assert not stored_experiment.answer_question(project, who, asked.question, 1)
             order.append(asked.question)
         orders.append(order)
         assert sorted(order) == sorted(orders[0])
     assert orders[0] != orders[1]
-    rows = replicate.human_responses(project)
+    rows = stored_experiment.human_responses(project)
     assert len(rows) == 18
     table = human_table(rows)
     truth = np.mean([row["label"] == "class 0" for row in rows if row["set"] == "new"])
     assert table.rows[0].new.value == pytest.approx(truth)
     with pytest.raises(InputError, match="participants"):
-        replicate.answer_question(project, "stranger", orders[0][0], 0)
+        stored_experiment.answer_question(project, "stranger", orders[0][0], 0)

@@ -8,8 +8,7 @@ from scipy import stats
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.votes import StoredVote
-from hardpan.replicate.quality import quality_of
-from hardpan.replicate.raters import beta_interval, dawid_skene, krippendorff_alpha
+from hardpan.replicate.quality import beta_interval, dawid_skene, krippendorff_alpha, quality_of
 
 # Four observers, twelve units, from Krippendorff's "Computing Krippendorff's Alpha-Reliability" (2011), section D.
 OBSERVERS = [

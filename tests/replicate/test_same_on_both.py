@@ -10,12 +10,12 @@ from sqlalchemy import func, select
 from hardpan import replicate
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.replicate.database.chosen import add_pairs, begin_sample, chosen_rows
-from hardpan.replicate.database.images import contents, stored_images
+from hardpan.replicate.database import decisions, experiment
+from hardpan.replicate.database.decisions import add_pairs, begin_sample, chosen_rows
+from hardpan.replicate.database.images import contents, set_quotas, stored_images
 from hardpan.replicate.database.models import Invitation
-from hardpan.replicate.database.quotas import set_quotas
-from hardpan.replicate.database.votes import import_votes
-from hardpan.replicate.sampling import Drawn
+from hardpan.replicate.database.votes import store_votes
+from hardpan.replicate.sampling import SampledImage
 from hardpan.replicate.simulate import add_arrays
 
 pytestmark = pytest.mark.both_databases
@@ -39,7 +39,7 @@ def make(tmp_path, database_url):
 
     def start(dataset):
         sizes = {"grid": 8, "positives": 2, "negatives": 2, "originals_per_class": 2, "workers_per_image": 1}
-        made.append(replicate.create_project(tmp_path / "project", dataset, database_url=database_url, **sizes)[0])
+        made.append(replicate.Project.create(tmp_path / "project", dataset, database_url=database_url, **sizes)[0])
         return made[-1]
 
     yield start
@@ -52,9 +52,9 @@ def test_text_comes_in_the_order_of_its_characters(make):
     assert [row.id for row in stored_images(project, "original")] == IDS
     assert list(contents(project, "original").values()) == IDS[::-1]
     set_quotas(project, [(0, word, 4, 2) for word in reversed(WORDS)])
-    assert [state.keyword for state in replicate.keywords(project)] == sorted(WORDS)
+    assert [state.keyword for state in decisions.keywords(project)] == sorted(WORDS)
     for word in WORDS:
-        shown = replicate.selector_view(project, 0, word).originals
+        shown = decisions.selector_view(project, 0, word).originals
         assert list(shown) == sorted(shown)
 
 
@@ -77,15 +77,15 @@ def test_a_pair_with_the_longest_id_can_be_decided_on(make):
     new = add_arrays(project, np.full((1, 6, 6), 7, dtype=np.uint8), [0])[0]
     other = stored_images(project, "original")[0].id
     add_pairs(project, [{"image_id": new, "other_id": other, "place": "test", "l2": 1.0, "ssim": 0.5, "round": 0}])
-    assert replicate.decide(project, "duplicate", f"{new}|{other}", "keep", by="owner")
-    assert replicate.verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
+    assert decisions.decide(project, "duplicate", f"{new}|{other}", "keep", by="owner")
+    assert decisions.verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
 
 
 def test_candidates_with_null_characters_are_listed(make, tmp_path):
     project = make(originals())
     Image.fromarray(np.full((6, 6), 9, dtype=np.uint8)).save(tmp_path / "a.png")
     (tmp_path / "list.csv").write_text("path,class,keyword\na.png,cat,w\0x\n")
-    found = replicate.add_candidates(project, tmp_path / "list.csv")
+    found = project.add_candidates(tmp_path / "list.csv")
     assert (found.added, len(found.broken)) == (0, 1)
     assert "null character" in found.broken[0]
 
@@ -94,11 +94,11 @@ def test_names_and_numbers_out_of_reach_are_refused(make, tmp_path):
     project = make(originals())
     for bad in ({"uses": 2**31}, {"label": "a\0b"}):
         with pytest.raises(InputError, match=next(iter(bad))):
-            replicate.invite(project, **bad)
+            project.invite(**bad)
     (tmp_path / "votes.csv").write_text("image_id,class,worker,selected\nA2,cat,w\0x,1\n")
     with pytest.raises(InputError, match="null character"):
-        replicate.read_votes(project, tmp_path / "votes.csv")
-    assert replicate.workers(project) == []
+        project.import_votes(tmp_path / "votes.csv")
+    assert project.workers() == []
 
 
 def at_once(function, *given):
@@ -114,17 +114,17 @@ def test_the_same_step_four_times_at_once_is_done_once(make):
     assert [row.id for row in stored_images(project, "candidate")] == sorted(names[0])
     quotas = [(c, word, 4, 2) for c in (0, 1) for word in WORDS]
     at_once(set_quotas, project, quotas)
-    assert len(replicate.keywords(project)) == len(quotas)
+    assert len(decisions.keywords(project)) == len(quotas)
     columns = ("image_id", "class_index", "worker", "selected", "at")
     rows = [dict(zip(columns, (name, 0, f"w{k}", True, None), strict=True)) for name in names[0] for k in range(3)]
-    new = at_once(lambda: import_votes(project, rows, platform="p"))
+    new = at_once(lambda: store_votes(project, rows, platform="p"))
     assert sorted(new) == [(0, 120)] * 3 + [(120, 0)]
     pair = {"image_id": names[0][0], "other_id": names[0][1], "place": "new", "l2": 1.0, "ssim": 0.5, "round": 0}
     assert sorted(at_once(add_pairs, project, [pair])) == [0, 0, 0, 1]
-    drawn = [Drawn(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
+    drawn = [SampledImage(name, "cat", "", 1.0, 3, -1) for name in names[0][:5]]
     at_once(begin_sample, project, drawn)
     assert len(chosen_rows(project)) == 5
-    assert at_once(replicate.start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
+    assert at_once(experiment.start_experiment, project, IDS[:3], names[0][:3]) == [6] * 4
 
 
 def test_what_is_read_in_one_transaction_is_of_one_moment(make):
@@ -132,6 +132,6 @@ def test_what_is_read_in_one_transaction_is_of_one_moment(make):
     count = select(func.count()).select_from(Invitation)
     with project.database.read() as connection:
         before = connection.scalar(count)
-        replicate.invite(project)
+        project.invite()
         assert connection.scalar(count) == before == 0
-    assert len(replicate.invitations(project)) == 1
+    assert len(project.invitations()) == 1

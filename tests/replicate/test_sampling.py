@@ -12,8 +12,7 @@ from pyarrow import parquet
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.replicate.bins import BINS, frequency_bins, largest_remainder
-from hardpan.replicate.sampling import sample, sample_again
+from hardpan.replicate.sampling import BINS, frequency_bins, largest_remainder, sample, sample_again
 
 
 def table(counts, name="cat", votes=10, start=0):

@@ -14,15 +14,17 @@ from tests.databases import copy_project, drop_database
 
 from hardpan import files, replicate
 from hardpan.replicate import simulate
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes as stored_votes
 
 WORK = """
 import sys
 from hardpan import replicate
-from hardpan.replicate.database.people import workers
-project = replicate.open_project(sys.argv[1])
-for who in workers(project):
-    while (lease := replicate.next_task(project, who.id)) is not None:
-        receipt = replicate.submit(project, who.id, lease.token, [0], lease.token)
+from hardpan.replicate.database import leases
+project = replicate.Project.open(sys.argv[1])
+for who in project.workers():
+    while (lease := leases.next_task(project, who.id)) is not None:
+        receipt = leases.submit(project, who.id, lease.token, [0], lease.token)
         print(lease.token, lease.places, flush=True)
 print("end", flush=True)
 """
@@ -31,23 +33,24 @@ STEPS = """
 import sys
 from pathlib import Path
 from hardpan import replicate
+from hardpan.replicate.database import decisions
 from hardpan.replicate.database.decisions import verdicts
-project = replicate.open_project(sys.argv[1])
+project = replicate.Project.open(sys.argv[1])
 print("begun", flush=True)
 
 def decide():
-    for item in replicate.duplicate_queue(project)[: 1 - len(verdicts(project, "duplicate"))]:
-        replicate.decide(project, "duplicate", item.subject, "remove", by="owner")
+    for item in decisions.duplicate_queue(project)[: 1 - len(verdicts(project, "duplicate"))]:
+        decisions.decide(project, "duplicate", item.subject, "remove", by="owner")
 
 def assemble():
     if not (project.root / "set" / "lineage.json").is_file():
-        replicate.assemble(project, unreviewed_ok=True)
+        project.assemble(unreviewed_ok=True)
 
 steps = {
-    "sample": lambda: replicate.draw_sample(project, strategy="top", per_class=4, min_votes=3),
-    "duplicates": lambda: replicate.find_duplicates(project, k=1),
+    "sample": lambda: project.sample(strategy="top", per_class=4, min_votes=3),
+    "duplicates": lambda: project.find_duplicates(k=1),
     "decide": decide,
-    "resolve": lambda: replicate.resolve_duplicates(project),
+    "resolve": lambda: project.resolve_duplicates(),
     "assemble": assemble,
 }
 for name, step in steps.items():
@@ -76,10 +79,10 @@ def killed_after(script, root, lines, seconds=0.0):
 def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
     kills = 4 if database_url else 8
     settings = {"workers_per_image": 4, "lease_seconds": 1.0, "database_url": database_url}
-    project, _ = simulate.demo_project(tmp_path / "project", **settings)
-    link = replicate.invite(project, uses=5).link
+    project = simulate.demo_project(tmp_path / "project", **settings)
+    link = project.invite(uses=5).link
     for k in range(5):
-        replicate.enter(project, link, external_id=str(k))
+        stored_people.enter(project, link, external_id=str(k))
     project.close()
     rng = np.random.default_rng(0)
     acknowledged: dict[str, int] = {}
@@ -90,14 +93,14 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
             token, _, places = line.partition(" ")
             acknowledged[token] = int(places)
         time.sleep(1.1)  # leases of the killed process run out
-    project = replicate.open_project(project.root)
-    votes = replicate.all_votes(project)
-    submitted = [event for event in replicate.events(project, most=10**6) if event["what"] == "submitted"]
+    project = replicate.Project.open(project.root)
+    votes = stored_votes.all_votes(project)
+    submitted = [event for event in stored_votes.events(project, most=10**6) if event["what"] == "submitted"]
     assert len(acknowledged) >= kills
     assert len(acknowledged) <= len(submitted) <= len(acknowledged) + kills
     assert len(votes) >= sum(acknowledged.values())
     assert len(votes) == len({(v.worker_id, v.image_id) for v in votes})
-    assert sum(row.submitted for row in replicate.coverage(project)) == len(submitted)
+    assert sum(row.submitted for row in stored_votes.coverage(project)) == len(submitted)
     project.close()
 
 
@@ -105,7 +108,7 @@ def test_every_acknowledged_vote_is_there_after_kills(tmp_path, database_url):
 @pytest.mark.both_databases
 def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path, database_url):
     kills = 4 if database_url else 8
-    project, _ = simulate.demo_project(tmp_path / "project", workers_per_image=3, database_url=database_url)
+    project = simulate.demo_project(tmp_path / "project", workers_per_image=3, database_url=database_url)
     simulate.annotate_demo(project, 5)
     project.close()
     undisturbed = copy_project(project.root, tmp_path / "undisturbed")
@@ -121,8 +124,8 @@ def test_steps_that_were_killed_run_again_to_the_same_lineage(tmp_path, database
     assert killed_after(STEPS, project.root, 2)[-1] == "end"
     lineages = [files.load(root / "set/lineage.json") for root in (project.root, undisturbed.root)]
     assert lineages[0].files == lineages[1].files
-    project = replicate.open_project(project.root)
-    found = replicate.verify(project)
+    project = replicate.Project.open(project.root)
+    found = project.verify()
     assert found.problems == ()
     project.close()
     drop_database(undisturbed.local["database_url"])

@@ -8,8 +8,6 @@ import pytest
 from tests.web import small
 from tests.web.visitor import GENEROUS, Town
 
-from hardpan import replicate
-
 
 @pytest.fixture
 def open_town(tmp_path, database_server):
@@ -18,7 +16,7 @@ def open_town(tmp_path, database_server):
     def start(limits=GENEROUS):
         project, token = small.copy(tmp_path / f"project-{len(towns)}", database_server)
         project.close()  # the same project again, with the town's clock
-        town = Town(replicate.set_clock(project, lambda: time.time() + town.shift), token, limits)
+        town = Town(project.with_clock(lambda: time.time() + town.shift), token, limits)
         towns.append(town)
         return town
 

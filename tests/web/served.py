@@ -9,7 +9,7 @@ from typing import Any
 import uvicorn
 from tests.web.visitor import GENEROUS
 
-from hardpan import replicate
+from hardpan.replicate.database import votes as stored_votes
 from hardpan.web import serving
 from hardpan.web.annotation import create_app, links
 
@@ -20,7 +20,7 @@ class Served:
     def __init__(self, project: Any, token: str) -> None:
         self.shift = 0.0
         clock = project.clock
-        self.project = replicate.set_clock(project, lambda: clock() + self.shift)
+        self.project = project.with_clock(lambda: clock() + self.shift)
         self.token = token
         self._listener = serving.bind("127.0.0.1", 0)
         self.address = serving.address(self._listener, "127.0.0.1")
@@ -32,14 +32,14 @@ class Served:
             time.sleep(0.01)
 
     def link(self, role: str = "annotator", uses: int = 1) -> str:
-        return self.address + links.path_of(replicate.invite(self.project, role=role, uses=uses))
+        return self.address + links.path_of(self.project.invite(role=role, uses=uses))
 
     @property
     def owner_link(self) -> str:
         return f"{self.address}/owner/enter#{self.token}"
 
     def votes(self) -> list[Any]:
-        return replicate.all_votes(self.project)
+        return stored_votes.all_votes(self.project)
 
     def stop(self) -> None:
         self._server.should_exit = True

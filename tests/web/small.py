@@ -15,6 +15,7 @@ from tests.databases import copy_project, drop_database, new_database
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import TargetClass, simulate
+from hardpan.replicate.database import experiment
 
 SCRIPT = "<script>alert(1)</script>"
 CLASSES = (
@@ -56,15 +57,13 @@ def make(path: Path, *, database_url: str = "", candidates: int = 24, tasks: boo
         metadata={"keyword": np.array([KEYWORDS[row % 2] for row in range(len(x))])},
         source="shapes",
     )
-    project, token = replicate.create_project(
-        path, original, CLASSES, database_url=database_url, **(SETTINGS | settings)
-    )
+    project = replicate.Project.create(path, original, CLASSES, database_url=database_url, **(SETTINGS | settings))
     for kind in kinds:
         words = [KEYWORDS[row % 2] for row in range(candidates)]
         simulate.add_arrays(project, draw(kind, candidates, 1), [kind] * candidates, words)
     if tasks:
-        replicate.make_tasks(project)
-    return project, token
+        project.make_tasks()
+    return project, project.renew_owner_token()
 
 
 @cache
@@ -79,7 +78,7 @@ def _template(server: str) -> Path:
 def copy(path: Path, server: str):
     """A fresh copy of the project, in SQLite or on a PostgreSQL server, and a new owner's token."""
     project = copy_project(_template(server), path)
-    return project, replicate.renew_owner_token(project)
+    return project, project.renew_owner_token()
 
 
 def remove(project: Any) -> None:
@@ -117,4 +116,4 @@ def prepare_reviews(project: Any, *, each: int = 6) -> None:
         connection.execute(insert(Chosen), chosen)
         connection.execute(insert(Pair), pairs)
     originals = [row.id for row in stored_images(project, "original")][::10]
-    replicate.start_experiment(project, originals, [row["image_id"] for row in chosen][::4])
+    experiment.start_experiment(project, originals, [row["image_id"] for row in chosen][::4])

@@ -5,7 +5,9 @@ import io
 import pytest
 from PIL import Image
 
-from hardpan import replicate
+from hardpan.replicate.database import leases
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes as stored_votes
 
 
 def do_all(worker):
@@ -28,7 +30,7 @@ def test_a_worker_gets_a_grid_and_sees_its_pictures(town):
 def test_names_types_and_headers_do_not_tell_controls_from_candidates(town):
     worker = town.person()
     task = worker.task()
-    kept = [name for name in replicate.Lease.__slots__ if name not in ("token", "expires_at")]
+    kept = [name for name in leases.Lease.__slots__ if name not in ("token", "expires_at")]
     assert set(task) == {"id", "name", "definition", "link", "images", "seconds"}, kept
     answers = [worker.get(source) for source in task["images"]]
     shapes = {tuple(sorted(k for k in answer.headers if k != "content-length")) for answer in answers}
@@ -52,7 +54,7 @@ def test_submitting_twice_counts_once(town):
     assert worker.submit(task, [0, 3], "one").json() == {"state": "counted", "done": 1}
     for key in ("one", "other"):
         assert worker.submit(task, [1], key).json() == {"state": "repeated", "done": 1}
-    votes = replicate.all_votes(town.project)
+    votes = stored_votes.all_votes(town.project)
     assert len(votes) == 12
     assert sum(vote.selected for vote in votes) == 2
 
@@ -64,10 +66,10 @@ def test_all_is_done_in_the_end_and_there_is_a_code(town):
     last = workers[0].post("/annotate/api/task", {"besides": []}).json()
     assert last["task"] is None
     assert last["project"]["done"] == last["project"]["wanted"]
-    person = replicate.workers(town.project)[0]
-    assert last["code"] == replicate.completion_code(town.project, person.id)
+    person = town.project.workers()[0]
+    assert last["code"] == stored_people.completion_code(town.project, person.id)
     assert workers[0].post("/annotate/api/code", {}).json()["code"] == last["code"]
-    votes = [(vote.worker_id, vote.image_id, vote.class_index) for vote in replicate.all_votes(town.project)]
+    votes = [(vote.worker_id, vote.image_id, vote.class_index) for vote in stored_votes.all_votes(town.project)]
     assert len(votes) == len(set(votes))
 
 
@@ -100,7 +102,7 @@ def test_a_place_outside_the_grid_is_400_and_leaves_the_task_open(town):
     worker = town.person()
     task = worker.task()
     assert worker.submit(task, [12]).status_code == 400
-    assert replicate.all_votes(town.project) == []
+    assert stored_votes.all_votes(town.project) == []
     assert worker.submit(task, [11]).json()["state"] == "counted"
 
 
@@ -110,12 +112,12 @@ def test_an_expired_lease_goes_to_others_and_the_late_answer_is_refused(town):
     town.shift = 4000.0
     for _ in range(8):  # others do all there is, this task too
         do_all(town.person())
-    before = len(replicate.all_votes(town.project))
+    before = len(stored_votes.all_votes(town.project))
     answer = slow.submit(task, [0])
     assert answer.status_code == 410
     assert "others" in answer.json()["error"]
     assert slow.post("/annotate/api/renew", {"task": task["id"]}).status_code == 410
-    assert len(replicate.all_votes(town.project)) == before
+    assert len(stored_votes.all_votes(town.project)) == before
 
 
 def test_an_expired_lease_that_nobody_took_still_counts(town):

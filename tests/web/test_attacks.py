@@ -6,9 +6,10 @@ import pytest
 from tests.web import small
 from tests.web.visitor import ROLES
 
-from hardpan import replicate
+from hardpan.replicate.database import decisions, votes
+from hardpan.replicate.database import people as stored_people
 from hardpan.web.security import Limits
-from hardpan.web.security.signing import sign
+from hardpan.web.security.sessions import signer
 
 PROTECTED = ["/annotate/", "/select/", "/select/keyword", "/review/", "/review/second", "/review/final"]
 PROTECTED += ["/review/duplicates", "/people/", "/owner/", "/owner/live", "/owner/export/votes.csv"]
@@ -40,7 +41,7 @@ def test_a_forged_link_lets_nobody_in(town):
         answer = town.stranger().get(link)
         assert answer.status_code in (403, 404), link
         assert "set-cookie" not in answer.headers
-    assert replicate.workers(town.project) == []
+    assert town.project.workers() == []
     assert town.stranger().get(good).status_code == 303
 
 
@@ -63,11 +64,11 @@ def test_a_session_of_one_role_is_worth_nothing_for_another(town, role):
 
 
 def test_a_forged_cookie_is_no_session(town):
-    worker = replicate.enter(town.project, town.invited().rpartition("/")[2])
+    worker = stored_people.enter(town.project, town.invited().rpartition("/")[2])
     forged = [
-        sign(b"x" * 32, "session-annotate", {"p": worker.id, "e": 4e9, "m": ""}),
-        sign(town.project.secret, "session-select", {"p": worker.id, "e": 4e9, "m": ""}),
-        sign(town.project.secret, "session-annotate", {"p": worker.id, "e": 1, "m": ""}),
+        signer(b"x" * 32, "session-annotate").dumps({"p": worker.id, "e": 4e9, "m": "", "s": ""}),
+        signer(town.project.secret, "session-select").dumps({"p": worker.id, "e": 4e9, "m": "", "s": ""}),
+        signer(town.project.secret, "session-annotate").dumps({"p": worker.id, "e": 1, "m": "", "s": ""}),
         "x",
         "",
         "a.b.c",
@@ -109,7 +110,7 @@ def test_a_post_from_another_site_does_nothing(town, headers):
     task = worker.task()
     body = {"task": task["id"], "selected": [], "key": "k"}
     assert worker.post("/annotate/api/submit", body, **headers).status_code == 403
-    assert replicate.all_votes(town.project) == []
+    assert votes.all_votes(town.project) == []
 
 
 def test_a_form_of_another_site_cannot_speak_json(town):
@@ -135,14 +136,14 @@ def test_another_workers_task_and_pictures_stay_closed(town):
         assert two.get(source).status_code == 404
     assert two.submit(task, [0]).status_code == 410
     assert two.post("/annotate/api/renew", {"task": task["id"]}).status_code == 410
-    assert replicate.all_votes(town.project) == []
+    assert votes.all_votes(town.project) == []
     assert one.submit(task, []).json()["state"] == "counted"
 
 
 def test_an_annotator_cannot_fetch_an_image_by_its_id(town):
     worker = town.person()
     worker.task()
-    name = replicate.second_review_queue(town.project) or ["0" * 16]
+    name = decisions.second_review_queue(town.project) or ["0" * 16]
     for path in (f"/select/image?id={name[0]}", f"/review/image?id={name[0]}", "/people/image/1"):
         assert worker.get(path).status_code == 401
 
@@ -234,7 +235,7 @@ def test_the_owners_token_is_needed_whole(town):
 
 def test_a_new_owners_token_ends_the_old_sessions(town):
     owner = town.owner()
-    replicate.renew_owner_token(town.project)
+    town.project.renew_owner_token()
     assert owner.get("/owner/").status_code == 401
 
 
@@ -310,4 +311,4 @@ def test_a_look_ahead_does_not_use_an_invitation_up(town):
     link = town.invited(uses=1)
     assert town.stranger().get(link, headers={"Sec-Purpose": "prefetch"}).status_code == 503
     assert town.stranger().client.head(link).status_code == 503
-    assert replicate.workers(town.project) == []
+    assert town.project.workers() == []

@@ -22,6 +22,8 @@ from tests.web.visitor import GENEROUS
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
+from hardpan.replicate.database import experiment, people
+from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database.leases import ids_shown
 from hardpan.web.annotation import create_app, links
 
@@ -34,11 +36,11 @@ def shapes_project(path, size: int = 24):
     names = tuple(item.name for item in small.CLASSES)
     original = Dataset("shapes", x, content_ids(x), np.repeat(np.arange(3), PER_CLASS), names, source="shapes")
     settings = {"grid": 6, "positives": 2, "negatives": 1, "originals_per_class": 2, "workers_per_image": 5}
-    project, _ = replicate.create_project(path, original, **settings)
+    project = replicate.Project.create(path, original, **settings)
     for kind in range(3):
         pictures = small.draw(kind, EACH, 1).repeat(size // 24, axis=1).repeat(size // 24, axis=2)
         simulate.add_arrays(project, pictures, [kind] * EACH)
-    replicate.make_tasks(project)
+    project.make_tasks()
     return project
 
 
@@ -54,10 +56,10 @@ async def received(project, tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndar
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(create_app(project, GENEROUS)), base_url="http://here"
         ) as client:
-            await client.get(links.path_of(replicate.invite(project)))
+            await client.get(links.path_of(project.invite()))
             page = await client.get("/annotate/")
             csrf = {"X-CSRF-Token": re.search(r'name="csrf" content="(\w+)"', page.text)[1]}
-            worker = replicate.workers(project)[-1].id
+            worker = project.workers()[-1].id
             while number < tasks:
                 answer = await client.post("/annotate/api/task", json={"besides": []}, headers=csrf)
                 task = answer.json()["task"]
@@ -148,7 +150,7 @@ def test_candidates_of_another_size_come_in_the_size_type_and_length_of_the_cont
 def test_large_images_have_few_lengths_and_can_be_decoded(tmp_path):
     x = np.random.default_rng(0).integers(0, 256, (8, 200, 200, 3)).astype(np.uint8)
     original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
-    project, _ = replicate.create_project(tmp_path / "project", original)
+    project = replicate.Project.create(tmp_path / "project", original)
     (name,) = simulate.add_arrays(project, x[:1, ::2, ::2] // 2, [0])
     sent = [project.blinded_picture("", 3), project.blinded_picture(name, None)]
     assert all(len(content) % 16384 == 0 and content[8:12] == b"WEBP" for content in sent)
@@ -160,10 +162,10 @@ def test_orders_are_drawn_anew_and_stored(tmp_path):
     project = shapes_project(tmp_path / "project")
     orders = []
     for _ in range(5):  # everybody begins with the same task
-        who = replicate.enter(project, replicate.invite(project).link).id
-        lease = replicate.next_task(project, who)
+        who = people.enter(project, project.invite().link).id
+        lease = stored_leases.next_task(project, who)
         orders.append(ids_shown(project, lease.token))
-        again = replicate.next_task(project, who)
+        again = stored_leases.next_task(project, who)
         assert (again.token, ids_shown(project, again.token)) == (lease.token, orders[-1])
     assert len({tuple(sorted(order)) for order in orders}) == 1
     assert len({tuple(order) for order in orders}) > 1  # all equal with probability 720⁻⁴
@@ -176,13 +178,13 @@ def test_question_numbers_and_orders_of_the_experiment_follow_no_seed(tmp_path):
         project = shapes_project(tmp_path / str(copy))
         originals = [row.id for row in stored(project, "original")][:8]
         new = [row.id for row in stored(project, "candidate")][:8]
-        replicate.start_experiment(project, originals, new)
+        experiment.start_experiment(project, originals, new)
         from hardpan.replicate.database.experiment import question_truths
 
         numbers.add(tuple(origin for _, (origin, _) in sorted(question_truths(project).items())))
-        who = replicate.enter(project, replicate.invite(project, role="participant").link).id
-        asked = replicate.next_question(project, who)
-        assert replicate.next_question(project, who) == asked
+        who = people.enter(project, project.invite(role="participant").link).id
+        asked = experiment.next_question(project, who)
+        assert experiment.next_question(project, who) == asked
         firsts.add(asked.question)
         project.close()
     assert len(numbers) > 1

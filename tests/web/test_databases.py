@@ -9,7 +9,7 @@ from tests.web import small
 from tests.web.served import Served
 from tests.web.visitor import Town
 
-from hardpan import replicate
+from hardpan.replicate.database import votes as stored_votes
 
 pytestmark = pytest.mark.both_databases
 
@@ -43,11 +43,11 @@ def work(town):
 
 def test_the_whole_site(town):
     done = sum(at_once(6, work, town))
-    votes = replicate.all_votes(town.project)
+    votes = stored_votes.all_votes(town.project)
     assert len(votes) == 12 * done
     assert len({(vote.worker_id, vote.image_id) for vote in votes}) == len(votes)
     assert sum(vote.selected for vote in votes) == 2 * done
-    assert all(row.submitted <= row.wanted for row in replicate.coverage(town.project))
+    assert all(row.submitted <= row.wanted for row in stored_votes.coverage(town.project))
 
     selector, reviewer = town.person("selector"), town.person("reviewer")
     names = selector.post("/select/api/candidates", {"class": 0, "keyword": "plain", "start": 0}).json()["images"]
@@ -102,4 +102,4 @@ def test_one_link_for_many_opened_at_once_gives_as_many_people_as_it_may(town):
     same = town.invited(uses=3)
     answers = [answer.status_code for answer in at_once(6, open_fresh, town, f"{same}?worker=P1")]
     assert answers == [303] * 6
-    assert sum(person.external_id == "P1" for person in replicate.workers(town.project)) == 1
+    assert sum(person.external_id == "P1" for person in town.project.workers()) == 1

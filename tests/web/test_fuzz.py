@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 from tests.web import small
 from tests.web.visitor import GENEROUS, ROLES, Town
 
-from hardpan import replicate
+from hardpan.replicate.database import votes
 from hardpan.web.annotation import PAGES
 from hardpan.web.annotation.site import Site
 
@@ -39,7 +39,7 @@ def crowd(tmp_path_factory, database_server):
     people = {ROLES[role]: town.person(role) for role in ROLES} | {"owner": town.owner()}
     victim = town.person()
     task = victim.task()
-    victim_id = replicate.workers(project)[-1].id
+    victim_id = project.workers()[-1].id
     yield town, people, (victim_id, task["id"])
     town.close()
     small.remove(project)
@@ -77,7 +77,7 @@ def test_any_request_by_anyone_gets_an_answer_and_nobodys_secrets(crowd, data):
     assert answer.status_code < 500 or answer.status_code == 503, answer.text
     if person.role != "owner":
         assert not any(secret in answer.text for secret in secrets)
-    assert not any(vote.worker_id == secrets[0] for vote in replicate.all_votes(town.project))
+    assert not any(vote.worker_id == secrets[0] for vote in votes.all_votes(town.project))
     if path == "/owner/api/leave" and person.role == "owner":
         people["owner"] = town.owner()
 

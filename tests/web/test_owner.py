@@ -8,8 +8,9 @@ import json
 import pytest
 from tests.web.visitor import GENEROUS
 
-from hardpan import replicate
 from hardpan.replicate import simulate
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes
 from hardpan.replicate.database.images import stored_images
 from hardpan.replicate.database.people import new_name
 from hardpan.web.annotation import figures, links
@@ -31,14 +32,14 @@ def test_frequencies_and_controls_are_those_that_were_planted(town):
     assert originals.mean == 1.0
     assert all(row.controls == row.right > 0 and not row.quality.flagged for row in found.workers)
     assert found.alpha is None  # all candidates selected by all: there is nothing to agree on
-    assert found.done == len({(vote.task_id, vote.worker_id) for vote in replicate.all_votes(town.project)})
+    assert found.done == len({(vote.task_id, vote.worker_id) for vote in votes.all_votes(town.project)})
     owner = town.owner()
     table = rows(owner.get("/owner/export/frequencies.csv").text)
     assert {row["frequency"] for row in table if row["role"] != "negative"} == {"1.0"}
     assert {row["frequency"] for row in table if row["role"] == "negative"} == {"0.0"}
     workers = rows(owner.get("/owner/export/workers.csv").text)
     for row in workers:
-        assert row["completion_code"] == replicate.completion_code(town.project, row["worker"]), row
+        assert row["completion_code"] == stored_people.completion_code(town.project, row["worker"]), row
 
 
 def test_no_workers_name_needs_a_mark_in_a_table():
@@ -73,7 +74,7 @@ def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
     path = owner.post("/owner/api/invite", body).json()["paths"][0]
     inside = town.stranger()
     inside.join(path)
-    invited = replicate.invitations(town.project)[-1]
+    invited = town.project.invitations()[-1]
     assert owner.post("/owner/api/revoke", {"invitation": invited.id}).status_code == 200
     assert town.stranger().get(path).status_code == 403
     assert inside.get("/annotate/").status_code == 401
@@ -83,11 +84,11 @@ def test_a_revoked_link_lets_nobody_in_and_ends_the_sessions_it_gave(town):
 def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town):
     owner, worker = town.owner(), town.person()
     task = worker.task()
-    who = replicate.workers(town.project)[-1].id
+    who = town.project.workers()[-1].id
     assert owner.post("/owner/api/block", {"worker": who, "exclude": True}).status_code == 200
     assert worker.submit(task, []).status_code == 401
     assert worker.get(task["images"][0]).status_code == 401
-    assert replicate.all_votes(town.project) == []
+    assert votes.all_votes(town.project) == []
     assert "Unblock" in owner.get("/owner/live").text
     assert owner.post("/owner/api/unblock", {"worker": who}).status_code == 200
     assert worker.submit(task, []).status_code == 200
@@ -96,7 +97,7 @@ def test_a_blocked_worker_is_out_at_once_and_a_task_in_hand_counts_no_more(town)
 def test_a_link_under_another_roles_path_is_refused_and_not_used_up(town):
     link = town.invited("reviewer")
     assert town.stranger().get(link.replace("/review/", "/annotate/")).status_code == 403
-    assert replicate.workers(town.project) == []
+    assert town.project.workers() == []
     assert town.stranger("review").get(link).status_code == 303
 
 

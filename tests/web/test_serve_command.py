@@ -17,6 +17,7 @@ from tests.web import small
 from bench import _load
 from hardpan import replicate
 from hardpan.cli import main
+from hardpan.replicate.database import votes
 
 
 def refused(capsys, folder, *options):
@@ -65,7 +66,7 @@ def test_a_script_gets_the_links_as_json(folder):
             server.send_signal(signal.SIGTERM)
             rest, said = server.communicate(timeout=30)
         assert (server.returncode, rest) == (0, "")
-        assert said == "stopped; every confirmed answer is kept\n"
+        assert said == "Stopped; every confirmed answer is stored.\n"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
         assert server.stop() == 0
     assert len(tally.acknowledged) == submissions
     assert _load.check(project, tally) == (0, 0)
-    assert len(replicate.all_votes(project)) == submissions * 12
+    assert len(votes.all_votes(project)) == submissions * 12
     project.close()
 
 
@@ -115,7 +116,7 @@ NURSERY = textwrap.dedent("""
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            project = replicate.open_project(folder)
+            project = replicate.Project.open(folder)
             listener = serving.bind("127.0.0.1", port)
             serving.run(create_app(project), listener)
             os._exit(0)
@@ -137,7 +138,7 @@ def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
     kills, workers = 8 if database_url else 20, 8
     path = tmp_path / "project"
     project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
-    link = replicate.invite(project, uses=workers).link
+    link = project.invite(uses=workers).link
     project.close()
     port = free_port()
     nursery = subprocess.Popen(
@@ -197,7 +198,7 @@ def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
         nursery.stdin.close()
         nursery.wait(timeout=15)
         nursery.stdout.close()
-    project = replicate.open_project(path)
+    project = replicate.Project.open(path)
     assert tally.retries > 0
     assert len(tally.acknowledged) >= 3 * kills
     assert _load.check(project, tally) == (0, 0)

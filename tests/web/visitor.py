@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 from starlette.testclient import TestClient
 
-from hardpan import replicate
 from hardpan.web.annotation import create_app, links
 from hardpan.web.security import Limits
 
@@ -77,7 +76,7 @@ class Town:
             visitor.client.close()
 
     def invited(self, role: str = "annotator", uses: int = 1) -> str:
-        return links.path_of(replicate.invite(self.project, role=role, uses=uses))
+        return links.path_of(self.project.invite(role=role, uses=uses))
 
     def person(self, role: str = "annotator") -> Visitor:
         visitor = self.stranger(ROLES[role])

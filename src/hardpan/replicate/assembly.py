@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -15,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hardpan
-from hardpan import files
+from hardpan import files, tables
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.files import record
-from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
-from hardpan.replicate.project import Project, resized
+from hardpan.files import file_hash, record
+from hardpan.replicate.folder import ProjectFolder, resized
+from hardpan.replicate.samples import current_sample, sample_problems
 from hardpan.replicate.sampling import Sample
-from hardpan.replicate.steps import hash_file, hash_rows, read_steps, record_step
+from hardpan.replicate.steps import hash_rows, read_steps, record_step
+from hardpan.report.base import Report
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.decisions import PairItem
@@ -58,7 +57,7 @@ class Lineage:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Assembled:
+class Assembled(Report):
     """What :func:`assemble` returns: the folder, its lineage, and warnings that stand in the datasheet too."""
 
     folder: str
@@ -67,7 +66,7 @@ class Assembled:
 
 
 def assemble(
-    project: Project,
+    project: ProjectFolder,
     *,
     formats: tuple[str, ...] = FORMATS,
     author: str = "",
@@ -86,15 +85,14 @@ def assemble(
             ``unreviewed_pairs.csv`` then name them.
         progress: told the step and the fraction done.
     """
-    from hardpan.replicate.croissant_file import croissant
     from hardpan.replicate.database.decisions import duplicate_queue
-    from hardpan.replicate.datasheet import datasheet, facts_of
+    from hardpan.replicate.documents import croissant, datasheet, facts_of
 
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
         raise InputError(f"formats must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}")
     target = project.root / "set"
-    if is_frozen(project):
+    if project.frozen:
         lineage = files.load(target / "lineage.json")
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
             _record(project, lineage, formats, author, license_, unreviewed_ok)
@@ -125,7 +123,7 @@ def assemble(
         dict(sorted(Counter(image.class_name for image in drawn.images).items())),
         _hashes(fresh),
         hash_rows(drawn.ids),
-        hash_file(steps[-1]),
+        file_hash(steps[-1]),
         hardpan.__version__,
     )
     files.save(lineage, fresh / "lineage.json")
@@ -135,14 +133,14 @@ def assemble(
     return Assembled(str(target), lineage, tuple(warnings))
 
 
-def arrays(project: Project, drawn: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def arrays(project: ProjectFolder, drawn: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels in the size of the originals and class numbers, in the order of the sample."""
     shape = project.config.shape
     x = np.stack([resized(project.pixels(image.id, None), shape) for image in drawn.images])
     return x, np.array([project.config.class_index(image.class_name) for image in drawn.images], dtype=np.int64)
 
 
-def _check(project: Project, drawn: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> list[str]:
+def _check(project: ProjectFolder, drawn: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> list[str]:
     """Refuse a sample with empty places or without a look for duplicates; say what was left open."""
     from hardpan.replicate.database.decisions import final_review_queue
 
@@ -182,7 +180,7 @@ def _check(project: Project, drawn: Sample, waiting: Sequence[PairItem], unrevie
 
 def _write(
     folder: Path,
-    project: Project,
+    project: ProjectFolder,
     drawn: Sample,
     x: NDArray[np.uint8],
     y: NDArray[np.int64],
@@ -218,35 +216,36 @@ def write_idx(path: Path, array: NDArray[Any]) -> None:
     path.write_bytes(header + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder(">")).tobytes())
 
 
-def _index(path: Path, project: Project, drawn: Sample, x: NDArray[np.uint8]) -> None:
+def _index(path: Path, project: ProjectFolder, drawn: Sample, x: NDArray[np.uint8]) -> None:
     from hardpan.replicate.database.images import stored_images
 
     known = {row.id: row for row in stored_images(project, "candidate")}
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(INDEX_COLUMNS)
+    rows = []
     for image, pixels in zip(drawn.images, x, strict=True):
         row: Any = known[image.id]
         votes = "" if image.votes < 0 else image.votes
         values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)
-        writer.writerow((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
-    files.write_text(path, text.getvalue())
+        rows.append((*values, row.source, row.date or "", files.array_hash(np.ascontiguousarray(pixels))))
+    files.write_text(path, tables.csv_text({name: [r[k] for r in rows] for k, name in enumerate(INDEX_COLUMNS)}))
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    return {p.relative_to(folder).as_posix(): hash_file(p) for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {p.relative_to(folder).as_posix(): file_hash(p) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(("id", "other", "place", "l2", "ssim"))
-    writer.writerows((i.image_id, i.other_id, i.place, round(i.l2, 3), round(i.ssim, 4)) for i in waiting)
-    files.write_text(path, text.getvalue())
+    columns = {
+        "id": [item.image_id for item in waiting],
+        "other": [item.other_id for item in waiting],
+        "place": [item.place for item in waiting],
+        "l2": [round(item.l2, 3) for item in waiting],
+        "ssim": [round(item.ssim, 4) for item in waiting],
+    }
+    files.write_text(path, tables.csv_text(columns))
 
 
 def _record(
-    project: Project,
+    project: ProjectFolder,
     lineage: Lineage,
     formats: tuple[str, ...],
     author: str,
@@ -264,6 +263,6 @@ def _record(
             "license": license_,
             "unreviewed_ok": unreviewed_ok,
         },
-        outputs={"lineage": hash_file(project.root / "set" / "lineage.json"), "images": lineage.images},
+        outputs={"lineage": file_hash(project.root / "set" / "lineage.json"), "images": lineage.images},
     )
     add_event(project, "owner", "assembled", images=lineage.images, sample=lineage.sample)

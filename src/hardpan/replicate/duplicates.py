@@ -1,22 +1,27 @@
-"""Near-duplicates of a project's sample: the queue, learned thresholds, removal until nothing changes."""
+"""Near-duplicates of a project's sample: the queue, decisions by file, learned thresholds, removal until stable."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.files import record
-from hardpan.neighbors.near import near_duplicates
-from hardpan.replicate.drawing import check_open, current_sample, draw_again, removed_so_far
-from hardpan.replicate.project import Project, resized
+from hardpan.files import file_hash, record
+from hardpan.neighbors.near_duplicates import near_duplicates
+from hardpan.replicate.folder import ProjectFolder, resized
+from hardpan.replicate.samples import current_sample, draw_again, removed_so_far
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
+from hardpan.replicate.votes import write_output
+from hardpan.report.base import Report
 from hardpan.stats import share
 
 FEWEST_DECISIONS = 10
@@ -25,7 +30,19 @@ _PAIRS_AT_ONCE = 2048
 
 @record
 @dataclass(frozen=True, slots=True)
-class Found:
+class SimilarPair:
+    """A sampled image and an image near to it; ``place`` is "new", "train", "test" or "original"."""
+
+    image: str
+    other: str
+    place: str
+    l2: float
+    ssim: float
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class DuplicateSearch(Report):
     """What :func:`find_duplicates` did: images compared, new pairs in the queue, the filter's recall.
 
     ``recall`` is the share found of the nearest by SSIM, ``close_recall`` of those with an SSIM of at least 0.6.
@@ -36,11 +53,12 @@ class Found:
     new_pairs: int
     recall: Estimate | None
     close_recall: Estimate | None = None
+    closest: tuple[SimilarPair, ...] = ()
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class Learned:
+class ReviewThreshold(Report):
     """A threshold learned from decisions.
 
     Attributes:
@@ -64,24 +82,34 @@ class Learned:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """A round of removals: what went, what came, and whether there is anything left to look at."""
+class Resolution(Report):
+    """A round of removals: images removed and added, and whether anything is left to review.
+
+    The last four are filled by ``hardpan replicate review``: decisions imported, the threshold learned, pairs kept
+    below it, pairs exported; None where that was not asked for.
+    """
 
     removed: tuple[str, ...]
     added: tuple[str, ...]
     undecided: int
     stable: bool
+    decisions: int | None = None
+    threshold: ReviewThreshold | None = None
+    kept: int | None = None
+    exported: int | None = None
 
 
-def find_duplicates(project: Project, *, k: int = 10, seed: int = 0, progress: Progress | None = None) -> Found:
+def find_duplicates(
+    project: ProjectFolder, *, k: int = 10, seed: int = 0, progress: Progress | None = None
+) -> DuplicateSearch:
     """Queue, for every image of the sample, its k nearest originals and fellow images by l2, SSIM and features.
 
     Images are compared in the size of the originals. Pairs that are in the queue already stay as they are.
     """
-    from hardpan.replicate.database.chosen import add_pairs, chosen_rows
+    from hardpan.replicate.database.decisions import add_pairs, chosen_rows, duplicate_queue
     from hardpan.replicate.database.images import stored_images
 
-    check_open(project)
+    project.check_open()
     drawn = current_sample(project)
     shape = project.config.shape
     ids = list(drawn.ids)
@@ -113,17 +141,18 @@ def find_duplicates(project: Project, *, k: int = 10, seed: int = 0, progress: P
         seed=seed,
         outputs={"images": hash_rows(ids), "pairs": hash_rows([(ids[a], names[b]) for a, b in sorted(pairs)])},
     )
-    return Found(len(ids), len(y) - len(ids), new, recall, close_recall)
+    closest = duplicate_queue(project, most=10)
+    pairs_shown = tuple(SimilarPair(p.image_id, p.other_id, p.place, p.l2, p.ssim) for p in closest)
+    return DuplicateSearch(len(ids), len(y) - len(ids), new, recall, close_recall, pairs_shown)
 
 
-def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) -> Learned:
+def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int = 0) -> ReviewThreshold:
     """Learn from decisions which pairs need a look: the lowest score that finds ``target`` of the removed ones.
 
     Decided pairs are cut into five parts; each part's recall and precision are measured at the threshold that the
     others give. The threshold in use is that of all decisions.
     """
-    from hardpan.replicate.database.chosen import all_pairs
-    from hardpan.replicate.database.decisions import verdicts
+    from hardpan.replicate.database.decisions import all_pairs, verdicts
 
     decided = verdicts(project, "duplicate")
     pairs = all_pairs(project)
@@ -140,7 +169,7 @@ def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) ->
     weights, threshold = _fit(x[known], removed[known], target)
     scores = x @ weights[:3] + weights[3]
     unseen = "a threshold that did not see them"
-    return Learned(
+    return ReviewThreshold(
         (float(weights[0]), float(weights[1]), float(weights[2]), float(weights[3])),
         float(threshold),
         share(hits, int(removed.sum()), method=f"removed pairs found by {unseen}, Clopper–Pearson"),
@@ -151,7 +180,7 @@ def learn_threshold(project: Project, *, target: float = 0.99, seed: int = 0) ->
     )
 
 
-def resolve_duplicates(project: Project) -> Resolved:
+def resolve_duplicates(project: ProjectFolder) -> Resolution:
     """Remove what people decided to remove, draw again from the same sub-classes, and queue the new images' pairs.
 
     As many pairs an image as the last search asked for. Call it, review, and call it again until it says
@@ -159,7 +188,7 @@ def resolve_duplicates(project: Project) -> Resolved:
     """
     from hardpan.replicate.database.decisions import duplicate_queue
 
-    check_open(project)
+    project.check_open()
     before = current_sample(project)
     gone = removed_so_far(project) & set(before.ids)
     searches = [step for step in read_steps(project) if step.name == "duplicates"]
@@ -168,14 +197,14 @@ def resolve_duplicates(project: Project) -> Resolved:
         if searches and searches[-1].outputs["images"] != hash_rows(before.ids):
             find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
         waiting = len(duplicate_queue(project, most=10**9))
-        return Resolved((), (), waiting, waiting == 0)
+        return Resolution((), (), waiting, waiting == 0)
     after = draw_again(project, dict.fromkeys(gone, "removed by a person"))
     if searches:
         find_duplicates(project, k=searches[-1].parameters["k"], seed=searches[-1].seed)
     else:  # removed for another reason before anything was compared
         find_duplicates(project)
     fresh = tuple(sorted(set(after.ids) - set(before.ids)))
-    return Resolved(tuple(sorted(gone)), fresh, len(duplicate_queue(project, most=10**9)), False)
+    return Resolution(tuple(sorted(gone)), fresh, len(duplicate_queue(project, most=10**9)), False)
 
 
 def _measured(
@@ -188,7 +217,7 @@ def _measured(
     round_number: int,
 ) -> list[dict[str, Any]]:
     from hardpan.neighbors.descriptors import describe
-    from hardpan.neighbors.similarity import ssim_pairs
+    from hardpan.neighbors.ssim import ssim_pairs
 
     rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     l2 = np.empty(len(rows))
@@ -239,3 +268,56 @@ def _fit(x: NDArray[np.float64], removed: NDArray[np.bool_], target: float) -> t
     others = (x @ weights[:3] + weights[3])[~removed]
     below = others[others < scores[missed]]
     return weights, float((scores[missed] + below.max()) / 2 if len(below) else scores[missed])
+
+
+QUEUE_COLUMNS = ("step", "subject", "verdict", "place", "l2", "ssim", "features")
+
+
+def export_pairs(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
+    """Write the pairs that wait for review as CSV, most similar first; fill in ``verdict`` (keep or remove)."""
+    from hardpan.replicate.database.decisions import duplicate_queue
+
+    items = duplicate_queue(project, most=10**9)
+    rows = [("duplicate", i.subject, "", i.place, i.l2, i.ssim, i.features) for i in items]
+    write_output(path, {name: [row[k] for row in rows] for k, name in enumerate(QUEUE_COLUMNS)})
+    return len(items)
+
+
+def import_decisions(project: ProjectFolder, path: str | os.PathLike[str], *, by: str = "owner") -> int:
+    """Import decisions of a CSV file (step, subject, verdict, note); the same file again changes nothing.
+
+    Rows without a verdict are skipped. Gives how many were new.
+    """
+    from hardpan.replicate.database.decisions import decide
+
+    source = Path(path)
+    rows = tables.read_rows(source)
+    if rows and not {"step", "subject", "verdict"} <= set(rows[0]):
+        raise InputError(f"{source}: needs columns step, subject and verdict")
+    digest = file_hash(source)[:32]
+    new = 0
+    for number, row in enumerate(rows, start=2):
+        verdict = row["verdict"]
+        if not verdict:
+            continue
+        try:
+            key = f"file-{digest}-{number}"
+            note = row.get("note", "")
+            new += decide(project, row["step"], row["subject"], verdict, by=by, submission_key=key, note=note)
+        except InputError as error:
+            raise InputError(f"{source}, row {number}: {error}") from error
+    return new
+
+
+def keep_below(project: ProjectFolder, learned: ReviewThreshold) -> int:
+    """Keep every undecided pair that scores below a learned threshold; its recall says what that may miss."""
+    from hardpan.replicate.database.decisions import decide, duplicate_queue
+
+    weights = np.array(learned.weights)
+    kept = 0
+    for item in duplicate_queue(project, most=10**9):
+        score = float(np.array([np.log1p(item.l2), item.ssim, item.features or 0.0, 1.0]) @ weights)
+        if score < learned.threshold:
+            key = f"threshold-{item.subject}-{learned.threshold:.6f}"
+            kept += decide(project, "duplicate", item.subject, "keep", by="threshold", submission_key=key[:200])
+    return kept

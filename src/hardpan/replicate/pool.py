@@ -1,9 +1,12 @@
-"""The pool of candidates: folders, CSV and Parquet files in, images by content out; nothing broken is fatal."""
+"""The pool of candidates: pictures decoded with care, stored by content; a broken one is reported, not fatal."""
 
 from __future__ import annotations
 
 import functools
+import io
 import os
+import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +14,89 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardpan import tables
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import files, tables
+from hardpan.data.images import FORMATS, MOST_PIXELS
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.files import record
-from hardpan.replicate.pictures import MOST_BYTES, decode, picture_id, store_picture
-from hardpan.replicate.project import Project
-from hardpan.replicate.steps import hash_file, hash_rows, record_step
+from hardpan.files import file_hash, record
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.report.base import Report
+
+MOST_BYTES = 64 * 1024 * 1024
+_MODES = ("1", "L", "RGB", "P", "CMYK", "YCbCr", "RGBA", "LA", "PA")
+
+
+def decode(name: str, data: bytes, *, colour: bool) -> NDArray[np.uint8]:
+    """Decode a picture into (H, W) or (H, W, 3) bytes, turned as its camera says, or refuse it.
+
+    The header is read first: what claims too many pixels, has several frames or another type is refused undecoded.
+    """
+    from PIL import Image, ImageOps
+
+    if len(data) > MOST_BYTES:
+        raise InputError(f"{name}: has {len(data):,} bytes, more than {MOST_BYTES:,}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+                _check_header(name, image)
+                turned = ImageOps.exif_transpose(image)
+                return _pixels(name, turned, colour)
+    except InputError:
+        raise
+    except Exception as error:  # decoders raise nearly anything for a damaged file
+        reason = str(error).partition("\n")[0][:120] or type(error).__name__
+        if "identify" in reason:
+            reason = f"no picture in {', '.join(FORMATS)}"
+        raise InputError(f"{name}: is broken or of another type ({reason})") from error
+
+
+def picture_id(pixels: NDArray[np.uint8]) -> str:
+    """The content id of a picture: 16 hexadecimal digits of sha256 over dtype, shape and bytes.
+
+    Example:
+        >>> picture_id(np.zeros((2, 2), np.uint8))
+        '0f4c62411b6196a6'
+    """
+    return files.array_hash(np.ascontiguousarray(pixels))[:16]
+
+
+def store_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
+    """Keep a picture in the pool under its content id, whole or not at all; give the id."""
+    from PIL import Image
+
+    name = picture_id(pixels)
+    path = project.pool_file(name)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed when whole, but not flushed one by one: a pool has many thousands, and ids prove their content.
+        fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        Image.fromarray(pixels).save(fresh, format="PNG")
+        os.replace(fresh, path)
+    return name
+
+
+def _check_header(name: str, image: Any) -> None:
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise InputError(f"{name}: claims {width}×{height} pixels, more than {MOST_PIXELS:,}")
+    if image.mode not in _MODES:
+        raise InputError(f"{name}: has pixels of mode {image.mode}; save it with 8 bits a channel")
+    if getattr(image, "is_animated", False):
+        raise InputError(f"{name}: holds several frames; save one image a file")
+
+
+def _pixels(name: str, image: Any, colour: bool) -> NDArray[np.uint8]:
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        if image.getchannel("A").getextrema() != (255, 255):
+            raise InputError(f"{name}: has transparent pixels; save it on a background, without alpha")
+    return np.array(image.convert("RGB" if colour else "L"))
+
 
 PATHS, BYTES = ("path", "file", "image"), ("bytes", "image_bytes", "image")
 MEANINGS = {"class", "label", "keyword", "subclass", "sub_class", "source", "date"}
@@ -40,7 +119,7 @@ class Offered:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedCandidates(Report):
     """What :func:`add_candidates` did: how many pictures were read and what became of them.
 
     Attributes:
@@ -61,13 +140,13 @@ class Added:
 
 
 def add_candidates(
-    project: Project,
+    project: ProjectFolder,
     source: str | os.PathLike[str],
     *,
     class_name: str = "",
     keyword: str = "",
     progress: Progress | None = None,
-) -> Added:
+) -> AddedCandidates:
     """Put candidates into the pool; the same source again adds nothing.
 
     Args:
@@ -116,7 +195,7 @@ def add_candidates(
                 rows.append(row)
                 counts["without"] += row["class_index"] is None
         counts["added"] += add_images(project, rows) if rows else 0
-    report = Added(
+    report = AddedCandidates(
         len(offered), counts["added"], counts["repeated"], counts["original"], tuple(broken), counts["without"]
     )
     if counts["added"]:
@@ -193,7 +272,7 @@ def _from_table(path: Path) -> Iterator[Offered]:
         )
 
 
-def decoded(project: Project, item: Offered) -> Any:
+def decoded(project: ProjectFolder, item: Offered) -> Any:
     """Pixels, or one sentence that says why there are none."""
     if "refused" in item.details:
         return f"{item.name}: {item.details['refused']}"
@@ -214,7 +293,7 @@ def decoded(project: Project, item: Offered) -> Any:
 
 
 def _row(
-    project: Project, item: Offered, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
+    project: ProjectFolder, item: Offered, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
     label, key = item.class_name or class_name, item.keyword or keyword
     names = [c.name for c in project.classes]
@@ -239,9 +318,14 @@ def _row(
 
 
 def _log(
-    project: Project, path: Path, report: Added, seen: list[tuple[str, str]], class_name: str, keyword: str
+    project: ProjectFolder,
+    path: Path,
+    report: AddedCandidates,
+    seen: list[tuple[str, str]],
+    class_name: str,
+    keyword: str,
 ) -> None:
-    source = {"table": hash_file(path)} if path.is_file() else {}
+    source = {"table": file_hash(path)} if path.is_file() else {}
     record_step(
         project,
         "add",

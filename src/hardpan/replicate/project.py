@@ -1,273 +1,336 @@
-"""A project on disk: its settings, its images, its database, and the log of the steps that made it.
-
-::
-
-    PROJECT/
-      project.json       settings: classes, shape of the originals, sizes of tasks
-      local.json         secrets of this machine (mode 0600): signing key, owner's token as a hash, database address
-      project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
-      original/x.npy     pixels of the original set (uint8), read in place
-      pool/ab/ID.png     candidates, one file a content, all of one format
-      steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
-      set/               the assembled test set
-"""
+"""A project: building a new test set in the manner of an existing one, from candidate images to a frozen set."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import io
-import json
+import math
 import os
-import re
-import secrets
+import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files
-from hardpan.errors import InputError, MissingExtra
+from hardpan import files, tables
+from hardpan.data.dataset import Dataset, content_ids, content_of
+from hardpan.errors import InputError
+from hardpan.replicate import (
+    assembly,
+    duplicates,
+    experiment,
+    folder,
+    pool,
+    quality,
+    samples,
+    status,
+    steps,
+    subclasses,
+    tasks,
+    thresholds,
+    verification,
+    votes,
+)
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder, TargetClass
+from hardpan.replicate.steps import hash_rows, record_step
 
 if TYPE_CHECKING:
-    from hardpan.replicate.database.connection import Database
+    from hardpan.replicate.database.people import Invited, Person
 
 DATABASE_VARIABLE = "HARDPAN_DATABASE_URL"
-SMALL, LARGEST = 96, 640  # pixels; up to SMALL an image is sent without compression
-PADDING = 16 * 1024
-_ID = re.compile(r"[0-9a-f]{16}")
-_HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
+KEYWORD_COLUMNS = ("keyword", "sub_class", "subclass")
 
 
-@files.record
-@dataclass(frozen=True, slots=True)
-class TargetClass:
-    """A class as annotators see it: name, definition, a page to read, and classes that are near to it."""
+class Project(ProjectFolder):
+    """A project on disk; :meth:`create` makes one, :meth:`open` opens it.
 
-    name: str
-    definition: str = ""
-    link: str = ""
-    nearby: tuple[str, ...] = ()
+    Every method runs in one transaction of its own, is safe from many threads and processes at once, and may be
+    called again after an interruption.
 
-
-@files.record
-@dataclass(frozen=True, slots=True)
-class ProjectConfig:
-    """Settings of a project, fixed by ``init``.
-
-    Attributes:
-        name: what to call the new test set.
-        original: name or path of the original data, as given.
-        original_hash: sha256 over pixels, labels and ids of the original data.
-        classes: the target classes, in the order of their numbers.
-        shape: (H, W) or (H, W, 3) of the originals.
-        grid: images a task.
-        positives: hidden originals of the target class a task, at least.
-        negatives: hidden originals of a nearby class a task, at least.
-        workers_per_image: workers wanted for each task.
-        originals_per_class: originals of each class to annotate, at least.
-        lease_seconds: how long a worker may hold a task before it returns.
-        seed: of everything random.
+    Example:
+        >>> import tempfile
+        >>> from hardpan.replicate import simulate
+        >>> project = simulate.demo_project(tempfile.mkdtemp() + "/new-digits", workers_per_image=2)
+        >>> project.status().candidates, project.status().tasks > 0
+        (797, True)
+        >>> project.close()
     """
 
-    name: str
-    original: str
-    original_hash: str
-    classes: tuple[TargetClass, ...]
-    shape: tuple[int, ...]
-    grid: int = 48
-    positives: int = 3
-    negatives: int = 3
-    workers_per_image: int = 10
-    originals_per_class: int = 20
-    lease_seconds: float = 1800.0
-    seed: int = 0
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        original: str | os.PathLike[str] | Dataset,
+        classes: str | os.PathLike[str] | Sequence[TargetClass] | None = None,
+        *,
+        name: str = "",
+        database_url: str = "",
+        **settings: Any,
+    ) -> Project:
+        """Make a project, or open the one that the same call made before.
 
-    def class_index(self, name: str) -> int:
-        """The number of a class by its name, or an InputError that lists the names."""
-        for index, item in enumerate(self.classes):
-            if item.name == name:
-                return index
-        raise InputError(f"class {name!r} is not one of the project's: {', '.join(c.name for c in self.classes)}")
-
-
-@dataclass(frozen=True)
-class Project:
-    """An open project; every function of :mod:`hardpan.replicate` that works on one takes it first."""
-
-    root: Path
-    config: ProjectConfig
-    local: dict[str, str]
-    clock: Callable[[], float] = field(default=time.time, compare=False)
-
-    @cached_property
-    def database(self) -> Database:
-        """The database, its tables brought to this version at first use."""
-        try:
-            from hardpan.replicate.database.connection import Database
-        except ModuleNotFoundError as error:
-            raise MissingExtra(error.name or "sqlalchemy", "web") from error
-        database = Database(self.local.get("database_url") or f"sqlite:///{self.root / 'project.sqlite'}")
-        database.migrate()
-        return database
-
-    @property
-    def classes(self) -> tuple[TargetClass, ...]:
-        """The target classes, in the order of their numbers."""
-        return self.config.classes
-
-    @property
-    def secret(self) -> bytes:
-        """The key that signs invitations, cookies and completion codes."""
-        return bytes.fromhex(self.local["secret"])
-
-    def sign(self, purpose: str, text: str) -> str:
-        """A signature of ``text`` for one purpose, 43 characters; one for another purpose does not fit."""
-        digest = hmac.new(self.secret, f"{purpose}\0{text}".encode(), hashlib.sha256).digest()
-        return _base64(digest)
-
-    def is_signed(self, purpose: str, text: str, signature: str) -> bool:
-        """Whether ``signature`` is ours, compared in constant time."""
-        return hmac.compare_digest(self.sign(purpose, text).encode(), signature.encode("utf-8", "replace"))
-
-    def is_owner(self, token: str) -> bool:
-        """Whether this is the owner's token, which is stored as a hash only."""
-        given = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-        return hmac.compare_digest(given, self.local["owner_hash"])
-
-    @cached_property
-    def original_pixels(self) -> NDArray[np.uint8]:
-        """Pixels of the original set, (N, H, W) or (N, H, W, 3), mapped from disk."""
-        path = self.root / "original" / "x.npy"
-        try:
-            return cast(NDArray[np.uint8], np.load(path, mmap_mode="r", allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path} cannot be read ({error}); restore it") from error
-
-    def pool_file(self, image_id: str) -> Path:
-        """Where a candidate's pixels lie; ids are content hashes, and nothing else is looked up."""
-        if not _ID.fullmatch(image_id):
-            raise InputError(f"{image_id!r} is not the id of a candidate (16 hexadecimal digits)")
-        return self.root / "pool" / image_id[:2] / f"{image_id}.png"
-
-    def picture(self, image_id: str, row: int | None) -> bytes:
-        """An image as PNG without metadata, in its own size: for the owner, selectors and reviewers."""
-        from PIL import Image
-
-        stream = io.BytesIO()
-        Image.fromarray(self.pixels(image_id, row)).save(stream, format="PNG", compress_level=1)
-        return stream.getvalue()
-
-    def blinded_picture(self, image_id: str, row: int | None) -> bytes:
-        """An image for people who must not know whether it is a control: one size, format and length for all.
-
-        Candidates are resized to the originals' size, as in the assembled set. Small images become PNG without
-        compression, whose length depends on the size alone; large ones become WebP, padded to a multiple of 16 KiB.
+        Args:
+            path: a new folder.
+            original: the data whose test set is rebuilt: a name, file or folder for ``Dataset.open``, or a dataset.
+            classes: a CSV file (class, definition, link, nearby) or the classes themselves; default: the dataset's
+                names.
+            name: name of the new test set.
+            database_url: address of a PostgreSQL database of its own; default: SQLite in the project's folder.
+            settings: further fields of :class:`ProjectConfig` (grid, workers_per_image, ...).
         """
-        from PIL import Image
+        root = Path(path)
+        dataset = original if isinstance(original, Dataset) else Dataset.open(original)
+        pixels = as_pictures(dataset)
+        if dataset.labels is None:
+            raise InputError(f"{dataset.name} has no labels; the original set needs them")
+        config = ProjectConfig(
+            name=name or f"{dataset.name}-new",
+            original=dataset.source or dataset.name,
+            original_hash=_hash(dataset, pixels),
+            classes=_target_classes(classes, dataset),
+            shape=tuple(int(size) for size in pixels.shape[1:]),
+            **settings,
+        )
+        _check(config)
+        if (root / "project.json").exists():
+            project = cls.open(root, database_url=database_url)
+            if files.to_json(project.config) != files.to_json(config):
+                raise InputError(
+                    f"{root} is a project with other settings; give a new folder, or the same settings"
+                )
+            return project
+        if root.exists() and any(root.iterdir()) and not (root / "local.json").exists():
+            raise InputError(f"{root} holds other files; give a new folder for the project")
+        new = not root.exists()
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (root / "original").mkdir(exist_ok=True)
+        local = folder.new_secrets(database_url)
+        folder.write_secrets(root, local)
+        project = cls(root, config, local)
+        np.save(root / "original" / "x.npy", pixels)
+        try:
+            _store_originals(project, dataset, pixels)
+        except BaseException as error:
+            project.close()
+            if new and isinstance(error, InputError):  # such as a database that cannot be reached
+                shutil.rmtree(root)
+            raise
+        record_step(
+            project,
+            "init",
+            inputs={"original": config.original_hash},
+            parameters=asdict(config),
+            seed=config.seed,
+            outputs={"originals": len(dataset)},
+        )
+        files.save(config, root / "project.json")  # last: a folder without settings is no project
+        return project
 
-        image = Image.fromarray(resized(self.pixels(image_id, row), self.config.shape))
-        stream = io.BytesIO()
-        if max(image.size) <= SMALL:
-            image.save(stream, format="PNG", compress_level=0)
-            return stream.getvalue()
-        image = image.convert("RGB")
-        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
-        image.save(stream, "WEBP", quality=88, method=2)
-        content = stream.getvalue()
-        return content + bytes(-len(content) % PADDING)  # a reader of WebP stops at the length in its header
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, database_url: str = "") -> Project:
+        """Open a project.
 
-    def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
-        """An image as an array (H, W) or (H, W, 3), in its own size."""
-        from PIL import Image
+        Args:
+            path: the project's folder.
+            database_url: address of another database than the one it was made with; default:
+                ``HARDPAN_DATABASE_URL``.
+        """
+        root = Path(path)
+        if not (root / "project.json").is_file():
+            raise InputError(f"{root} is no project; make one with: hardpan replicate init {root} --original DATA")
+        config = files.load(root / "project.json")
+        if not isinstance(config, ProjectConfig):
+            raise InputError(
+                f"{root / 'project.json'} holds {type(config).__name__}, not the settings of a project"
+            )
+        local = folder.read_secrets(root)
+        address = database_url or os.environ.get(DATABASE_VARIABLE, "")
+        return cls(root, config, local | ({"database_url": address} if address else {}))
 
-        if row is not None:
-            return np.asarray(self.original_pixels[row])
-        with Image.open(self.pool_file(image_id), formats=("PNG",)) as image:
-            return np.asarray(image)
+    # The pool and the tasks
+    add_candidates = pool.add_candidates
+    find_subclasses = subclasses.find_subclasses
+    make_tasks = tasks.make_tasks
+    top_up = tasks.top_up
 
-    def close(self) -> None:
-        """Close the database's connections."""
-        if "database" in self.__dict__:
-            self.database.dispose()
+    # Votes
+    import_votes = votes.import_votes
+    export_votes = votes.export_votes
+    export_frequencies = votes.export_frequencies
+    quality = quality.annotation_quality
+
+    # The sample
+    sample = samples.draw_sample
+    current_sample = samples.current_sample
+    threshold_sweep = thresholds.project_sweep
+    find_duplicates = duplicates.find_duplicates
+    import_decisions = duplicates.import_decisions
+    export_pairs = duplicates.export_pairs
+    learn_threshold = duplicates.learn_threshold
+    keep_below = duplicates.keep_below
+    resolve_duplicates = duplicates.resolve_duplicates
+
+    # The set
+    assemble = assembly.assemble
+    verify = verification.verify
+    begin_experiment = experiment.begin_experiment
+    experiment_results = experiment.experiment_results
+    status = status.project_status
+    steps = steps.read_steps
+
+    # People
+    renew_owner_token = folder.renew_owner_token
+
+    def invite(
+        self, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
+    ) -> Invited:
+        """Make an invitation for ``uses`` people of one role, valid for ``seconds`` (without end where None).
+
+        Roles: annotator, selector, reviewer, participant.
+        """
+        from hardpan.replicate.database import people
+
+        return people.invite(self, role=role, uses=uses, label=label, seconds=seconds)
+
+    def invitations(self) -> list[Invited]:
+        """Every invitation, oldest first."""
+        from hardpan.replicate.database import people
+
+        return people.invitations(self)
+
+    def revoke(self, invitation: str) -> None:
+        """End an invitation and the sessions of those who entered by it."""
+        from hardpan.replicate.database import people
+
+        people.revoke(self, invitation)
+
+    def workers(self) -> list[Person]:
+        """Everybody who entered, and workers of imported votes."""
+        from hardpan.replicate.database import people
+
+        return people.workers(self)
+
+    def block(self, worker_id: str, *, exclude_votes: bool = False) -> None:
+        """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
+        from hardpan.replicate.database import people
+
+        people.block(self, worker_id, exclude_votes=exclude_votes)
+
+    def unblock(self, worker_id: str) -> None:
+        """Give a blocked worker access again, and count the votes again."""
+        from hardpan.replicate.database import people
+
+        people.unblock(self, worker_id)
+
+    def with_clock(self, clock: Callable[[], float] = time.time) -> Project:
+        """The same project with another clock, for tests of leases that expire."""
+        return Project(self.root, self.config, self.local, clock)
 
 
-def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """A picture in the size of the originals (Lanczos), unchanged where it has that size."""
-    from PIL import Image
+def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
+    """Read classes from a CSV file with columns class, definition, link and nearby (names with ; between them)."""
+    rows = tables.read_rows(path)
+    if not rows or not (rows[0].get("class") or "").strip():
+        raise InputError(
+            f"{path}: needs a column 'class' and one row per class; definition, link, nearby are optional"
+        )
+    return tuple(
+        TargetClass(
+            (row.get("class") or "").strip(),
+            (row.get("definition") or "").strip(),
+            (row.get("link") or "").strip(),
+            tuple(part.strip() for part in (row.get("nearby") or "").split(";") if part.strip()),
+        )
+        for row in rows
+    )
 
-    if pixels.shape == shape:
-        return pixels
-    image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
-    return np.asarray(image.resize((shape[1], shape[0]), Image.Resampling.LANCZOS))
 
+def as_pictures(dataset: Dataset) -> NDArray[np.uint8]:
+    """Images of a dataset as 8-bit pixels: as they are, or, where no byte is above 127, scaled up to 255.
 
-def open_project(path: str | os.PathLike[str], *, database_url: str = "") -> Project:
-    """Open a project that ``init`` made.
-
-    Args:
-        path: the project's folder.
-        database_url: address of another database than the one it was made with; else ``HARDPAN_DATABASE_URL``.
+    Example:
+        >>> as_pictures(Dataset.open("digits")).max()
+        np.uint8(255)
     """
-    root = Path(path)
-    if not (root / "project.json").is_file():
-        raise InputError(f"{root} is no project; make one with: hardpan replicate init {root} --original DATA")
-    config = files.load(root / "project.json")
-    if not isinstance(config, ProjectConfig):
-        raise InputError(f"{root / 'project.json'} holds {type(config).__name__}, not the settings of a project")
-    try:
-        local = json.loads((root / "local.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        local = new_secrets()[0]  # a project that was copied without its secrets gets its own
-        write_secrets(root, local)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{root / 'local.json'} cannot be read ({error}); restore it") from error
-    if not _are_secrets(local):
-        raise InputError(f"{root / 'local.json'} does not hold the project's secrets; restore it")
-    address = database_url or os.environ.get(DATABASE_VARIABLE, "")
-    return Project(root, config, local | ({"database_url": address} if address else {}))
+    x = dataset.x
+    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] not in (1, 3)):
+        raise InputError(f"{dataset.name} holds arrays of shape {x.shape[1:]}; a test set of images is needed")
+    x = x[..., 0] if x.ndim == 4 and x.shape[-1] == 1 else x
+    if x.dtype == np.uint8 and x.max() >= 128:
+        return np.ascontiguousarray(x)
+    if float(x.min()) < 0:
+        raise InputError(f"{dataset.name} has negative pixels; give images with values from 0 up")
+    return np.asarray(np.round(x * (255.0 / max(float(x.max()), 1e-12))), dtype=np.uint8)
 
 
-def _are_secrets(local: Any) -> bool:
-    names = ("secret", "owner_hash")
-    return isinstance(local, dict) and all(_HEXADECIMAL.fullmatch(str(local.get(name, ""))) for name in names)
+def _store_originals(project: ProjectFolder, dataset: Dataset, pixels: NDArray[np.uint8]) -> None:
+    from hardpan.replicate.database.images import add_images, stored_images
+
+    keyword = next((dataset.metadata[name] for name in KEYWORD_COLUMNS if name in dataset.metadata), None)
+    labels = dataset.labels
+    assert labels is not None
+    height, width = pixels.shape[1:3]
+    rows = [
+        {
+            "id": str(dataset.ids[row]),
+            "kind": "original",
+            "content": content_of(str(content)),
+            "class_index": int(labels[row]),
+            "keyword": None if keyword is None else str(keyword[row]),
+            "source": dataset.name,
+            "split": "" if dataset.split is None else str(dataset.split[row]),
+            "row": row,
+            "width": width,
+            "height": height,
+        }
+        for row, content in enumerate(content_ids(pixels))
+    ]
+    present = stored_images(project, "original")
+    if present and {item.id for item in present} != {str(row["id"]) for row in rows}:
+        raise InputError("the database holds another project already; give an empty one")
+    add_images(project, rows)
 
 
-def new_secrets(database_url: str = "") -> tuple[dict[str, str], str]:
-    """Fresh secrets for a project, and the owner's token in clear, to be shown once."""
-    token = secrets.token_urlsafe(24)
-    digest = hashlib.sha256(token.encode()).hexdigest()
-    return {"secret": secrets.token_hex(32), "owner_hash": digest, "database_url": database_url}, token
+def _target_classes(
+    classes: str | os.PathLike[str] | Sequence[TargetClass] | None, dataset: Dataset
+) -> tuple[TargetClass, ...]:
+    if classes is None:
+        return tuple(TargetClass(name) for name in dataset.class_names)
+    given = read_classes(classes) if isinstance(classes, (str, os.PathLike)) else tuple(classes)
+    names = [item.name for item in given]
+    if sorted(names) != sorted(dataset.class_names):
+        strange = sorted(set(names) ^ set(dataset.class_names)) or names
+        raise InputError(
+            f"classes must be those of {dataset.name}, each once ({', '.join(dataset.class_names[:12])}); "
+            f"see {strange[0]!r}"
+        )
+    by_name = {item.name: item for item in given}
+    for item in given:
+        for other in item.nearby:
+            if other not in by_name or other == item.name:
+                raise InputError(f"class {item.name!r}: nearby {other!r} is not another class of the list")
+    return tuple(replace(by_name[name]) for name in dataset.class_names)
 
 
-def renew_owner_token(project: Project) -> str:
-    """Replace the owner's token; the old one opens nothing any more. Shown once, stored as a hash."""
-    fresh, token = new_secrets()
-    project.local["owner_hash"] = fresh["owner_hash"]
-    write_secrets(project.root, project.local)
-    return token
+def _check(config: ProjectConfig) -> None:
+    for key in ("grid", "positives", "negatives", "workers_per_image", "originals_per_class"):
+        value = getattr(config, key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{key} must be a whole number of at least 1; got {value!r}")
+    if config.positives + config.negatives >= config.grid:
+        raise InputError(
+            f"grid must be larger than positives + negatives ({config.positives + config.negatives}); "
+            f"got {config.grid}"
+        )
+    if not 0 < config.lease_seconds < math.inf:
+        raise InputError(f"lease_seconds must be a finite number above 0; got {config.lease_seconds!r}")
+    if len(config.classes) < 2:
+        raise InputError("a project needs at least two classes: negative controls come from another one")
 
 
-def write_secrets(root: Path, local: dict[str, str]) -> None:
-    """Write ``local.json`` so that its owner alone can read it, from its first byte on."""
-    path, fresh = root / "local.json", root / f".local.json.{os.getpid()}"
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(local, indent=1) + "\n")
-    os.replace(fresh, path)
-
-
-def _base64(data: bytes) -> str:
-    import base64
-
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def set_clock(project: Project, clock: Callable[[], float]) -> Project:
-    """The same project with another clock, for tests of leases that expire."""
-    return Project(project.root, project.config, project.local, clock)
+def _hash(dataset: Dataset, pixels: NDArray[np.uint8]) -> str:
+    labels = dataset.labels if dataset.labels is not None else np.zeros(0)
+    split = [] if dataset.split is None else dataset.split.tolist()
+    return hash_rows([files.array_hash(pixels), labels.tolist(), dataset.ids.tolist(), split])

@@ -1,29 +1,177 @@
-"""The three sampling strategies, and drawing again after removals."""
+"""Tables of annotated images, the three sampling strategies, and drawing again after removals."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from hardpan import stats, tables
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.replicate.bins import BINS, ROUNDING, average_frequency, frequency_bins, largest_remainder
-from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated, annotated
+from hardpan.report.base import Report
+
+EDGES = (0.2, 0.4, 0.6, 0.8)
+BINS = ("0–0.2", "0.2–0.4", "0.4–0.6", "0.6–0.8", "0.8–1")
+ROUNDING = 1e-9  # a frequency of 3/5 computed in another way still belongs to the bin that begins at 0.6
+
+
+def largest_remainder(weights: ArrayLike, total: int) -> NDArray[np.int64]:
+    """Whole numbers that sum to ``total`` and follow ``weights``: floors first, then the largest remainders.
+
+    Ties go to the later entry, which for bins of frequencies is the higher one.
+
+    Example:
+        >>> largest_remainder([1, 1, 2], 6).tolist(), largest_remainder([1, 1], 3).tolist()
+        ([1, 2, 3], [1, 2])
+    """
+    given = np.asarray(weights, dtype=np.float64)
+    if given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any() or given.sum() <= 0:
+        raise InputError("weights must be one row of numbers of at least 0, not all 0")
+    exact = given / given.sum() * total
+    counts = np.floor(exact + ROUNDING).astype(np.int64)
+    remainder = np.round(exact - counts, 9)
+    order = sorted(range(len(given)), key=lambda k: (remainder[k], k), reverse=True)
+    counts[order[: total - int(counts.sum())]] += 1
+    return np.asarray(counts, dtype=np.int64)
+
+
+def frequency_bins(frequencies: ArrayLike) -> NDArray[np.int64]:
+    """The bin of each frequency: inner edges 0.2, 0.4, 0.6, 0.8, closed below, open above.
+
+    Example:
+        >>> frequency_bins([0.0, 0.19, 0.2, 0.6, 1.0]).tolist()
+        [0, 0, 1, 3, 4]
+    """
+    return np.asarray(np.digitize(np.asarray(frequencies, dtype=np.float64) + ROUNDING, EDGES), dtype=np.int64)
+
+
+def average_frequency(frequencies: ArrayLike) -> Estimate:
+    """The mean selection frequency of images, with a normal interval over them."""
+    values = np.asarray(frequencies, dtype=np.float64)
+    method = "mean over images, normal interval"
+    if not len(values):
+        return stats.normal(np.nan, np.nan, 0, method=method)
+    return stats.mean(values, least=0.0, most=1.0, method=method)
+
+
+_NAMES = {
+    "id": ("id", "image_id", "image"),
+    "class": ("class", "class_name", "label"),
+    "frequency": ("frequency", "selection_frequency"),
+    "votes": ("votes", "n"),
+    "subclass": ("subclass", "sub_class", "keyword"),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Annotated:
+    """Images with their selection frequencies, one entry an image and target class.
+
+    Attributes:
+        ids: (N,) text.
+        classes: (N,) text.
+        frequencies: (N,) fractions.
+        votes: (N,) how many workers saw each.
+        subclasses: (N,) text, "" where there is none.
+    """
+
+    ids: NDArray[np.str_]
+    classes: NDArray[np.str_]
+    frequencies: NDArray[np.float64]
+    votes: NDArray[np.int64]
+    subclasses: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def part(self, chosen: NDArray[Any]) -> Annotated:
+        """The entries of a mask or of row numbers."""
+        columns = (self.ids, self.classes, self.frequencies, self.votes, self.subclasses)
+        return Annotated(*(column[chosen] for column in columns))
+
+
+def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) -> Annotated:
+    """Read a table of annotated images: rows, columns, a data frame, a CSV or Parquet file, or an Annotated.
+
+    Columns are id, class, frequency (or selection_frequency), votes, and optionally sub-class (or keyword). Where
+    there are no votes, the requirement of at least so many votes cannot be checked, and is not.
+
+    Example:
+        >>> annotated({"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}).votes
+        array([10, 10])
+    """
+    if isinstance(table, Annotated):
+        return table
+    from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
+    given = tables.read_columns(table, text=from_csv)
+    columns = {meaning: _find(given, names) for meaning, names in _NAMES.items()}
+    for meaning in ("id", "class", "frequency") if need_ids else ("class", "frequency"):
+        if columns[meaning] is None:
+            raise InputError(f"{what}: column {meaning!r} is missing; the columns are {', '.join(given)}")
+    classes, frequencies = columns["class"] or [], columns["frequency"] or []
+    n = len(frequencies)
+    found = Annotated(
+        np.array([str(v) for v in columns["id"] or range(n)], dtype=np.str_),
+        np.array([str(v) for v in classes], dtype=np.str_),
+        np.array(_numbers("frequency", frequencies, what), dtype=np.float64),
+        _whole(columns["votes"], n, what),
+        np.array(["" if v is None else str(v) for v in columns["subclass"] or [""] * n], dtype=np.str_),
+    )
+    if not ((found.frequencies >= 0) & (found.frequencies <= 1)).all():
+        raise InputError(f"{what}: frequencies must lie between 0 and 1")
+    if need_ids and len(np.unique(found.ids)) < n:
+        names, counts = np.unique(found.ids, return_counts=True)
+        raise InputError(f"{what}: id {str(names[np.argmax(counts)])!r} is there more than once")
+    return found
+
+
+UNKNOWN_VOTES = np.iinfo(np.int64).max
+
+
+def _numbers(name: str, values: Sequence[Any], what: str) -> list[float]:
+    try:
+        return [float(value) for value in values]
+    except (TypeError, ValueError):
+        strange = next(value for value in values if not _is_number(value))
+        raise InputError(f"{what}: {name} must be numbers; got {strange!r}") from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _whole(values: Sequence[Any] | None, n: int, what: str) -> NDArray[np.int64]:
+    if values is None:
+        return np.full(n, UNKNOWN_VOTES, dtype=np.int64)
+    read = np.array(_numbers("votes", values, what), dtype=np.float64)
+    if not ((read >= 0) & (read == np.floor(read)) & (read < 2**53)).all():
+        raise InputError(f"{what}: votes must be whole numbers of at least 0")
+    return read.astype(np.int64)
+
+
+def _find(columns: Any, names: Sequence[str]) -> Sequence[Any] | None:
+    plain = {re.sub(r"[\s-]+", "_", str(name).strip().lower()): name for name in reversed(list(columns))}
+    return next((list(columns[plain[name]]) for name in names if name in plain), None)
+
 
 STRATEGIES = ("matched", "threshold", "top")
-FEW_VOTES = "votes and do not count"  # how such a note ends
 MIN_VOTES = 10
 MIN_ORIGINALS = 20
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SampledImage:
     """One image of a sample.
 
     Attributes:
@@ -58,7 +206,7 @@ class Shortfall:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Report):
     """What :func:`sample` returns.
 
     Attributes:
@@ -72,9 +220,10 @@ class Sample:
         notes: what a reader has to know.
         seed: of the draws.
         min_votes: images with fewer votes did not count.
+        too_few_votes: how many images that were.
     """
 
-    images: tuple[Drawn, ...]
+    images: tuple[SampledImage, ...]
     strategy: str
     per_class: int
     threshold: float
@@ -84,6 +233,7 @@ class Sample:
     notes: tuple[str, ...]
     seed: int
     min_votes: int = MIN_VOTES
+    too_few_votes: int = 0
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -91,7 +241,7 @@ class Sample:
         return tuple(image.id for image in self.images)
 
     @property
-    def fills(self) -> tuple[Drawn, ...]:
+    def fills(self) -> tuple[SampledImage, ...]:
         """Images that stand in a place that is not their own."""
         return tuple(image for image in self.images if image.fill)
 
@@ -153,7 +303,7 @@ def sample(
             raise InputError("originals are needed for the strategy 'matched': annotate the original set too")
         shares, told = _histograms(annotated(originals, "originals", need_ids=False), min_votes, names)
         notes += told
-    images: list[Drawn] = []
+    images: list[SampledImage] = []
     missing: list[Shortfall] = []
     bins_wanted: dict[str, tuple[int, ...]] = {}
     for number, name in enumerate(names):
@@ -181,6 +331,7 @@ def sample(
         tuple(notes + _short_notes(missing)),
         seed,
         min_votes,
+        int((table.votes < min_votes).sum()),
     )
 
 
@@ -238,6 +389,7 @@ def sample_again(
         current.notes + tuple(_short_notes(missing)),
         current.seed,
         current.min_votes,
+        current.too_few_votes,
     )
 
 
@@ -254,7 +406,7 @@ def _draw(
     need: Mapping[int, int],
     threshold: float,
     rng: np.random.Generator,
-) -> tuple[list[Drawn], list[tuple[int, int]]]:
+) -> tuple[list[SampledImage], list[tuple[int, int]]]:
     """Draw what each slot needs from the rows of one group; give the images and what stayed empty."""
     order = rng.permutation(rows)
     if strategy == "matched":
@@ -270,7 +422,7 @@ def _draw(
 
 def _draw_bins(
     table: Annotated, order: NDArray[np.int64], need: Mapping[int, int]
-) -> tuple[list[Drawn], list[tuple[int, int]]]:
+) -> tuple[list[SampledImage], list[tuple[int, int]]]:
     bins = frequency_bins(table.frequencies[order])
     stock = {b: [int(row) for row in order[bins == b]] for b in range(len(BINS))}
     images, short = [], []
@@ -313,9 +465,9 @@ def _groups(name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | N
     return sorted((subclass, count) for (owner, subclass), count in quotas.items() if owner == name and count > 0)
 
 
-def _image(table: Annotated, row: int, slot: int, fill: str) -> Drawn:
+def _image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
     votes = int(table.votes[row])
-    return Drawn(
+    return SampledImage(
         str(table.ids[row]),
         str(table.classes[row]),
         str(table.subclasses[row]),
@@ -326,16 +478,16 @@ def _image(table: Annotated, row: int, slot: int, fill: str) -> Drawn:
     )
 
 
-def _instead(item: Drawn, subclass: str) -> Drawn:
+def _instead(item: SampledImage, subclass: str) -> SampledImage:
     if not subclass:
         return item
     told = "; ".join(part for part in (item.fill, f"in place of sub-class {subclass}") if part)
-    return Drawn(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, told)
+    return SampledImage(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, told)
 
 
 def _votes_notes(table: Annotated, min_votes: int, what: str) -> list[str]:
     few = int((table.votes < min_votes).sum())
-    return [f"{few} {what} have fewer than {min_votes} {FEW_VOTES}"] if few else []
+    return [f"{few} {what} have fewer than {min_votes} votes and do not count"] if few else []
 
 
 def _short_notes(missing: list[Shortfall]) -> list[str]:

@@ -11,20 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
-from hardpan.replicate.pictures import store_picture
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.pool import store_picture
 from hardpan.replicate.project import Project
 
 
 def demo_project(
     path: str | os.PathLike[str], *, tasks: bool = True, database_url: str = "", **settings: Any
-) -> tuple[Project, str]:
-    """Make a project of scikit-learn's digits: 1,000 originals, the other 797 candidates, two keywords a class.
+) -> Project:
+    """Make a project of scikit-learn's digits: 1,000 originals, the other 797 candidates, two keywords per class.
 
-    Gives the project and the owner's token. ``settings`` are fields of ``ProjectConfig``.
+    ``settings`` are fields of ``ProjectConfig``.
     """
-    from hardpan.replicate.creation import create_project
-    from hardpan.replicate.tasks import make_tasks
-
     digits = Dataset.open("digits")
     rest = np.arange(1000, len(digits))
     original = Dataset(
@@ -36,17 +34,17 @@ def demo_project(
         metadata={"keyword": np.array([("even row", "odd row")[row % 2] for row in range(1000)])},
         source="digits",
     )
-    project, token = create_project(path, original, database_url=database_url, **settings)
+    project = Project.create(path, original, database_url=database_url, **settings)
     pixels = np.asarray(np.round(digits.x[rest] * (255.0 / 16.0)), dtype=np.uint8)
     labels = [] if digits.labels is None else digits.labels[rest].tolist()
     add_arrays(project, pixels, labels, [("even row", "odd row")[row % 2] for row in rest])
     if tasks:
-        make_tasks(project)
-    return project, token
+        project.make_tasks()
+    return project
 
 
 def add_arrays(
-    project: Project, pixels: NDArray[np.uint8], classes: Sequence[int], keywords: Sequence[str] | None = None
+    project: ProjectFolder, pixels: NDArray[np.uint8], classes: Sequence[int], keywords: Sequence[str] | None = None
 ) -> list[str]:
     """Put arrays of pixels into the pool; exact copies of originals and of one another are left out."""
     from hardpan.replicate.database.images import add_images, contents
@@ -90,7 +88,7 @@ class Annotator:
 
 
 def annotate(
-    project: Project,
+    project: ProjectFolder,
     annotators: Sequence[Annotator],
     probability: Callable[[str, int], float],
     *,
@@ -129,7 +127,7 @@ def annotate(
     return people
 
 
-def annotate_demo(project: Project, annotators: int, *, seed: int = 0) -> Mapping[str, Annotator]:
+def annotate_demo(project: ProjectFolder, annotators: int, *, seed: int = 0) -> Mapping[str, Annotator]:
     """Let simulated people annotate a project: every image has its own chance to be selected, every sixth guesses.
 
     An image's chance for its own class is one of 0.3, 0.5, 0.7 and 0.95 (10, 20, 30 and 40 in 100); for another
@@ -149,7 +147,7 @@ def annotate_demo(project: Project, annotators: int, *, seed: int = 0) -> Mappin
 
 
 def answer_questions(
-    project: Project, accuracies: Sequence[tuple[float, float]], *, seed: int = 0, most: int | None = None
+    project: ProjectFolder, accuracies: Sequence[tuple[float, float]], *, seed: int = 0, most: int | None = None
 ) -> list[str]:
     """Let simulated participants answer every question of the experiment; give their worker ids.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import hardpan
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
 
 
 @files.record
@@ -45,7 +44,7 @@ class Step:
     previous: str = ""
 
 
-def read_steps(project: Project) -> list[Step]:
+def read_steps(project: ProjectFolder) -> list[Step]:
     """Every step of a project, first to last; refuses a log with gaps, changed files or a broken chain."""
     found = []
     previous = ""
@@ -53,13 +52,13 @@ def read_steps(project: Project) -> list[Step]:
         step = files.load(path)
         if not isinstance(step, Step) or step.number != number or step.previous != previous:
             raise InputError(f"{path}: the log of steps was changed or lacks a step before this one")
-        previous = hash_file(path)
+        previous = files.file_hash(path)
         found.append(step)
     return found
 
 
 def record_step(
-    project: Project,
+    project: ProjectFolder,
     name: str,
     *,
     inputs: Mapping[str, str] | None = None,
@@ -70,12 +69,12 @@ def record_step(
     """Append a step to the log; where the last step of this name says the same, nothing is written."""
     folder = project.root / "steps"
     folder.mkdir(exist_ok=True)
-    with _alone(folder):
+    with files.locked(folder / ".lock"):  # two steps of one number would break the chain
         return _append(project, name, inputs, parameters, seed, outputs)
 
 
 def _append(
-    project: Project,
+    project: ProjectFolder,
     name: str,
     inputs: Mapping[str, str] | None,
     parameters: Mapping[str, Any] | None,
@@ -93,32 +92,13 @@ def _append(
         json.loads(json.dumps(dict(parameters or {}))),
         seed,
         dict(outputs or {}),
-        previous=hash_file(paths[-1]) if paths else "",
+        previous=files.file_hash(paths[-1]) if paths else "",
     )
     last = next((item for item in reversed(known) if item.name == name), None)
     if last is not None and _said(last) == _said(step):
         return last
     files.save(step, project.root / "steps" / f"{step.number:04d}-{name}.json")
     return step
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process or thread in at a time: two steps of one number would break the chain for ever."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock; there commands must not overlap
-        yield
-        return
-    with (folder / ".lock").open("ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # a process that dies lets go
-        yield
-
-
-def hash_file(path: Path) -> str:
-    """Sha256 of a file, read in pieces."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def hash_rows(rows: Iterable[Any]) -> str:

@@ -12,13 +12,12 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.files import record
-from hardpan.replicate.bins import largest_remainder
-from hardpan.replicate.drawing import check_open
-from hardpan.replicate.pictures import picture_id
-from hardpan.replicate.pool import decoded, read_offers
-from hardpan.replicate.project import Project
-from hardpan.replicate.steps import hash_file, hash_rows, record_step
+from hardpan.files import file_hash, record
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.pool import decoded, picture_id, read_offers
+from hardpan.replicate.sampling import largest_remainder
+from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.report.base import Report
 
 TOP = 25
 _TOLD_EVERY = 500
@@ -50,7 +49,7 @@ class KeywordShare:
 
 @record
 @dataclass(frozen=True, slots=True)
-class Subclasses:
+class Subclasses(Report):
     """What :func:`find_subclasses` did.
 
     Attributes:
@@ -86,7 +85,7 @@ def keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dic
 
 
 def find_subclasses(
-    project: Project,
+    project: ProjectFolder,
     source: str | os.PathLike[str] | None = None,
     *,
     per_class: int,
@@ -107,10 +106,9 @@ def find_subclasses(
         last_date: candidates after it, likewise.
         progress: told the step and the fraction done.
     """
-    from hardpan.replicate.database.images import contents, set_columns, stored_images
-    from hardpan.replicate.database.quotas import set_aside, set_quotas
+    from hardpan.replicate.database.images import contents, set_aside, set_columns, set_quotas, stored_images
 
-    check_open(project)  # the sample of a frozen set is replayed with the quotas that it was drawn by
+    project.check_open()  # the sample of a frozen set is replayed with the quotas that it was drawn by
     window = _window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
@@ -145,7 +143,7 @@ def find_subclasses(
 
 
 def _matches(
-    project: Project,
+    project: ProjectFolder,
     source: Path,
     originals: Mapping[str, str],
     progress: Progress | None,
@@ -167,11 +165,11 @@ def _matches(
             found.setdefault(originals[name], word)
     inputs = {"source": hash_rows(read)}
     if source.is_file():
-        inputs["table"] = hash_file(source)
+        inputs["table"] = file_hash(source)
     return found, inputs
 
 
-def _classify(project: Project, quotas: Sequence[Mapping[str, int]], outside: Sequence[str]) -> None:
+def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]], outside: Sequence[str]) -> None:
     """A candidate that came with a keyword but without a class gets the class that the keyword stands for."""
     from hardpan.replicate.database.images import set_columns, stored_images
 
@@ -188,7 +186,7 @@ def _classify(project: Project, quotas: Sequence[Mapping[str, int]], outside: Se
 
 
 def _report(
-    project: Project,
+    project: ProjectFolder,
     originals: Sequence[Any],
     counts: Sequence[Counter[str]],
     quotas: Sequence[Mapping[str, int]],

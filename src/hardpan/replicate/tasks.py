@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,9 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import tables
 from hardpan.errors import InputError
-from hardpan.replicate.project import Project, ProjectConfig
-from hardpan.replicate.steps import hash_file, hash_rows, record_step
+from hardpan.files import file_hash, record
+from hardpan.replicate.folder import ProjectConfig, ProjectFolder
+from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.report.base import Report
 
 CONTROL_SPLIT = "test"
 
@@ -27,14 +29,24 @@ class PlannedTask:
     images: tuple[tuple[str, str], ...]
 
 
+@record
 @dataclass(frozen=True, slots=True)
-class TasksMade:
-    """What :func:`make_tasks` did."""
+class TasksMade(Report):
+    """What :func:`make_tasks` did.
+
+    Attributes:
+        tasks: new tasks.
+        candidates: candidates in them.
+        annotated_originals: originals to be annotated, by class.
+        wanted_originals: how many of each class were asked for.
+        extra_workers: workers asked for in place of those who fail the controls.
+    """
 
     tasks: int
     candidates: int
     annotated_originals: Mapping[str, int]
-    notes: tuple[str, ...]
+    wanted_originals: int
+    extra_workers: int = 0
 
 
 def plan_tasks(
@@ -86,10 +98,11 @@ def plan_tasks(
 
 
 def make_tasks(
-    project: Project,
+    project: ProjectFolder,
     *,
     similarity: str | os.PathLike[str] | None = None,
     hierarchy: str | os.PathLike[str] | None = None,
+    replace_failing: bool = False,
 ) -> TasksMade:
     """Make tasks for every candidate with a class that is in none yet; a second call makes none.
 
@@ -97,9 +110,9 @@ def make_tasks(
         project: an open project.
         similarity: CSV file with columns class, other, similarity: the most similar other class is the nearby one.
         hierarchy: CSV file with columns child, parent: the class that the fewest steps lead to.
+        replace_failing: also ask for more workers where some fail the controls (:func:`top_up`).
     """
-    from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.database.tasks import add_tasks, images_in_tasks, next_batch
+    from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
 
     taken = images_in_tasks(project)
     candidates: dict[int, list[str]] = {}
@@ -116,18 +129,18 @@ def make_tasks(
         record_step(
             project,
             "tasks",
-            inputs={key: hash_file(Path(path)) for key, path in files.items() if path is not None},
+            inputs={key: file_hash(Path(path)) for key, path in files.items() if path is not None},
             parameters={"batch": batch, "nearby": {str(c): list(order) for c, order in nearby.items()}},
             seed=project.config.seed,
             outputs={"tasks": len(planned), "plan": hash_plan(planned)},
         )
-    return _made(project, planned, candidates)
+    return _made(project, planned, candidates, top_up(project) if replace_failing else 0)
 
 
-def top_up(project: Project) -> int:
+def top_up(project: ProjectFolder) -> int:
     """Ask for one more worker wherever one who fails the controls or is excluded has answered; gives how many."""
+    from hardpan.replicate.database.images import tasks_wanted, want_more
     from hardpan.replicate.database.people import excluded_workers
-    from hardpan.replicate.database.tasks import tasks_wanted, want_more
     from hardpan.replicate.database.votes import all_votes
     from hardpan.replicate.quality import worker_quality
 
@@ -149,7 +162,7 @@ def hash_plan(planned: Sequence[PlannedTask]) -> str:
     return hash_rows([task.class_index, task.images] for task in planned)
 
 
-def control_originals(project: Project) -> dict[int, list[str]]:
+def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
     """Originals that may serve as controls, by class: the official test set where there is one."""
     from hardpan.replicate.database.images import stored_images
 
@@ -162,7 +175,7 @@ def control_originals(project: Project) -> dict[int, list[str]]:
 
 
 def nearby_classes(
-    project: Project,
+    project: ProjectFolder,
     *,
     similarity: str | os.PathLike[str] | None = None,
     hierarchy: str | os.PathLike[str] | None = None,
@@ -217,7 +230,9 @@ def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
     return [items[int(k)] for k in order]
 
 
-def _made(project: Project, planned: Sequence[PlannedTask], candidates: Mapping[int, Sequence[str]]) -> TasksMade:
+def _made(
+    project: ProjectFolder, planned: Sequence[PlannedTask], candidates: Mapping[int, Sequence[str]], extra: int
+) -> TasksMade:
     names = [item.name for item in project.classes]
     annotated = {
         names[c]: len(
@@ -225,15 +240,11 @@ def _made(project: Project, planned: Sequence[PlannedTask], candidates: Mapping[
         )
         for c in sorted({task.class_index for task in planned})
     }
-    notes = [
-        f"class {name}: only {count} originals can be annotated, fewer than {project.config.originals_per_class}"
-        for name, count in annotated.items()
-        if count < project.config.originals_per_class
-    ]
-    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, tuple(notes))
+    wanted = project.config.originals_per_class
+    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, wanted, extra)
 
 
-def _by_means(project: Project) -> NDArray[np.float64]:
+def _by_means(project: ProjectFolder) -> NDArray[np.float64]:
     from hardpan.replicate.database.images import stored_images
 
     pixels = project.original_pixels
@@ -253,7 +264,7 @@ def _by_means(project: Project) -> NDArray[np.float64]:
 def _by_similarity(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
     size = len(config.classes)
     distance = np.full((size, size), np.inf)
-    for row in _csv(path, ("class", "other", "similarity")):
+    for row in tables.read_rows(path, required=("class", "other", "similarity")):
         try:
             value = float(row["similarity"])
         except ValueError as error:
@@ -266,7 +277,7 @@ def _by_similarity(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
 def _by_hierarchy(path: Path, config: ProjectConfig) -> NDArray[np.float64]:
     """Steps through the nearest common ancestor."""
     parents: dict[str, list[str]] = {}
-    for row in _csv(path, ("child", "parent")):
+    for row in tables.read_rows(path, required=("child", "parent")):
         parents.setdefault(row["child"], []).append(row["parent"])
     heights = [_ancestors(item.name, parents) for item in config.classes]
     size = len(heights)
@@ -286,14 +297,3 @@ def _ancestors(name: str, parents: Mapping[str, Sequence[str]]) -> dict[str, int
         layer = [p for node in layer for p in parents.get(node, ()) if p not in heights]
         heights |= dict.fromkeys(layer, height)
     return heights
-
-
-def _csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read ({error}); give a CSV file") from error
-    if not rows or any(not row.get(column) for row in rows for column in columns):
-        raise InputError(f"{path}: needs columns {', '.join(columns)}, filled in every row")
-    return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,29 +11,30 @@ import numpy as np
 from hardpan import files
 from hardpan.errors import InputError
 from hardpan.execution import Progress
-from hardpan.files import record
+from hardpan.files import file_hash, record
 from hardpan.replicate.assembly import Lineage, arrays
-from hardpan.replicate.drawing import current_sample, is_frozen, sample_problems
-from hardpan.replicate.pictures import picture_id
-from hardpan.replicate.project import Project
-from hardpan.replicate.steps import hash_file, hash_rows, read_steps
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.pool import picture_id
+from hardpan.replicate.samples import current_sample, sample_problems
+from hardpan.replicate.steps import hash_rows, read_steps
 from hardpan.replicate.subclasses import keyword_quotas
 from hardpan.replicate.tasks import control_originals, hash_plan, plan_tasks
+from hardpan.report.base import Report
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """What :func:`verify` found: each check in words, and each problem."""
+class Verified(Report):
+    """What :func:`verify` found: the number of problems of every check, and each problem."""
 
     ok: bool
-    checks: tuple[str, ...]
+    checks: Mapping[str, int]
     problems: tuple[str, ...]
 
 
-def verify(project: Project, *, progress: Progress | None = None) -> Verified:
+def verify(project: ProjectFolder, *, progress: Progress | None = None) -> Verified:
     """Check every link of the lineage by doing it again; nothing is changed."""
-    parts: tuple[tuple[str, Callable[[Project], list[str]]], ...] = (
+    parts: tuple[tuple[str, Callable[[ProjectFolder], list[str]]], ...] = (
         ("log of steps", _log),
         ("original data", _originals),
         ("pool", _pool),
@@ -42,7 +43,7 @@ def verify(project: Project, *, progress: Progress | None = None) -> Verified:
         ("sample", _sample),
         ("assembled files", _files),
     )
-    checks, problems = [], []
+    checks, problems = {}, []
     for number, (name, check) in enumerate(parts):
         if progress is not None:
             progress(f"checking the {name}", number / len(parts))
@@ -50,19 +51,19 @@ def verify(project: Project, *, progress: Progress | None = None) -> Verified:
             found = check(project)
         except InputError as error:
             found = [str(error)]
-        checks.append(f"{name}: {'as recorded' if not found else f'{len(found)} problems'}")
+        checks[name] = len(found)
         problems += [f"{name}: {text}" for text in found]
-    return Verified(not problems, tuple(checks), tuple(problems))
+    return Verified(not problems, checks, tuple(problems))
 
 
-def _log(project: Project) -> list[str]:
+def _log(project: ProjectFolder) -> list[str]:
     steps = read_steps(project)
     if not steps or steps[0].name != "init":
         return ["it does not begin with init"]
     return []
 
 
-def _originals(project: Project) -> list[str]:
+def _originals(project: ProjectFolder) -> list[str]:
     from hardpan.replicate.database.images import stored_images
 
     rows = sorted(stored_images(project, "original"), key=lambda row: row.row)
@@ -79,7 +80,7 @@ def _originals(project: Project) -> list[str]:
     return [] if digest == project.config.original_hash else ["pixels, labels or ids differ from those of init"]
 
 
-def _pool(project: Project) -> list[str]:
+def _pool(project: ProjectFolder) -> list[str]:
     from hardpan.replicate.database.images import stored_images
 
     problems = []
@@ -94,11 +95,10 @@ def _pool(project: Project) -> list[str]:
     return problems
 
 
-def _quotas(project: Project) -> list[str]:
+def _quotas(project: ProjectFolder) -> list[str]:
     from collections import Counter
 
-    from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.database.quotas import stored_quotas
+    from hardpan.replicate.database.images import stored_images, stored_quotas
 
     made = [step for step in read_steps(project) if step.name == "subclasses"]
     if not made:
@@ -116,8 +116,8 @@ def _quotas(project: Project) -> list[str]:
     return [] if again == stored_quotas(project) else ["quotas are not those that the originals' keywords give"]
 
 
-def _tasks(project: Project) -> list[str]:
-    from hardpan.replicate.database.tasks import stored_tasks
+def _tasks(project: ProjectFolder) -> list[str]:
+    from hardpan.replicate.database.images import stored_tasks
 
     problems = []
     originals = control_originals(project)
@@ -137,14 +137,14 @@ def _tasks(project: Project) -> list[str]:
     return problems
 
 
-def _sample(project: Project) -> list[str]:
+def _sample(project: ProjectFolder) -> list[str]:
     if not (project.root / "sample.json").exists():
         return []
     return sample_problems(project)
 
 
-def _files(project: Project) -> list[str]:
-    if not is_frozen(project):
+def _files(project: ProjectFolder) -> list[str]:
+    if not project.frozen:
         return []
     folder = project.root / "set"
     lineage: Any = files.load(folder / "lineage.json")
@@ -155,7 +155,7 @@ def _files(project: Project) -> list[str]:
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
             problems.append(f"{name} is not there")
-        elif hash_file(path) != digest:
+        elif file_hash(path) != digest:
             problems.append(f"{name} was changed")
     drawn = current_sample(project)
     if hash_rows(drawn.ids) != lineage.sample:
@@ -167,6 +167,6 @@ def _files(project: Project) -> list[str]:
         if not same:
             problems.append("data.npz holds other pixels than the pool")
     made = [step for step in read_steps(project) if step.name == "assemble"]
-    if not made or made[-1].outputs["lineage"] != hash_file(folder / "lineage.json"):
+    if not made or made[-1].outputs["lineage"] != file_hash(folder / "lineage.json"):
         problems.append("lineage.json is not the one that the log of steps names")
     return problems

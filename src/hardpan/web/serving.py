@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import signal
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from starlette.types import ASGIApp
 
 from hardpan.errors import InputError, MissingExtra
+
+HEADER_SECONDS = 10.0
+MOST_CONNECTIONS = 1000
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -46,24 +51,69 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
-def run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve until Ctrl-C or SIGTERM; requests under way are answered first (at most ten seconds)."""
+def run(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str = "") -> None:
+    """Serve until Ctrl-C or SIGTERM; requests under way are answered first (at most ten seconds).
+
+    ``trusted_proxy`` is the only address whose X-Forwarded-For and X-Forwarded-Proto are believed.
+    """
     try:
         import uvicorn
     except ImportError:
         raise MissingExtra("uvicorn", "web") from None
     settings = uvicorn.Config(
         app,
+        http=limited_protocol(),
+        limit_concurrency=MOST_CONNECTIONS,
         log_level="warning",
         access_log=False,  # addresses of invitations would end up in logs
         server_header=False,
         timeout_graceful_shutdown=10,
-        proxy_headers=True,
+        proxy_headers=bool(trusted_proxy),
+        forwarded_allow_ips=trusted_proxy or None,
         lifespan="on",
         backlog=1024,
     )
     with _stopping_is_no_failure():
         uvicorn.Server(settings).run(sockets=[listener])
+
+
+def limited_protocol() -> type[Any]:
+    """uvicorn's protocol, which also closes a connection that sends no whole request within ten seconds."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class LimitedProtocol(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            if self.cycle is not None and (self.cycle is not before or self.cycle.response_complete):
+                self._stop_watching()
+            elif self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+                self._watch()  # the beginning of another request on a connection that was kept
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_watching()
+            super().connection_lost(exc)
+
+        def _watch(self) -> None:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self._too_slow)
+
+        def _stop_watching(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+        def _too_slow(self) -> None:
+            self._deadline = None
+            if not self.transport.is_closing():
+                self.transport.close()
+
+    return LimitedProtocol
 
 
 @contextmanager

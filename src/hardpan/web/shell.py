@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,6 +25,7 @@ from hardpan import numbers
 from hardpan.errors import HardpanError
 
 FOLDER = Path(__file__).parent
+QUIET_SECONDS = 10.0
 _LOG = logging.getLogger("hardpan.web")
 _TITLES = {
     400: "That could not be read",
@@ -34,6 +38,7 @@ _TITLES = {
     413: "Too large",
     429: "Too fast",
     500: "Something went wrong",
+    503: "Not available at the moment",
 }
 
 
@@ -54,6 +59,7 @@ class Shell:
         )
         self._environment.globals.update(site=name, static=self.static_address)
         self._versions: dict[str, str] = {}
+        self._complained = -math.inf
 
     def static_address(self, name: str) -> str:
         """The address of a static file with its hash, so that browsers may keep it for ever."""
@@ -71,7 +77,13 @@ class Shell:
         static = Mount("/static", KeptFiles(directory=self._static))
         app = Starlette(
             routes=[*routes, static],
-            exception_handlers={HTTPException: self._http_error, HardpanError: self._refused, Exception: self._bug},
+            exception_handlers={
+                HTTPException: self._http_error,
+                HardpanError: self._refused,
+                OSError: self._unavailable,
+                SQLAlchemyError: self._unavailable,
+                Exception: self._bug,
+            },
         )
         for name, value in state.items():
             setattr(app.state, name, value)
@@ -87,6 +99,16 @@ class Shell:
     def forbidden(self, request: Request, error: Exception) -> Response:
         """403 with the error's own sentence."""
         return self._error(request, 403, sentence(error))
+
+    def _unavailable(self, request: Request, error: Exception) -> Response:
+        """The database is away, or the disk is full: 503, and one line of log in ten seconds."""
+        now = time.monotonic()
+        if now - self._complained > QUIET_SECONDS:
+            self._complained = now
+            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+            _LOG.error("%s %s: %s (%s)", request.method, request.url.path, type(error).__name__, reason)
+        text = "The server cannot store anything at the moment. The page tries again; nothing confirmed is lost."
+        return self._error(request, 503, text, {"Retry-After": "5"})
 
     def _bug(self, request: Request, error: Exception) -> Response:
         _LOG.error("%s %s", request.method, request.url.path, exc_info=error)

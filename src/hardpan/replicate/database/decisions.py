@@ -1,21 +1,22 @@
-"""What people decide outside the grid tasks: first selection, second review, duplicates, final review.
+"""The current sample, possible duplicates, and what people decide: selection, review, duplicates.
 
-A decision is never altered: a later one on the same subject takes its place, and "open" withdraws it.
+A decision is never altered: a later one on the same subject replaces it, and "open" withdraws it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import in_plain_order, log
 from hardpan.replicate.database.models import Chosen, Decision, Image, Pair, Quota
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.sampling import SampledImage
 
 STEPS: Mapping[str, tuple[str, ...]] = {
     "first-selection": ("select", "skip", "open"),
@@ -75,7 +76,14 @@ class PairItem:
 
 
 def decide(
-    project: Project, step: str, subject: str, verdict: str, *, by: str, submission_key: str = "", note: str = ""
+    project: ProjectFolder,
+    step: str,
+    subject: str,
+    verdict: str,
+    *,
+    by: str,
+    submission_key: str = "",
+    note: str = "",
 ) -> bool:
     """Record a decision, once for each ``submission_key``.
 
@@ -115,20 +123,20 @@ def decide(
         return False
 
 
-def verdicts(project: Project, step: str) -> dict[str, str]:
+def verdicts(project: ProjectFolder, step: str) -> dict[str, str]:
     """The verdict that counts on every subject of a step; withdrawn ones are left out."""
     with project.database.read() as connection:
         return _verdicts(connection, step)
 
 
-def keywords(project: Project) -> list[KeywordState]:
+def keywords(project: ProjectFolder) -> list[KeywordState]:
     """Every keyword with a quota: what it has, what it gave, and what is missing for the first selector."""
     with project.database.read() as connection:
         return _keyword_states(connection)
 
 
 def selector_view(
-    project: Project, class_index: int, keyword: str, *, start: int = 0, most: int = 200
+    project: ProjectFolder, class_index: int, keyword: str, *, start: int = 0, most: int = 200
 ) -> SelectorView:
     """A keyword's originals beside its candidates; exact copies of originals are not in the pool."""
     with project.database.read() as connection:
@@ -152,7 +160,7 @@ def selector_view(
     return SelectorView(states[0], lists[0], lists[1], {i: decided[i] for i in lists[1] if i in decided})
 
 
-def second_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
+def second_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewItem]:
     """Images that the first selector chose and the second reviewer has not seen, in the order of their ids."""
     with project.database.read() as connection:
         selected = {i for i, v in _verdicts(connection, "first-selection").items() if v == "select"}
@@ -160,7 +168,7 @@ def second_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
         return _items(connection, waiting)
 
 
-def final_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
+def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewItem]:
     """Images of the current sample that nobody has reviewed, in the order of class and id."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -172,7 +180,7 @@ def final_review_queue(project: Project, most: int = 200) -> list[ReviewItem]:
         return _items(connection, [row.image_id for row in rows if row.image_id not in seen][:most])
 
 
-def duplicate_queue(project: Project, *, most: int = 200, decided: bool = False) -> list[PairItem]:
+def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = False) -> list[PairItem]:
     """Pairs of the current sample to review, most similar first; with ``decided``, those that have a verdict."""
     with project.database.read() as connection:
         found = _verdicts(connection, "duplicate")
@@ -209,7 +217,7 @@ class ImageInfo:
     details: Mapping[str, Any]
 
 
-def image_info(project: Project, image_id: str) -> ImageInfo:
+def image_info(project: ProjectFolder, image_id: str) -> ImageInfo:
     """An image by its id, or an InputError."""
     with project.database.read() as connection:
         row = connection.execute(select(Image.__table__).where(Image.id == image_id)).first()
@@ -219,7 +227,7 @@ def image_info(project: Project, image_id: str) -> ImageInfo:
     return ImageInfo(**{name: getattr(row, name) for name in names})
 
 
-def picture_of(project: Project, image_id: str) -> bytes:
+def picture_of(project: ProjectFolder, image_id: str) -> bytes:
     """An image by its id, as PNG; for the owner's, selectors' and reviewers' pages."""
     info = image_info(project, image_id)
     return project.picture(info.id, info.row)
@@ -278,3 +286,72 @@ def _check_subject(connection: Connection, step: str, subject: str) -> None:
         known = connection.scalar(select(func.count()).where(Image.id == subject, Image.kind == "candidate"))
     if not known:
         raise InputError(f"{subject[:80]!r} is nothing that {step} decides on")
+
+
+def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None:
+    """Replace the sample by a new one of round 0."""
+    with project.database.write(alone=True) as connection:
+        connection.execute(delete(Chosen))
+        if images:
+            connection.execute(insert(Chosen), [_row(project, image, 0) for image in images])
+        log(connection, project.clock(), "owner", "sampled", images=len(images))
+
+
+def change_sample(
+    project: ProjectFolder, removed: Mapping[str, str], added: Sequence[SampledImage], round_number: int
+) -> None:
+    """Take images out (id to reason) and put others in, as one round; one that was cut off begins again."""
+    with project.database.write(alone=True) as connection:
+        connection.execute(delete(Chosen).where(Chosen.round == round_number))
+        connection.execute(
+            update(Chosen).where(Chosen.removed_round == round_number).values(removed_round=None, removed_why="")
+        )
+        for name, why in removed.items():
+            connection.execute(
+                update(Chosen).where(Chosen.image_id == name).values(removed_round=round_number, removed_why=why)
+            )
+        if added:
+            connection.execute(insert(Chosen), [_row(project, image, round_number) for image in added])
+        log(connection, project.clock(), "owner", "resampled", removed=len(removed), added=len(added))
+
+
+def chosen_rows(project: ProjectFolder) -> list[Any]:
+    """Every image that was ever in the current sample, removed ones too, in the order of class and id."""
+    with project.database.read() as connection:
+        order = (Chosen.class_index, in_plain_order(Chosen.image_id))
+        return list(connection.execute(select(Chosen.__table__).order_by(*order)).all())
+
+
+def add_pairs(project: ProjectFolder, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Put pairs in that are not there yet; give how many were new."""
+    with project.database.write(alone=True) as connection:
+        known = {(r.image_id, r.other_id) for r in connection.execute(select(Pair.image_id, Pair.other_id))}
+        fresh = {
+            (row["image_id"], row["other_id"]): dict(row)
+            for row in rows
+            if (row["image_id"], row["other_id"]) not in known and (row["other_id"], row["image_id"]) not in known
+        }
+        if fresh:
+            connection.execute(insert(Pair), list(fresh.values()))
+            log(connection, project.clock(), "owner", "pairs", count=len(fresh))
+        return len(fresh)
+
+
+def all_pairs(project: ProjectFolder) -> list[Any]:
+    """Every pair, in the order of finding."""
+    with project.database.read() as connection:
+        return list(connection.execute(select(Pair.__table__).order_by(Pair.id)).all())
+
+
+def _row(project: ProjectFolder, image: SampledImage, round_number: int) -> dict[str, Any]:
+    return {
+        "image_id": image.id,
+        "class_index": project.config.class_index(image.class_name),
+        "keyword": image.subclass or None,
+        "frequency": image.frequency,
+        "votes": image.votes,
+        "how": image.fill,
+        "round": round_number,
+        "removed_round": None,
+        "removed_why": "",
+    }

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
 from hardpan.replicate.database.models import Answer, Image, Question, Worker
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Asked:
     total: int
 
 
-def start_experiment(project: Project, original_ids: Sequence[str], new_ids: Sequence[str]) -> int:
+def start_experiment(project: ProjectFolder, original_ids: Sequence[str], new_ids: Sequence[str]) -> int:
     """Choose the images of the experiment (the hardest of each set), once; give how many there are."""
     now = project.clock()
     origins = dict.fromkeys(original_ids, "original") | dict.fromkeys(new_ids, "new")
@@ -47,7 +47,7 @@ def start_experiment(project: Project, original_ids: Sequence[str], new_ids: Seq
         return len(questions)
 
 
-def next_question(project: Project, worker_id: str) -> Asked | None:
+def next_question(project: ProjectFolder, worker_id: str) -> Asked | None:
     """The next question in this participant's own order, or None at the end."""
     with project.database.read() as connection:
         questions = connection.scalars(select(Question.id)).all()
@@ -60,8 +60,8 @@ def next_question(project: Project, worker_id: str) -> Asked | None:
     return Asked(first, len(answered), len(questions))
 
 
-def question_image(project: Project, worker_id: str, question: int) -> bytes:
-    """The image of a question, for participants only, encoded as :meth:`Project.blinded_picture` does."""
+def question_image(project: ProjectFolder, worker_id: str, question: int) -> bytes:
+    """The image of a question, for participants only, encoded as :meth:`ProjectFolder.blinded_picture` does."""
     with project.database.read() as connection:
         _check_participant(connection.scalar(select(Worker.role).where(Worker.id == worker_id)))
         row = connection.execute(
@@ -72,7 +72,7 @@ def question_image(project: Project, worker_id: str, question: int) -> bytes:
     return project.blinded_picture(row.id, row.row)
 
 
-def answer_question(project: Project, worker_id: str, question: int, class_index: int) -> bool:
+def answer_question(project: ProjectFolder, worker_id: str, question: int, class_index: int) -> bool:
     """Record an answer; the first one counts, and a repeat gives False."""
     if not 0 <= class_index < len(project.classes):
         raise InputError(f"class must be from 0 to {len(project.classes) - 1}; got {class_index}")
@@ -92,20 +92,20 @@ def answer_question(project: Project, worker_id: str, question: int, class_index
         return True
 
 
-def question_count(project: Project) -> int:
+def question_count(project: ProjectFolder) -> int:
     """How many questions the experiment has; 0 before it has begun."""
     with project.database.read() as connection:
         return int(connection.scalar(select(func.count()).select_from(Question)) or 0)
 
 
-def question_truths(project: Project) -> dict[int, tuple[str, int]]:
+def question_truths(project: ProjectFolder) -> dict[int, tuple[str, int]]:
     """Question number to its set and right class, for simulated participants; no page may show it."""
     with project.database.read() as connection:
         rows = connection.execute(select(Question.id, Question.origin, Question.class_index)).all()
     return {row.id: (row.origin, row.class_index) for row in rows}
 
 
-def human_responses(project: Project) -> list[dict[str, str]]:
+def human_responses(project: ProjectFolder) -> list[dict[str, str]]:
     """Answers as rows for ``testbed.human_table``: participant, set, response, label; people as numbers."""
     names = [item.name for item in project.classes]
     with project.database.read() as connection:

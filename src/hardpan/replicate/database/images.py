@@ -1,16 +1,17 @@
-"""Images in the database: put in once, found by content, class and keyword."""
+"""Images, keyword quotas and tasks in the database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import in_plain_order, log
-from hardpan.replicate.database.models import Image
-from hardpan.replicate.project import Project
+from hardpan.replicate.database.models import Image, Quota, Task, TaskImage
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.tasks import PlannedTask
 
 ROWS_AT_ONCE = 2000
 # A pair of images, "ID|ID" with a candidate's 16 digits first, has 200 characters at the most.
@@ -26,7 +27,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def add_images(project: Project, rows: Sequence[Mapping[str, Any]], actor: str = "owner") -> int:
+def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], actor: str = "owner") -> int:
     """Put images in, those whose id is there already excepted; give how many were new."""
     _check(rows)
     now, new = project.clock(), 0
@@ -43,7 +44,7 @@ def add_images(project: Project, rows: Sequence[Mapping[str, Any]], actor: str =
     return new
 
 
-def stored_images(project: Project, kind: str, **equal: Any) -> list[Any]:
+def stored_images(project: ProjectFolder, kind: str, **equal: Any) -> list[Any]:
     """Rows of one kind of image, in the order of their ids; ``equal`` narrows by columns."""
     query = select(Image.__table__).where(Image.kind == kind)
     for column, value in equal.items():
@@ -52,7 +53,7 @@ def stored_images(project: Project, kind: str, **equal: Any) -> list[Any]:
         return list(connection.execute(query.order_by(in_plain_order(Image.id))).all())
 
 
-def contents(project: Project, kind: str) -> dict[str, str]:
+def contents(project: ProjectFolder, kind: str) -> dict[str, str]:
     """Content hash to id, of one kind of image."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -61,7 +62,7 @@ def contents(project: Project, kind: str) -> dict[str, str]:
         return {row.content: row.id for row in rows}
 
 
-def set_columns(project: Project, rows: Iterable[Mapping[str, Any]], what: str) -> int:
+def set_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what: str) -> int:
     """Set columns (keyword, class_index) of images by id; each row has the same keys beside ``id``."""
     rows = list(rows)
     given = [{f"new_{key}": value for key, value in row.items()} for row in rows]
@@ -90,8 +91,102 @@ def _check(rows: Iterable[Mapping[str, Any]]) -> None:
                 raise InputError(f"{name} {value[:40]!r} of an image must have {most}none of them null")
 
 
-def count_images(project: Project) -> dict[str, int]:
+def count_images(project: ProjectFolder) -> dict[str, int]:
     """How many originals and candidates there are."""
     with project.database.read() as connection:
         rows = connection.execute(select(Image.kind, func.count().label("number")).group_by(Image.kind))
         return {row.kind: int(row.number) for row in rows}
+
+
+def set_quotas(project: ProjectFolder, rows: Sequence[tuple[int, str, int, int]]) -> None:
+    """Replace the quotas: (class, keyword, originals, quota)."""
+    with project.database.write(alone=True) as connection:
+        connection.execute(delete(Quota))
+        if rows:
+            names = ("class_index", "keyword", "originals", "quota")
+            connection.execute(insert(Quota), [dict(zip(names, row, strict=True)) for row in rows])
+        log(connection, project.clock(), "owner", "quotas", keywords=len(rows))
+
+
+def stored_quotas(project: ProjectFolder) -> dict[tuple[int, str], int]:
+    """(class, keyword) to the number of new images wanted."""
+    with project.database.read() as connection:
+        rows = connection.execute(select(Quota.class_index, Quota.keyword, Quota.quota))
+        return {(row.class_index, row.keyword): row.quota for row in rows}
+
+
+def set_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
+    """Mark candidates outside the date window, and only those; they stay in the pool and are never drawn."""
+    with project.database.write(alone=True) as connection:
+        connection.execute(update(Image).where(Image.split == "aside").values(split=""))
+        for start in range(0, len(ids), 500):
+            piece = ids[start : start + 500]
+            connection.execute(update(Image).where(Image.id.in_(piece)).values(split="aside"))
+
+
+def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int) -> None:
+    """Put planned tasks in, all or none."""
+    wanted = project.config.workers_per_image
+    with project.database.write(alone=True) as connection:
+        first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
+        connection.execute(
+            insert(Task),
+            [
+                {"id": first + k, "batch": batch, "class_index": t.class_index, "wanted": wanted, "submitted": 0}
+                for k, t in enumerate(planned)
+            ],
+        )
+        connection.execute(
+            insert(TaskImage),
+            [
+                {"task_id": first + k, "image_id": name, "role": role}
+                for k, t in enumerate(planned)
+                for name, role in t.images
+            ],
+        )
+        log(connection, project.clock(), "owner", "tasks", count=len(planned), batch=batch)
+
+
+def images_in_tasks(project: ProjectFolder) -> set[str]:
+    """Ids of candidates that some task shows."""
+    with project.database.read() as connection:
+        return set(connection.scalars(select(TaskImage.image_id).where(TaskImage.role == "candidate").distinct()))
+
+
+def next_batch(project: ProjectFolder) -> int:
+    """The number of the next batch of tasks."""
+    with project.database.read() as connection:
+        last = connection.scalar(select(func.max(Task.batch)))
+        return 0 if last is None else int(last) + 1
+
+
+def stored_tasks(project: ProjectFolder, batch: int) -> list[PlannedTask]:
+    """Tasks of a batch as they were planned."""
+    with project.database.read() as connection:
+        tasks = connection.execute(
+            select(Task.id, Task.class_index).where(Task.batch == batch).order_by(Task.id)
+        ).all()
+        rows = connection.execute(
+            select(TaskImage.__table__)
+            .join(Task, Task.id == TaskImage.task_id)
+            .where(Task.batch == batch)
+            .order_by(TaskImage.task_id, in_plain_order(TaskImage.image_id))
+        ).all()
+    images: dict[int, list[tuple[str, str]]] = {}
+    for row in rows:
+        images.setdefault(row.task_id, []).append((row.image_id, row.role))
+    return [PlannedTask(task.class_index, tuple(sorted(images.get(task.id, [])))) for task in tasks]
+
+
+def tasks_wanted(project: ProjectFolder) -> dict[int, int]:
+    """Task id to the number of workers it wants."""
+    with project.database.read() as connection:
+        return {row.id: row.wanted for row in connection.execute(select(Task.id, Task.wanted))}
+
+
+def want_more(project: ProjectFolder, extra: dict[int, int]) -> None:
+    """Raise the number of workers that tasks want: task id to how many more."""
+    with project.database.write(alone=True) as connection:
+        for task, count in extra.items():
+            connection.execute(update(Task).where(Task.id == task).values(wanted=Task.wanted + count))
+        log(connection, project.clock(), "owner", "want-more", tasks=len(extra), workers=sum(extra.values()))

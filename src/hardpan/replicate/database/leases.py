@@ -1,20 +1,99 @@
-"""Tasks in the hands of workers: taken, renewed, submitted once, returned when the lease expires."""
+"""Tasks held by workers: taken, renewed, submitted once, returned when the lease expires.
+
+Statements are built once: building one costs more than running it, and SQLite has one writer at a time.
+"""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Connection, select
+from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists, func, insert, or_, select, update
 
 from hardpan.errors import InputError
-from hardpan.replicate.database import lease_queries as queries
-from hardpan.replicate.database.connection import log
-from hardpan.replicate.database.models import Assignment, Image
+from hardpan.replicate.database.connection import in_plain_order, log
+from hardpan.replicate.database.models import Assignment, Image, Invitation, Task, TaskImage, Vote, Worker
 from hardpan.replicate.database.people import NotAdmitted, taking_part
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
+
+_assignments = cast(Table, Assignment.__table__)
+_tasks = cast(Table, Task.__table__)
+_places = cast(Table, TaskImage.__table__)
+_votes = cast(Table, Vote.__table__)
+_workers = cast(Table, Worker.__table__)
+_invitations = cast(Table, Invitation.__table__)
+_a, _t, _p, _v = _assignments.c, _tasks.c, _places.c, _votes.c
+
+_worker: BindParameter[Any] = bindparam("worker")
+_now: BindParameter[Any] = bindparam("now")
+_task: BindParameter[Any] = bindparam("task")
+_running = and_(_a.state == "leased", _a.expires_at > _now)
+_mine = select(_a.task_id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now))
+_leased = select(_a.task_id, func.count().label("held")).where(_running).group_by(_a.task_id).subquery()
+_taken = _t.submitted + func.coalesce(_leased.c.held, 0)
+
+WORKER = (
+    select(
+        _workers.c.role, _workers.c.blocked_at, _invitations.c.id, _invitations.c.uses, _invitations.c.revoked_at
+    )
+    .outerjoin(_invitations, _invitations.c.id == _workers.c.invitation_id)
+    .where(_workers.c.id == _worker)
+)
+INVITATION_LOCKED = select(_invitations.c.id).where(_invitations.c.id == bindparam("invitation")).with_for_update()
+TAKES_PART = (
+    select(_a.id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now)).limit(1)
+)
+HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a.leased_at)
+OPEN_TASKS = (
+    select(_t.id)
+    .outerjoin(_leased, _leased.c.task_id == _t.id)
+    .where(_taken < _t.wanted, _t.id.not_in(_mine))
+    .order_by(_taken.desc(), _t.id)
+)
+# Asked image by image: each answer is a step into an index, however much the worker has done.
+_elsewhere = _places.alias()
+_held_or_done = exists().where(
+    _a.task_id == _elsewhere.c.task_id,
+    _a.worker_id == _worker,
+    or_(_a.state == "submitted", _a.expires_at > _now),
+)
+_before = exists().where(_elsewhere.c.image_id == _p.image_id, _held_or_done.correlate(_elsewhere))
+_answered = exists().where(_v.worker_id == _worker, _v.image_id == _p.image_id)
+BLOCKED = (
+    select(_p.task_id)
+    .where(_p.task_id.in_(bindparam("tasks", expanding=True)))
+    .where(or_(_before.correlate(_places), _answered.correlate(_places)))
+    .distinct()
+)
+TASK_LOCKED = select(_t.wanted, _t.submitted).where(_t.id == _task).with_for_update()
+HELD_OF_TASK = select(func.count()).where(_a.task_id == _task, _running)
+CLASS_OF_TASK = select(_t.class_index).where(_t.id == _task)
+OWN_EARLIER = select(_assignments).where(_a.task_id == _task, _a.worker_id == _worker)
+OWN_LOCKED = select(_assignments).where(_a.token == bindparam("token"), _a.worker_id == _worker).with_for_update()
+TASK_IMAGES = select(_p.image_id, _p.role).where(_p.task_id == _task).order_by(in_plain_order(_p.image_id))
+ANSWERED_BEFORE = (
+    select(_v.id).where(_v.worker_id == _worker, _v.image_id.in_(bindparam("images", expanding=True))).limit(1)
+)
+DONE = select(func.count()).where(_a.worker_id == _worker, _a.state == "submitted")
+TOTALS = select(func.coalesce(func.sum(_t.submitted), 0), func.coalesce(func.sum(_t.wanted), 0))
+
+NEW_LEASE = insert(_assignments)
+NEW_VOTES = insert(_votes)
+EXTEND = update(_assignments).where(_a.id == bindparam("row")).values(expires_at=bindparam("expires"))
+LEASE_AGAIN = (
+    update(_assignments)
+    .where(_a.id == bindparam("row"))
+    .values(leased_at=bindparam("leased"), expires_at=bindparam("expires"))
+)
+SUBMITTED = (
+    update(_assignments)
+    .where(_a.id == bindparam("row"))
+    .values(state="submitted", submitted_at=bindparam("at"), submission_key=bindparam("key"))
+)
+ONE_MORE = update(_tasks).where(_t.id == _task).values(submitted=_t.submitted + 1)
+
 
 MOST_HELD = 3
 _LOOK_AT_ONCE = 4
@@ -52,7 +131,7 @@ class LeaseLost(InputError):
     """The lease expired and others have finished its task meanwhile, or it is not this worker's."""
 
 
-def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()) -> Lease | None:
+def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str] = ()) -> Lease | None:
     """Give a worker a task: one that they hold already, else the open one nearest to completion.
 
     A worker never gets an image twice. A task's places are shuffled for each worker.
@@ -68,7 +147,7 @@ def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()
     now = project.clock()
     with project.database.write(light=True) as connection:
         _check_worker(connection, worker_id, now)
-        held = connection.execute(queries.HELD, {"worker": worker_id, "now": now}).all()
+        held = connection.execute(HELD, {"worker": worker_id, "now": now}).all()
         for row in held:
             if row.token not in besides:
                 return _lease(connection, row)
@@ -78,7 +157,7 @@ def next_task(project: Project, worker_id: str, *, besides: Collection[str] = ()
         return None if task is None else _take(connection, project, worker_id, task, now)
 
 
-def renew_lease(project: Project, worker_id: str, token: str) -> Lease:
+def renew_lease(project: ProjectFolder, worker_id: str, token: str) -> Lease:
     """Begin the lease's time anew, also after it expired while its task is still wanted."""
     now = project.clock()
     with project.database.write(light=True) as connection:
@@ -87,12 +166,14 @@ def renew_lease(project: Project, worker_id: str, token: str) -> Lease:
             raise LeaseLost("this task has been submitted already; take the next one")
         _check_still_wanted(connection, row, now)
         expires = now + project.config.lease_seconds
-        connection.execute(queries.EXTEND, {"row": row.id, "expires": expires})
+        connection.execute(EXTEND, {"row": row.id, "expires": expires})
         log(connection, now, worker_id, "renewed", task=row.task_id)
         return _lease(connection, row, expires)
 
 
-def submit(project: Project, worker_id: str, token: str, selected: Collection[int], submission_key: str) -> Receipt:
+def submit(
+    project: ProjectFolder, worker_id: str, token: str, selected: Collection[int], submission_key: str
+) -> Receipt:
     """Count a worker's answers, once: the same lease again, by whatever key, gives the first receipt.
 
     Args:
@@ -118,24 +199,24 @@ def submit(project: Project, worker_id: str, token: str, selected: Collection[in
         _check_still_wanted(connection, row, now)
         _check_first_look(connection, row)
         _count(connection, row, chosen, now)
-        connection.execute(queries.SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
+        connection.execute(SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
         seconds = round(now - row.leased_at, 3)
         log(connection, now, worker_id, "submitted", task=row.task_id, selected=len(chosen), seconds=seconds)
         return Receipt("counted", token, _done(connection, worker_id), now)
 
 
-def give_back(project: Project, worker_id: str, token: str) -> None:
+def give_back(project: ProjectFolder, worker_id: str, token: str) -> None:
     """Return a task before its lease ends."""
     now = project.clock()
     with project.database.write() as connection:
         row = _own(connection, worker_id, token)
         if row.state == "leased":
-            connection.execute(queries.EXTEND, {"row": row.id, "expires": now})
+            connection.execute(EXTEND, {"row": row.id, "expires": now})
             log(connection, now, worker_id, "returned", task=row.task_id)
 
 
-def shown_image(project: Project, worker_id: str, token: str, place: int) -> bytes:
-    """The image at a place of a worker's own lease, as :meth:`Project.blinded_picture` encodes it."""
+def shown_image(project: ProjectFolder, worker_id: str, token: str, place: int) -> bytes:
+    """The image at a place of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
     with project.database.read() as connection:
         shown = connection.scalar(
             select(Assignment.shown).where(Assignment.token == token, Assignment.worker_id == worker_id)
@@ -146,7 +227,7 @@ def shown_image(project: Project, worker_id: str, token: str, place: int) -> byt
     return project.blinded_picture(row.id, row.row)
 
 
-def ids_shown(project: Project, token: str) -> list[str]:
+def ids_shown(project: ProjectFolder, token: str) -> list[str]:
     """Image ids at the places of a lease; for simulations and tests, never for a page."""
     with project.database.read() as connection:
         return list(connection.scalar(select(Assignment.shown).where(Assignment.token == token)) or [])
@@ -161,20 +242,20 @@ class Standing:
     project_wanted: int
 
 
-def standing(project: Project, worker_id: str) -> Standing:
+def standing(project: ProjectFolder, worker_id: str) -> Standing:
     """Progress for the quiet bar of the page; says nothing of other workers' votes."""
     with project.database.read() as connection:
-        totals = connection.execute(queries.TOTALS).one()
+        totals = connection.execute(TOTALS).one()
         return Standing(_done(connection, worker_id), int(totals[0]), int(totals[1]))
 
 
 def _open_task(connection: Connection, worker_id: str, now: float) -> int | None:
     """The open task nearest to completion that shares no image with what this worker has or had."""
     who = {"worker": worker_id, "now": now}
-    rows = connection.scalars(queries.OPEN_TASKS, who).all()
+    rows = connection.scalars(OPEN_TASKS, who).all()
     for start in range(0, len(rows), _LOOK_AT_ONCE):
         piece = rows[start : start + _LOOK_AT_ONCE]
-        blocked = set(connection.scalars(queries.BLOCKED, who | {"tasks": piece}))
+        blocked = set(connection.scalars(BLOCKED, who | {"tasks": piece}))
         for task in piece:
             if task not in blocked and _still_open(connection, task, now):
                 return int(task)
@@ -183,19 +264,19 @@ def _open_task(connection: Connection, worker_id: str, now: float) -> int | None
 
 def _still_open(connection: Connection, task: int, now: float) -> bool:
     """Look again with the task's row locked: on PostgreSQL two workers may have found the same last slot."""
-    row = connection.execute(queries.TASK_LOCKED, {"task": task}).one()
-    held = connection.scalar(queries.HELD_OF_TASK, {"task": task, "now": now})
+    row = connection.execute(TASK_LOCKED, {"task": task}).one()
+    held = connection.scalar(HELD_OF_TASK, {"task": task, "now": now})
     return bool(row.submitted + (held or 0) < row.wanted)
 
 
-def _take(connection: Connection, project: Project, worker_id: str, task: int, now: float) -> Lease:
+def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: int, now: float) -> Lease:
     expires = now + project.config.lease_seconds
-    again = connection.execute(queries.OWN_EARLIER, {"task": task, "worker": worker_id}).first()
+    again = connection.execute(OWN_EARLIER, {"task": task, "worker": worker_id}).first()
     if again is not None:  # the worker's own expired lease: the old page, if still open, goes on working
-        connection.execute(queries.LEASE_AGAIN, {"row": again.id, "leased": now, "expires": expires})
+        connection.execute(LEASE_AGAIN, {"row": again.id, "leased": now, "expires": expires})
         log(connection, now, worker_id, "leased-again", task=task)
         return _lease(connection, again, expires)
-    shown = list(connection.scalars(queries.TASK_IMAGES, {"task": task}))
+    shown = list(connection.scalars(TASK_IMAGES, {"task": task}))
     # A seeded order could be computed by a worker, and with it the controls; this one is only stored.
     secrets.SystemRandom().shuffle(shown)
     row = {
@@ -207,14 +288,14 @@ def _take(connection: Connection, project: Project, worker_id: str, task: int, n
         "expires_at": expires,
         "shown": shown,
     }
-    connection.execute(queries.NEW_LEASE, row)
+    connection.execute(NEW_LEASE, row)
     log(connection, now, worker_id, "leased", task=task)
-    class_index = connection.scalar(queries.CLASS_OF_TASK, {"task": task})
+    class_index = connection.scalar(CLASS_OF_TASK, {"task": task})
     return Lease(str(row["token"]), int(class_index or 0), len(shown), expires)
 
 
 def _own(connection: Connection, worker_id: str, token: str) -> Any:
-    row = connection.execute(queries.OWN_LOCKED, {"token": token, "worker": worker_id}).first()
+    row = connection.execute(OWN_LOCKED, {"token": token, "worker": worker_id}).first()
     if row is None:
         raise LeaseLost("this task is not yours, or is no longer there; take the next one")
     return row
@@ -228,13 +309,13 @@ def _check_still_wanted(connection: Connection, row: Any, now: float) -> None:
 
 def _check_first_look(connection: Connection, row: Any) -> None:
     """A late submission may have put an image of this task before the same worker elsewhere."""
-    if connection.scalar(queries.ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.shown}):
+    if connection.scalar(ANSWERED_BEFORE, {"worker": row.worker_id, "images": row.shown}):
         raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
 
 
 def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> None:
-    class_index = connection.scalar(queries.CLASS_OF_TASK, {"task": row.task_id})
-    pairs = connection.execute(queries.TASK_IMAGES, {"task": row.task_id})
+    class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
+    pairs = connection.execute(TASK_IMAGES, {"task": row.task_id})
     roles: dict[str, str] = {pair.image_id: pair.role for pair in pairs}
     votes = [
         {
@@ -248,8 +329,8 @@ def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> No
         }
         for place, image in enumerate(row.shown)
     ]
-    connection.execute(queries.NEW_VOTES, votes)
-    connection.execute(queries.ONE_MORE, {"task": row.task_id})
+    connection.execute(NEW_VOTES, votes)
+    connection.execute(ONE_MORE, {"task": row.task_id})
 
 
 def _checked_places(selected: Collection[int], places: int) -> set[int]:
@@ -263,25 +344,25 @@ def _checked_places(selected: Collection[int], places: int) -> set[int]:
 
 
 def _done(connection: Connection, worker_id: str) -> int:
-    return int(connection.scalar(queries.DONE, {"worker": worker_id}) or 0)
+    return int(connection.scalar(DONE, {"worker": worker_id}) or 0)
 
 
 def _lease(connection: Connection, row: Any, expires: float | None = None) -> Lease:
-    class_index = connection.scalar(queries.CLASS_OF_TASK, {"task": row.task_id})
+    class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
     return Lease(row.token, int(class_index or 0), len(row.shown), row.expires_at if expires is None else expires)
 
 
 def _check_worker(connection: Connection, worker_id: str, now: float) -> None:
-    row = connection.execute(queries.WORKER, {"worker": worker_id}).first()
+    row = connection.execute(WORKER, {"worker": worker_id}).first()
     if row is None:
         raise InputError("this worker is not known; enter by an invitation link")
     if row.role != "annotator":
         raise InputError(f"tasks are for annotators; this worker has the role {row.role}")
     if row.blocked_at is not None or row.revoked_at is not None:
         raise NotAdmitted("your access to this project has ended; ask its owner for a new link")
-    begun = connection.scalar(queries.TAKES_PART, {"worker": worker_id, "now": now})
+    begun = connection.scalar(TAKES_PART, {"worker": worker_id, "now": now})
     if begun is not None or row.id is None:
         return
-    connection.execute(queries.INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
+    connection.execute(INVITATION_LOCKED, {"invitation": row.id})  # newcomers of a link begin one at a time
     if taking_part(connection, row.id, now) >= row.uses:
         raise NotAdmitted("this link has been used by as many people as it was made for; ask for a new one")

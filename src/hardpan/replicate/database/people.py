@@ -10,11 +10,12 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exist
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
-from hardpan.replicate.database.models import Answer, Assignment, Decision, Invitation, Worker
-from hardpan.replicate.project import Project
+from hardpan.replicate.database.models import Answer, Assignment, Decision, Event, Invitation, Worker
+from hardpan.replicate.folder import ProjectFolder
 
 ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
+OWNER_LEFT = "owner-left"
 MOST_USES = 1_000_000_000
 
 
@@ -66,7 +67,7 @@ def new_name() -> str:
 
 
 def invite(
-    project: Project, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
+    project: ProjectFolder, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
 ) -> Invited:
     """Make an invitation for ``uses`` people of one role, good for ``seconds`` (for ever where None)."""
     if role not in ROLES:
@@ -92,7 +93,7 @@ def invite(
     return invitations(project, name)[0]
 
 
-def invitations(project: Project, only: str | None = None) -> list[Invited]:
+def invitations(project: ProjectFolder, only: str | None = None) -> list[Invited]:
     """Every invitation, oldest first, with how many people opened it and how many of them have taken part."""
     taking_part = case((_takes_part(project.clock()), 1))
     counts = (
@@ -123,7 +124,7 @@ def invitations(project: Project, only: str | None = None) -> list[Invited]:
     ]
 
 
-def revoke(project: Project, invitation: str) -> None:
+def revoke(project: ProjectFolder, invitation: str) -> None:
     """End an invitation: nobody enters by it any more, and the sessions of those who did end."""
     with project.database.write() as connection:
         now = project.clock()
@@ -132,7 +133,7 @@ def revoke(project: Project, invitation: str) -> None:
         log(connection, now, "owner", "revoked", invitation=invitation)
 
 
-def block(project: Project, worker_id: str, *, exclude_votes: bool = False) -> None:
+def block(project: ProjectFolder, worker_id: str, *, exclude_votes: bool = False) -> None:
     """End a worker's access; with ``exclude_votes``, their votes stay stored and marked but count nowhere."""
     with project.database.write() as connection:
         now = project.clock()
@@ -149,7 +150,7 @@ def block(project: Project, worker_id: str, *, exclude_votes: bool = False) -> N
         log(connection, now, "owner", "blocked", worker=worker_id, votes_excluded=exclude_votes)
 
 
-def unblock(project: Project, worker_id: str) -> None:
+def unblock(project: ProjectFolder, worker_id: str) -> None:
     """Give a blocked worker access again, and count the votes again."""
     with project.database.write() as connection:
         now = project.clock()
@@ -157,13 +158,26 @@ def unblock(project: Project, worker_id: str) -> None:
         log(connection, now, "owner", "unblocked", worker=worker_id)
 
 
-def excluded_workers(project: Project) -> frozenset[str]:
+def excluded_workers(project: ProjectFolder) -> frozenset[str]:
     """Ids of the workers whose votes are excluded."""
     with project.database.read() as connection:
         return frozenset(connection.scalars(select(Worker.id).where(Worker.excluded_at.is_not(None))))
 
 
-def check_admitted(project: Project, worker_id: str, *, entering: bool = False) -> None:
+def end_owner_session(project: ProjectFolder, session: str) -> None:
+    """Record that the owner left a session; it is not valid any more, on any server of this project."""
+    with project.database.write() as connection:
+        log(connection, project.clock(), "owner", OWNER_LEFT, session=session)
+
+
+def owner_session_ended(project: ProjectFolder, session: str) -> bool:
+    """Whether the owner has left this session."""
+    with project.database.read() as connection:
+        ended = connection.scalars(select(Event.details).where(Event.what == OWNER_LEFT)).all()
+    return any(details.get("session") == session for details in ended)
+
+
+def check_admitted(project: ProjectFolder, worker_id: str, *, entering: bool = False) -> None:
     """Raise :class:`NotAdmitted` for a person who was blocked, or whose invitation was revoked.
 
     ``entering`` by the link also needs one that has not expired.
@@ -176,7 +190,7 @@ def check_admitted(project: Project, worker_id: str, *, entering: bool = False) 
         raise NotAdmitted("this link has ended; ask for a new one")
 
 
-def enter(project: Project, link: str, *, external_id: str = "", role: str = "") -> Person:
+def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str = "") -> Person:
     """Let a person in by a signed link: the same person for the same link and external id, every time.
 
     A link of one use is one person, whoever opens it. A link of more uses tells people apart by ``external_id``
@@ -226,21 +240,21 @@ def taking_part(connection: Connection, invitation: str, now: float) -> int:
     return int(connection.scalar(query) or 0)
 
 
-def worker(project: Project, worker_id: str) -> Person | None:
+def worker(project: ProjectFolder, worker_id: str) -> Person | None:
     """A worker by id, or None."""
     with project.database.read() as connection:
         row = connection.execute(select(Worker.__table__).where(Worker.id == worker_id)).first()
     return None if row is None else _person(row)
 
 
-def workers(project: Project) -> list[Person]:
+def workers(project: ProjectFolder) -> list[Person]:
     """Every worker, in the order of their coming."""
     with project.database.read() as connection:
         rows = connection.execute(select(Worker.__table__).order_by(Worker.created_at, Worker.id)).all()
     return [_person(row) for row in rows]
 
 
-def completion_code(project: Project, worker_id: str) -> str:
+def completion_code(project: ProjectFolder, worker_id: str) -> str:
     """What a worker pastes into a crowd platform: the number of tasks done and a signature of it."""
     with project.database.read() as connection:
         done = connection.scalar(

@@ -13,7 +13,7 @@ from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
 from hardpan.replicate.database.models import Assignment, Event, Image, Task, Vote, Worker
 from hardpan.replicate.database.people import excluded_workers
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
 
 MOST_NAME = 64  # characters of a worker's name in the database
 
@@ -31,7 +31,7 @@ class StoredVote:
     task_id: int | None
 
 
-def all_votes(project: Project) -> list[StoredVote]:
+def all_votes(project: ProjectFolder) -> list[StoredVote]:
     """Every vote, in the order of counting."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -42,13 +42,13 @@ def all_votes(project: Project) -> list[StoredVote]:
         return [StoredVote(*row) for row in rows]
 
 
-def counted_votes(project: Project) -> list[StoredVote]:
+def counted_votes(project: ProjectFolder) -> list[StoredVote]:
     """Every vote but those of workers whose votes the owner has excluded."""
     excluded = excluded_workers(project)
     return [vote for vote in all_votes(project) if vote.worker_id not in excluded]
 
 
-def vote_totals(project: Project) -> tuple[int, int]:
+def vote_totals(project: ProjectFolder) -> tuple[int, int]:
     """How many votes there are, and how many workers gave them."""
     with project.database.read() as connection:
         row = connection.execute(
@@ -57,7 +57,7 @@ def vote_totals(project: Project) -> tuple[int, int]:
         return int(row[0]), int(row[1])
 
 
-def import_votes(project: Project, rows: Sequence[Mapping[str, Any]], *, platform: str) -> tuple[int, int]:
+def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, platform: str) -> tuple[int, int]:
     """Add another platform's votes (image_id, class_index, worker, selected, at); give how many were new and known.
 
     Roles follow from the images: an original of the target class is a positive control, of another a negative one.
@@ -110,7 +110,7 @@ def imported_name(platform: str, worker: str) -> str:
     return f"{name[: MOST_NAME - 17]}-{digest}"
 
 
-def events(project: Project, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
+def events(project: ProjectFolder, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
     """Events after a number, oldest first: id, at, actor, what, details."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -119,7 +119,13 @@ def events(project: Project, *, after: int = 0, most: int = 1000) -> list[dict[s
     return [dict(row._mapping) for row in rows]
 
 
-def add_event(project: Project, actor: str, what: str, **details: Any) -> None:
+def has_event(project: ProjectFolder, what: str) -> bool:
+    """Whether an event of this kind has been logged."""
+    with project.database.read() as connection:
+        return connection.scalar(select(Event.id).where(Event.what == what).limit(1)) is not None
+
+
+def add_event(project: ProjectFolder, actor: str, what: str, **details: Any) -> None:
     """Append an event of a page or command to the log."""
     with project.database.write() as connection:
         log(connection, project.clock(), actor, what, **details)
@@ -135,7 +141,7 @@ class TaskTime:
     seconds: float
 
 
-def task_times(project: Project) -> list[TaskTime]:
+def task_times(project: ProjectFolder) -> list[TaskTime]:
     """Every submitted task with its duration."""
     with project.database.read() as connection:
         rows = connection.execute(
@@ -164,7 +170,7 @@ class ClassCoverage:
     leased: int
 
 
-def coverage(project: Project) -> list[ClassCoverage]:
+def coverage(project: ProjectFolder) -> list[ClassCoverage]:
     """Annotation so far, a row a class with tasks."""
     now = project.clock()
     with project.database.read() as connection:

@@ -6,14 +6,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from hardpan.replicate import LeaseLost, NotAdmitted, Project
-from hardpan.web.annotation import annotate, doors, links, owner, people, review, select
+from hardpan.replicate import Project
+from hardpan.replicate.database.leases import LeaseLost
+from hardpan.replicate.database.people import NotAdmitted
+from hardpan.web.annotation import annotate, entry, links, owner, people, review, select
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect
 
 __all__ = ["create_app", "links"]
 
-PAGES = (doors, annotate, select, review, people, owner)
+PAGES = (entry, annotate, select, review, people, owner)
 
 
 def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hardpan import replicate
+from hardpan.replicate.database import leases, people
 from hardpan.web.annotation.site import Body, Site, action, picture, places_of, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import text_of, texts_of
@@ -39,40 +39,40 @@ def page(site: Site, session: Session, request: Request) -> Response:
 def take(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next task, besides those that the page holds already."""
     besides = texts_of(body, "besides", MOST_AHEAD)
-    lease = replicate.next_task(site.project, session.person, besides=besides)
+    lease = leases.next_task(site.project, session.person, besides=besides)
     answer: dict[str, Any] = {"task": None if lease is None else _shown(site, lease), **_progress(site, session)}
     if lease is None and not besides:
-        answer["code"] = replicate.completion_code(site.project, session.person)
+        answer["code"] = people.completion_code(site.project, session.person)
     return answer
 
 
 def renew(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More time for a task in hand."""
-    lease = replicate.renew_lease(site.project, session.person, text_of(body, "task"))
+    lease = leases.renew_lease(site.project, session.person, text_of(body, "task"))
     return {"seconds": _seconds(site, lease)}
 
 
 def submit(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Count the answers to a task, once."""
     token, key = text_of(body, "task"), text_of(body, "key")
-    receipt = replicate.submit(site.project, session.person, token, places_of(body, "selected"), key)
+    receipt = leases.submit(site.project, session.person, token, places_of(body, "selected"), key)
     return {"state": receipt.state, "done": receipt.done}
 
 
 def code(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The completion code for what is done so far."""
-    return {"code": replicate.completion_code(site.project, session.person), **_progress(site, session)}
+    return {"code": people.completion_code(site.project, session.person), **_progress(site, session)}
 
 
 def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """The image at a place of one's own task."""
     try:
-        return replicate.shown_image(site.project, session.person, where["token"], where["place"])
-    except replicate.LeaseLost as error:
+        return leases.shown_image(site.project, session.person, where["token"], where["place"])
+    except leases.LeaseLost as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _shown(site: Site, lease: replicate.Lease) -> dict[str, Any]:
+def _shown(site: Site, lease: leases.Lease) -> dict[str, Any]:
     target = site.project.classes[lease.class_index]
     return {
         "id": lease.token,
@@ -84,10 +84,10 @@ def _shown(site: Site, lease: replicate.Lease) -> dict[str, Any]:
     }
 
 
-def _seconds(site: Site, lease: replicate.Lease) -> float:
+def _seconds(site: Site, lease: leases.Lease) -> float:
     return max(0.0, round(lease.expires_at - site.project.clock(), 1))
 
 
 def _progress(site: Site, session: Session) -> dict[str, Any]:
-    standing = replicate.standing(site.project, session.person)
+    standing = leases.standing(site.project, session.person)
     return {"done": standing.done, "project": {"done": standing.project_done, "wanted": standing.project_wanted}}

@@ -7,11 +7,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hardpan import replicate
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.replicate import ClassCoverage, Project
-from hardpan.replicate.quality import Frequency, Quality, WorkerQuality, annotation_quality
+from hardpan.replicate import Project
+from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database import votes
+from hardpan.replicate.quality import Frequency, Quality, WorkerQuality
 from hardpan.testbed.humans import Humans
 
 BINS = 10
@@ -52,7 +53,7 @@ class Histogram:
 class Figures:
     """Everything that the dashboard shows; histograms by class number, None for all classes."""
 
-    coverage: list[ClassCoverage]
+    coverage: list[votes.ClassCoverage]
     done: int
     wanted: int
     votes: int
@@ -63,17 +64,17 @@ class Figures:
     alpha_unflagged: Estimate | None
     histograms: Mapping[int | None, tuple[Histogram, Histogram]]
     people: int
-    excluded: list[replicate.Person]
+    excluded: list[stored_people.Person]
     humans: Humans | None
 
 
 def count(project: Project) -> Figures:
     """Count everything anew."""
-    quality = annotation_quality(project)
-    coverage = replicate.coverage(project)
-    persons = replicate.workers(project)
+    quality = project.quality()
+    coverage = votes.coverage(project)
+    persons = project.workers()
     seconds: dict[str, list[float]] = {}
-    for item in replicate.task_times(project):
+    for item in votes.task_times(project):
         seconds.setdefault(item.worker_id, []).append(item.seconds)
     every = [value for values in seconds.values() for value in values]
     return Figures(
@@ -122,7 +123,7 @@ def _histograms(frequencies: Sequence[Frequency], classes: int) -> dict[int | No
 
 
 def _workers(
-    quality: Quality, people: Mapping[str, replicate.Person], seconds: Mapping[str, list[float]]
+    quality: Quality, people: Mapping[str, stored_people.Person], seconds: Mapping[str, list[float]]
 ) -> list[WorkerRow]:
     """Weakest on the controls first; who has seen too few to tell comes last."""
     rows = [
@@ -151,6 +152,6 @@ def _outside(name: str) -> str:
 def _humans(project: Project) -> Humans | None:
     """Table 3 over those who have answered on both sets."""
     try:
-        return replicate.experiment_results(project)
+        return project.experiment_results().humans
     except InputError:
         return None

@@ -1,19 +1,24 @@
-"""The owner's page: how far it is, how good it is, who is invited, and everything to take away."""
+"""The owner's page: progress, quality, invitations, blocking, downloads."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
-from hardpan import replicate
-from hardpan.web.annotation import exports, figures, links
+from hardpan import tables
+from hardpan.replicate import Project
+from hardpan.replicate.database import experiment, people, votes
+from hardpan.web.annotation import figures, links
 from hardpan.web.annotation.site import ROLE_NAMES, Body, Site, action, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import flag_of, number_of, text_of
@@ -24,7 +29,7 @@ EVENTS_SHOWN = 12
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    """Everything under /owner but the door."""
+    """Everything under /owner but entering and leaving."""
     role = Role.OWNER
     fresh = Fresh()
     return [
@@ -34,13 +39,12 @@ def routes(site: Site) -> list[BaseRoute]:
         action(site, "/owner/api/revoke", role, revoke),
         action(site, "/owner/api/block", role, block),
         action(site, "/owner/api/unblock", role, unblock),
-        Route("/owner/api/leave", _leave(site), methods=["POST"]),
-        *(view(site, f"/owner/export/{name}", role, download) for name in exports.EXPORTS),
+        *(view(site, f"/owner/export/{name}", role, download) for name in EXPORTS),
     ]
 
 
 class Fresh:
-    """The dashboard's figures, counted anew only when the last count is older than ten times what it took."""
+    """The figures of the page, computed again when the last ones are older than ten times what they took."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,9 +56,9 @@ class Fresh:
     def events(self, site: Site) -> list[dict[str, Any]]:
         """The newest events, newest first; only what is new is read."""
         with self._lock:
-            for event in exports.events_after(site.project, self._seen):
+            for event in events_after(site.project, self._seen):
                 self._seen = event["id"]
-                self._last_events.append({**event, "at": exports.time_text(event["at"])})
+                self._last_events.append({**event, "at": time_text(event["at"])})
             return list(self._last_events)[::-1]
 
     def get(self, site: Site) -> figures.Figures:
@@ -76,7 +80,7 @@ def page(site: Site, session: Session, request: Request) -> Response:
         session=session,
         classes=names,
         roles=list(ROLE_NAMES),
-        exports=exports.EXPORTS,
+        exports=EXPORTS,
         grid=site.project.config.grid,
     )
 
@@ -85,7 +89,7 @@ def live(fresh: Fresh, site: Site, session: Session, request: Request) -> Respon
     """The part of the dashboard that changes, as HTML."""
     chosen = request.query_params.get("class", "")
     known = chosen.isascii() and chosen.isdigit() and len(chosen) < 7 and int(chosen) < len(site.project.classes)
-    invited = [(item, links.path_of(item)) for item in replicate.invitations(site.project)]
+    invited = [(item, links.path_of(item)) for item in site.project.invitations()]
     return site.shell.page(
         "owner_live.html",
         figures=fresh.get(site),
@@ -104,40 +108,110 @@ def invite(site: Site, session: Session, body: Body) -> dict[str, Any]:
     if label != "":
         label = text_of(body, "label", LONGEST_LABEL)
     uses, count = int(number_of(body, "uses", 1, 100_000)), int(number_of(body, "count", 1, MOST_LINKS))
-    made = [replicate.invite(site.project, role=role, uses=uses, label=label) for _ in range(count)]
+    made = [site.project.invite(role=role, uses=uses, label=label) for _ in range(count)]
     return {"paths": [links.path_of(item) for item in made]}
 
 
 def revoke(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a link, and the sessions of the people who came by it."""
-    replicate.revoke(site.project, text_of(body, "invitation", 64))
+    site.project.revoke(text_of(body, "invitation", 64))
     return {}
 
 
 def block(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """End a worker's access; their votes are excluded where that was asked for."""
-    replicate.block(site.project, text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
+    site.project.block(text_of(body, "worker", 64), exclude_votes=flag_of(body, "exclude"))
     return {}
 
 
 def unblock(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Give a worker access again."""
-    replicate.unblock(site.project, text_of(body, "worker", 64))
+    site.project.unblock(text_of(body, "worker", 64))
     return {}
 
 
 def download(site: Site, session: Session, request: Request) -> Response:
     """A file with everything of one kind."""
     name = request.url.path.rpartition("/")[2]
-    content, kind = exports.write(site.project, name)
+    content, kind = export(site.project, name)
     return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
-def _leave(site: Site) -> Any:
-    async def endpoint(request: Request) -> Response:
-        site.gate.require(request, Role.OWNER)
-        answer = JSONResponse({"next": "/owner/enter"})
-        site.gate.close(answer, Role.OWNER)
-        return answer
+EXPORTS = {
+    "votes.csv": "Every vote: image, class, worker, role of the image, selected",
+    "frequencies.csv": "Selection frequency of every image and class",
+    "workers.csv": "Workers with their completion codes, tasks and controls",
+    "answers.csv": "Answers of the human-accuracy experiment",
+    "events.jsonl": "The log: every event, in order",
+}
 
-    return endpoint
+
+def export(project: Project, name: str) -> tuple[str, str]:
+    """One of ``EXPORTS`` as text, with its media type."""
+    if name == "events.jsonl":
+        return "".join(json.dumps(event) + "\n" for event in events_after(project)), "application/x-ndjson"
+    header, rows = _TABLES[name](project)
+    columns = list(zip(*rows, strict=True)) or [()] * len(header)
+    return tables.csv_text(dict(zip(header, columns, strict=True))), "text/csv"
+
+
+def events_after(project: Project, after: int = 0) -> Iterable[dict[str, Any]]:
+    """Every event after a number, oldest first."""
+    while some := votes.events(project, after=after, most=5000):
+        yield from some
+        after = some[-1]["id"]
+
+
+def _votes(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    names = [item.name for item in project.classes]
+    excluded = people.excluded_workers(project)
+    header = ("image_id", "class", "worker", "role", "selected", "at", "excluded")
+    return header, (
+        (
+            *(v.image_id, names[v.class_index], v.worker_id, v.role),
+            *(int(v.selected), time_text(v.at), int(v.worker_id in excluded)),
+        )
+        for v in votes.all_votes(project)
+    )
+
+
+def _frequencies(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    names = [item.name for item in project.classes]
+    numbers = ("selected", "votes", "value", "low", "high", "selected_unflagged", "votes_unflagged", "probability")
+    header = ("image_id", "class", "role", *("frequency" if name == "value" else name for name in numbers))
+    return header, (
+        (f.image_id, names[f.class_index], f.role, *(getattr(f, name) for name in numbers))
+        for f in project.quality().frequencies
+    )
+
+
+def _workers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    seen = {row.quality.worker_id: row for row in figures.count(project).workers}
+    states = ("flagged", "blocked", "excluded")
+    header = ("worker", "role", "external_id", "tasks", "controls_right", "controls", *states, "completion_code")
+    rows = []
+    for person in project.workers():
+        row = seen.get(person.id)
+        code = people.completion_code(project, person.id) if person.role == "annotator" else ""
+        counts = (row.tasks, row.right, row.controls, int(row.quality.flagged)) if row else (0, 0, 0, 0)
+        state = (int(person.blocked), int(person.excluded))
+        rows.append((person.id, person.role, person.external_id, *counts, *state, code))
+    return header, rows
+
+
+def _answers(project: Project) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    header = ("participant", "set", "response", "label")
+    return header, ([row[name] for name in header] for row in experiment.human_responses(project))
+
+
+_TABLES = {"votes.csv": _votes, "frequencies.csv": _frequencies, "workers.csv": _workers, "answers.csv": _answers}
+
+
+def time_text(seconds: float) -> str:
+    """A time as text, in UTC.
+
+    Example:
+        >>> time_text(0.0)
+        '1970-01-01T00:00:00+00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

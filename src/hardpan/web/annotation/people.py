@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hardpan import replicate
+from hardpan.replicate.database import experiment
 from hardpan.web.annotation.site import Body, Site, action, picture, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import number_of
@@ -48,7 +48,7 @@ def keys_of(names: Sequence[str]) -> list[str]:
 
 def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The next question of this participant, or none."""
-    asked = replicate.next_question(site.project, session.person)
+    asked = experiment.next_question(site.project, session.person)
     if asked is None:
         return {"question": None}
     return {"question": asked.question, "done": asked.done, "total": asked.total}
@@ -58,11 +58,11 @@ def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Record an answer (the first one counts) and give the next question."""
     number = int(number_of(body, "question", 0, LARGEST_NUMBER))
     chosen = int(number_of(body, "class", 0, LARGEST_NUMBER))
-    new = replicate.answer_question(site.project, session.person, number, chosen)
+    new = experiment.answer_question(site.project, session.person, number, chosen)
     return {"new": new, **question(site, session, body)}
 
 
 def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """The image of a question."""
     number = number_of({"question": where["question"]}, "question", 0, LARGEST_NUMBER)
-    return replicate.question_image(site.project, session.person, int(number))
+    return experiment.question_image(site.project, session.person, int(number))

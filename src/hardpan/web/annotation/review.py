@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hardpan import replicate
+from hardpan.replicate.database import decisions
 from hardpan.web import pictures
 from hardpan.web.annotation.select import came_back
 from hardpan.web.annotation.site import Body, Site, action, picture, view
@@ -20,7 +20,7 @@ from hardpan.web.shell import text_of, texts_of
 AT_ONCE = 48
 LOOK_AHEAD = 100_000
 PAIRS_AT_ONCE = 20
-QUEUES = {"second": replicate.second_review_queue, "final": replicate.final_review_queue}
+QUEUES = {"second": decisions.second_review_queue, "final": decisions.final_review_queue}
 STEPS = {"second": "second-review", "final": "final-review"}
 
 
@@ -44,8 +44,8 @@ def routes(site: Site) -> list[BaseRoute]:
 def overview(site: Site, session: Session, request: Request) -> Response:
     """What waits, and which keywords went back to the first selector."""
     waiting = {name: len(queue(site.project, LOOK_AHEAD)) for name, queue in QUEUES.items()}
-    waiting["duplicates"] = len(replicate.duplicate_queue(site.project, most=LOOK_AHEAD))
-    states = replicate.keywords(site.project)
+    waiting["duplicates"] = len(decisions.duplicate_queue(site.project, most=LOOK_AHEAD))
+    states = decisions.keywords(site.project)
     short = [(site.class_name(state.class_index), state) for state in states if came_back(state)]
     return site.shell.page("review.html", session=session, waiting=waiting, short=short)
 
@@ -84,7 +84,7 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
     for place, name in enumerate(shown):
         verdict = "remove" if name in removed else "keep"
         name_of_submission = f"{session.tag}:{key}:{place}"
-        replicate.decide(site.project, step, name, verdict, by=session.person, submission_key=name_of_submission)
+        decisions.decide(site.project, step, name, verdict, by=session.person, submission_key=name_of_submission)
     return {"kept": len(shown) - len(removed), "removed": len(removed)}
 
 
@@ -95,7 +95,7 @@ def pairs_page(site: Site, session: Session, request: Request) -> Response:
 
 def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """The most similar pairs that nobody has decided on."""
-    waiting = replicate.duplicate_queue(site.project, most=LOOK_AHEAD)
+    waiting = decisions.duplicate_queue(site.project, most=LOOK_AHEAD)
     shown = [
         {
             "subject": item.subject,
@@ -112,7 +112,7 @@ def pairs(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep the new image of a pair, remove it, or open the question again."""
-    new = replicate.decide(
+    new = decisions.decide(
         site.project,
         "duplicate",
         text_of(body, "subject", 500),
@@ -125,12 +125,12 @@ def decide_pair(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """An image by its id."""
-    return replicate.picture_of(site.project, text_of(where, "id"))
+    return decisions.picture_of(site.project, text_of(where, "id"))
 
 
 def gap(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """Where two images differ."""
-    first, second = (replicate.picture_of(site.project, text_of(where, name)) for name in ("id", "other"))
+    first, second = (decisions.picture_of(site.project, text_of(where, name)) for name in ("id", "other"))
     return pictures.difference(first, second)
 
 

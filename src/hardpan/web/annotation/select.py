@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from hardpan import replicate
+from hardpan.replicate.database import decisions
 from hardpan.web.annotation.site import Body, Site, action, picture, view
 from hardpan.web.security import Role, Session
 from hardpan.web.shell import flag_of, number_of, text_of
@@ -32,13 +32,13 @@ def routes(site: Site) -> list[BaseRoute]:
 
 def keywords(site: Site, session: Session, request: Request) -> Response:
     """Every keyword: what it should give, what it has, and which came back from the reviewer."""
-    groups: dict[str, list[replicate.KeywordState]] = {}
-    for state in replicate.keywords(site.project):
+    groups: dict[str, list[decisions.KeywordState]] = {}
+    for state in decisions.keywords(site.project):
         groups.setdefault(site.class_name(state.class_index), []).append(state)
     return site.shell.page("select_keywords.html", session=session, groups=groups, came_back=came_back)
 
 
-def came_back(state: replicate.KeywordState) -> bool:
+def came_back(state: decisions.KeywordState) -> bool:
     """Whether the second reviewer's removals have left a keyword short."""
     return state.short > 0 and state.removed > 0
 
@@ -46,7 +46,7 @@ def came_back(state: replicate.KeywordState) -> bool:
 def page(site: Site, session: Session, request: Request) -> Response:
     """One keyword."""
     index, keyword = _which(site, request.query_params.get("class", ""), request.query_params.get("keyword", ""))
-    seen = replicate.selector_view(site.project, index, keyword, most=AT_ONCE)
+    seen = decisions.selector_view(site.project, index, keyword, most=AT_ONCE)
     target = site.project.classes[index]
     return site.shell.page(
         "select.html", session=session, state=seen.state, target=target, data=_data(seen, 0), back=came_back
@@ -57,13 +57,13 @@ def candidates(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """More candidates of a keyword."""
     index, keyword = _which(site, str(int(number_of(body, "class", 0, 1e6))), text_of(body, "keyword"))
     start = int(number_of(body, "start", 0, 1e9))
-    return _data(replicate.selector_view(site.project, index, keyword, start=start, most=AT_ONCE), start)
+    return _data(decisions.selector_view(site.project, index, keyword, start=start, most=AT_ONCE), start)
 
 
 def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Select a candidate, or take that back."""
     verdict = "select" if flag_of(body, "picked") else "open"
-    new = replicate.decide(
+    new = decisions.decide(
         site.project,
         "first-selection",
         text_of(body, "image"),
@@ -76,7 +76,7 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
 
 def image(site: Site, session: Session, where: Mapping[str, Any]) -> bytes:
     """An image by its id."""
-    return replicate.picture_of(site.project, text_of(where, "id"))
+    return decisions.picture_of(site.project, text_of(where, "id"))
 
 
 def _which(site: Site, index: str, keyword: str) -> tuple[int, str]:
@@ -85,7 +85,7 @@ def _which(site: Site, index: str, keyword: str) -> tuple[int, str]:
     return int(index), text_of({"keyword": keyword}, "keyword")
 
 
-def _data(seen: replicate.SelectorView, start: int) -> dict[str, Any]:
+def _data(seen: decisions.SelectorView, start: int) -> dict[str, Any]:
     state = seen.state
     return {
         "class": state.class_index,

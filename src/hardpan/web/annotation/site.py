@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hardpan.replicate import NotAdmitted, Project, check_admitted
+from hardpan.replicate import Project
+from hardpan.replicate.database.people import NotAdmitted, check_admitted, owner_session_ended
 from hardpan.web import pictures
 from hardpan.web.security import Gate, Limits, RateLimiter, Role, Session
 from hardpan.web.shell import Shell, read_json, sentence
@@ -58,12 +59,15 @@ class Site:
         return anyio.CapacityLimiter(self._read_slots)
 
     def admit(self, session: Session) -> None:
-        """End the session (401) of a person who was blocked or whose invitation was revoked."""
-        if session.role is not Role.OWNER:
-            try:
-                check_admitted(self.project, session.person)
-            except NotAdmitted as error:
-                raise HTTPException(401, sentence(error)) from None
+        """Refuse (401) a person who was blocked or whose invitation was revoked, and an owner who has left."""
+        if session.role is Role.OWNER:
+            if owner_session_ended(self.project, session.id):
+                raise HTTPException(401, "You have left. Open the owner's link to enter again.")
+            return
+        try:
+            check_admitted(self.project, session.person)
+        except NotAdmitted as error:
+            raise HTTPException(401, sentence(error)) from None
 
     def class_name(self, index: int) -> str:
         """The name of a target class."""

@@ -1,22 +1,25 @@
-"""Sessions: an HttpOnly cookie a role that only its own part of the site receives, and tokens for posts."""
+"""Sessions: one HttpOnly cookie per role, sent to that role's pages only, and tokens for posts."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from itsdangerous import BadData, URLSafeSerializer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hardpan.web.security.limits import RateLimiter
-from hardpan.web.security.signing import digest, sign, unsign
 
 SESSION_SECONDS = 30 * 86_400
+LONGEST = 2048
 
 
 class Role(StrEnum):
@@ -31,19 +34,23 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who is asking, in which role, and the token that their posts must carry."""
+    """The person and role of a request, and the token that their posts must carry.
+
+    ``tag`` names the person's storage in the browser; ``id`` names this session.
+    """
 
     role: Role
     person: str
     csrf: str
-    tag: str  # names the person's drawer in the browser's storage; tells nothing else
+    tag: str
+    id: str
 
 
 class Gate:
     """Gives and checks sessions, signed with one secret.
 
     Args:
-        secret: the key; what it signed before a restart stays good.
+        secret: the key; what it signed before a restart stays valid.
         owner_mark: changes when the owner's token does, which ends the sessions of the old one.
         posts_per_second: of one person; ten times as many at once.
     """
@@ -51,13 +58,15 @@ class Gate:
     def __init__(self, secret: bytes, owner_mark: Callable[[], str], posts_per_second: float = 20.0) -> None:
         self._secret, self._owner_mark = secret, owner_mark
         self._posts = RateLimiter(posts_per_second, 10 * posts_per_second)
+        self._signers = {role: signer(secret, f"session-{role.value}") for role in Role}
 
     def open(self, response: Response, request: Request, role: Role, person: str) -> None:
         """Give the browser a session: a cookie that scripts cannot read and other roles' pages never receive."""
-        payload = {"p": person, "e": int(time.time()) + SESSION_SECONDS, "m": self._mark(role)}
+        ends = int(time.time()) + SESSION_SECONDS
+        payload = {"p": person, "e": ends, "m": self._mark(role), "s": secrets.token_urlsafe(12)}
         response.set_cookie(
             f"hardpan-{role.value}",
-            sign(self._secret, f"session-{role.value}", payload),
+            str(self._signers[role].dumps(payload)),
             max_age=SESSION_SECONDS,
             path=f"/{role.value}",
             secure=request.url.scheme == "https",
@@ -66,19 +75,24 @@ class Gate:
         )
 
     def close(self, response: Response, role: Role) -> None:
-        """Take the session back."""
+        """Remove the session's cookie."""
         response.delete_cookie(f"hardpan-{role.value}", path=f"/{role.value}", httponly=True, samesite="lax")
 
     def session(self, request: Request, role: Role) -> Session | None:
         """The session that this request carries for a role, or None."""
         cookie = request.cookies.get(f"hardpan-{role.value}", "")
-        payload = unsign(self._secret, f"session-{role.value}", cookie)
-        if payload is None or payload["e"] < time.time() or payload["m"] != self._mark(role):
+        if len(cookie) > LONGEST or not cookie.isascii():
             return None
-        person = str(payload["p"])
+        try:
+            payload = self._signers[role].loads(cookie)
+            person, ends, mark, name = (payload[key] for key in "pems")
+        except (BadData, KeyError, TypeError):
+            return None
+        if ends < time.time() or mark != self._mark(role):
+            return None
         # Bound to the person, not to one cookie: a second tab that entered again leaves the first one working.
-        csrf = digest(self._secret, f"csrf-{role.value}", person).hex()[:32]
-        return Session(role, person, csrf, digest(self._secret, "tag", f"{role.value} {person}").hex()[:12])
+        csrf = self._digest(f"csrf-{role.value}", person)[:32]
+        return Session(role, person, csrf, self._digest("tag", f"{role.value} {person}")[:12], name)
 
     def require(self, request: Request, role: Role) -> Session:
         """The session for a role: 401 without one; a post by a script must carry the session's token."""
@@ -90,21 +104,34 @@ class Gate:
         return session
 
     def check_post(self, request: Request, session: Session, token: object) -> None:
-        """Refuse a post from elsewhere (403), without its session's token (403), or one too many (429)."""
+        """Refuse a post from another site (403), without its session's token (403), or one too many (429)."""
         check_origin(request)
         if not (isinstance(token, str) and token.isascii() and hmac.compare_digest(token, session.csrf)):
             raise HTTPException(403, "This request did not come from the page. Reload the page and try again.")
         if not self._posts.allow(f"{session.role} {session.person}"):
-            raise HTTPException(429, "That was too fast. Wait a moment.", headers={"Retry-After": "1"})
+            raise HTTPException(429, "Too many requests. Wait a moment.", headers={"Retry-After": "1"})
 
     def _mark(self, role: Role) -> str:
-        return digest(self._secret, "mark", self._owner_mark()).hex()[:12] if role is Role.OWNER else ""
+        return self._digest("mark", self._owner_mark())[:12] if role is Role.OWNER else ""
+
+    def _digest(self, purpose: str, text: str) -> str:
+        return hmac.new(self._secret, f"{purpose}\0{text}".encode(), hashlib.sha256).hexdigest()
 
 
-_INVITED = "Open the invitation link that you were given to enter this page."
-_ENTER = {
-    Role.OWNER: "Open the owner's link that the server printed, or ask for a new one: serve --new-owner-link."
-}
+def signer(secret: bytes, purpose: str) -> URLSafeSerializer:
+    """Signs JSON values for one purpose: what is signed for one is invalid for another.
+
+    Example:
+        >>> text = signer(b"k" * 32, "session").dumps({"p": "w1"})
+        >>> signer(b"k" * 32, "session").loads(text)
+        {'p': 'w1'}
+    """
+    options = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
+    return URLSafeSerializer(secret, salt=purpose, signer_kwargs=options)
+
+
+_INVITED = "Open your invitation link to enter this page."
+_ENTER = {Role.OWNER: "Open the owner's link that the server printed, or make a new one: serve --new-owner-link."}
 
 
 def check_origin(request: Request) -> None:
@@ -115,7 +142,7 @@ def check_origin(request: Request) -> None:
     if origin is not None:
         foreign = foreign or _host(origin) != request.headers.get("host", "").lower()
     if foreign:
-        raise HTTPException(403, "This request came from another site, and was not done.")
+        raise HTTPException(403, "This request came from another site and was refused.")
 
 
 def _host(origin: str) -> str:

@@ -1,23 +1,35 @@
-"""Exact l2 nearest neighbours: cheap bounds for all pairs by matrix products, exact distances for the few left.
-
-With P an orthonormal basis of r directions, a = Px and s = ‖x − PᵀPx‖, every pair has
-‖q − x‖² ≥ ‖a_q − a_x‖² + (s_q − s_x)². The right side costs a product of r columns in place of d, in float32; its
-rounding error is bounded and taken off. Only pairs whose bound lies under the k-th exact distance so far are
-computed in full: in integers for 8-bit images, in float64 otherwise. With r = d the bound is the distance itself,
-which is the plain blocked product; a pilot on a few queries chooses r.
-"""
+"""Exact nearest neighbours in l2, in integers for 8-bit images."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.execution.compiling import compiled
-from hardpan.neighbors.threads import in_threads
+
+T = TypeVar("T")
+
+
+def in_threads(function: Callable[[slice], T], rows: int) -> list[T]:
+    """Call ``function`` with slices that cover the rows, one a thread; NUMBA_NUM_THREADS says how many.
+
+    Example:
+        >>> sum(in_threads(lambda part: part.stop - part.start, 10))
+        10
+    """
+    count = max(1, min(int(numba.get_num_threads()), rows))
+    parts = [slice(rows * k // count, rows * (k + 1) // count) for k in range(count)]
+    if count == 1:
+        return [function(parts[0])]
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(function, parts))
+
 
 Floats = NDArray[np.float32]
 _QUERY_BYTES = 64 * 1024 * 1024  # of bounds held at once

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.replicate.drawing import current_sample, is_frozen
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.samples import current_sample
 from hardpan.replicate.steps import hash_rows, read_steps
+from hardpan.report.base import Report
 
 
 @record
 @dataclass(frozen=True, slots=True)
-class ProjectStatus:
+class ProjectStatus(Report):
     """Counts of everything, and the next command.
 
     Attributes:
@@ -53,7 +54,7 @@ class ProjectStatus:
     next: str
 
 
-def project_status(project: Project) -> ProjectStatus:
+def project_status(project: ProjectFolder) -> ProjectStatus:
     """Where a project stands."""
     from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue, keywords
     from hardpan.replicate.database.images import count_images
@@ -85,7 +86,7 @@ def project_status(project: Project) -> ProjectStatus:
         missing,
         len(duplicate_queue(project, most=10**9)),
         len(final_review_queue(project, most=10**9)),
-        is_frozen(project),
+        project.frozen,
         len(steps),
         "",
     )
@@ -93,7 +94,7 @@ def project_status(project: Project) -> ProjectStatus:
     return ProjectStatus(**fields | {"next": _next(project, status, compared)})
 
 
-def _next(project: Project, status: ProjectStatus, compared: bool) -> str:
+def _next(project: ProjectFolder, status: ProjectStatus, compared: bool) -> str:
     command = f"hardpan replicate {{}} {project.root}"
     if status.frozen:
         return command.format("verify")

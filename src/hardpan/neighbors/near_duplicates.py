@@ -61,7 +61,7 @@ def near_duplicates(
     - l2: Euclidean distance of the pixels (or features), exact, in integers for 8-bit images.
     - features: Euclidean distance of :func:`describe`'d images; arrays (N, d) are taken as features already; exact.
     - ssim: 1 − SSIM, of the ``candidates`` nearest by l2, as many by features, and four times as many by SSIM on
-      a few windows (:func:`hardpan.neighbors.coarse.most_similar`); its recall is measured against all pairs for
+      a few windows (:func:`hardpan.neighbors.ssim.most_similar`); its recall is measured against all pairs for
       ``recall_queries`` queries drawn at random.
 
     Args:
@@ -105,7 +105,7 @@ def near_duplicates(
 def _by_ssim(
     x: NDArray[Any], y: NDArray[Any], k: int, same: bool, candidates: int, recall_queries: int, seed: int
 ) -> Neighbours:
-    from hardpan.neighbors.coarse import most_similar
+    from hardpan.neighbors.ssim import most_similar
 
     if x.ndim < 3 or min(x.shape[1:3]) < _SMALLEST:
         raise InputError(
@@ -155,7 +155,7 @@ def _recall(
 
 
 def _ssim(x: NDArray[Any], y: NDArray[Any], rows: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
-    from hardpan.neighbors.similarity import ssim_pairs
+    from hardpan.neighbors.ssim import ssim_pairs
 
     return ssim_pairs(x, y, rows.astype(np.int64), others.astype(np.int64), data_range=_span(x, y))
 
@@ -175,7 +175,7 @@ def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[An
 
 
 def _l2(x: NDArray[Any], y: NDArray[Any], k: int, same: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    from hardpan.neighbors.nearest import nearest
+    from hardpan.neighbors.exact import nearest
 
     return nearest(x.reshape(len(x), -1), y.reshape(len(y), -1), k, same=same)
 

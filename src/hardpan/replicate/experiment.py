@@ -1,22 +1,23 @@
-"""The human-accuracy experiment of a project: which images people are asked about, and what came out (Table 3)."""
+"""The human-accuracy experiment: which images people are asked about, and the result (Recht et al., Table 3)."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hardpan import numbers
+from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.replicate.drawing import current_sample, is_frozen
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.samples import current_sample
 from hardpan.replicate.steps import hash_rows, record_step
-from hardpan.report.sections import Section, Table
+from hardpan.report.base import Report
 
 if TYPE_CHECKING:
     from hardpan.testbed.humans import Humans
@@ -26,7 +27,7 @@ FRACTION = 0.05
 
 @record
 @dataclass(frozen=True, slots=True)
-class HumanExperiment:
+class HumanExperiment(Report):
     """The images that people are asked about.
 
     Attributes:
@@ -54,8 +55,26 @@ class HumanExperiment:
     notes: tuple[str, ...] = ()
 
 
+@record
+@dataclass(frozen=True, slots=True)
+class ExperimentResults(Report):
+    """Accuracies of everybody who has answered on both sets.
+
+    Attributes:
+        humans: the accuracies and their gap.
+        questions: how many questions there are.
+        answered: participant to the number of questions answered.
+        left_out: participants who have answered on one set only.
+    """
+
+    humans: Humans
+    questions: int
+    answered: Mapping[str, int]
+    left_out: tuple[str, ...]
+
+
 def begin_experiment(
-    project: Project,
+    project: ProjectFolder,
     predictions: Sequence[str | os.PathLike[str]] = (),
     *,
     fraction: float = FRACTION,
@@ -70,7 +89,7 @@ def begin_experiment(
 
     Args:
         project: a project whose set is frozen.
-        predictions: see :func:`hardpan.replicate.model_answers.right_by_model`; opening them is logged.
+        predictions: see :func:`hardpan.replicate.experiment.right_by_model`; opening them is logged.
         fraction: share of each set, rounded up.
         per_class: instead, so many of each class and set.
         count: instead, so many of each set.
@@ -80,7 +99,7 @@ def begin_experiment(
     """
     from hardpan.replicate.database.experiment import start_experiment
 
-    if not is_frozen(project):
+    if not project.frozen:
         raise InputError(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
         )
@@ -165,10 +184,10 @@ def hardest_images(
     return tuple(order[:wanted])
 
 
-def experiment_results(project: Project, *, confidence: float = 0.95, seed: int = 0) -> Humans:
+def experiment_results(project: ProjectFolder, *, confidence: float = 0.95, seed: int = 0) -> ExperimentResults:
     """Table 3: accuracies on the original and the new images of everybody who has answered on both.
 
-    Who has answered part of the questions counts with that part, and a note says so.
+    Who has answered some of the questions counts with those.
     """
     from hardpan.replicate.database.experiment import human_responses, question_count
     from hardpan.testbed.humans import human_table
@@ -185,38 +204,12 @@ def experiment_results(project: Project, *, confidence: float = 0.95, seed: int 
         raise InputError(
             "nobody has answered on both sets yet; invite participants on the page of hardpan replicate serve"
         )
-    notes = [
-        f"participant {name} has answered {sum(seen.values())} of {total} questions"
-        + ("" if name in both else ", on one set only, and is left out")
-        for name, seen in sides.items()
-        if sum(seen.values()) < total
-    ]
     table = human_table([row for row in answers if row["participant"] in both], confidence=confidence, seed=seed)
-    return replace(table, notes=tuple(notes))
+    answered = {name: sum(seen.values()) for name, seen in sides.items()}
+    return ExperimentResults(table, total, answered, tuple(name for name in sides if name not in both))
 
 
-def experiment_section(found: Humans) -> Section:
-    """The page's section: Table 3 and what it says."""
-    rows = tuple(
-        zip(
-            (row.name for row in found.rows),
-            numbers.aligned((row.original for row in found.rows), scale=100),
-            numbers.aligned((row.new for row in found.rows), scale=100),
-            (round(100 * row.gap, 1) for row in found.rows),
-            strict=True,
-        )
-    )
-    sentences = (
-        f"{len(found.rows)} people named the class of the hardest images of both sets, not knowing which set an "
-        f"image comes from. The average gap, original less new, is {numbers.signed(found.mean_gap)}; "
-        f"{found.better_on_original} did better on the original images, {found.better_on_new} on the new ones.",
-    )
-    columns = ("participant", "original, %", "new, %", "gap, points")
-    table = Table("Accuracy of people, with Clopper–Pearson intervals", columns, rows)
-    return Section("People on the hardest images", sentences, tables=(table,), warnings=found.notes)
-
-
-def _classes(project: Project) -> dict[str, dict[str, str]]:
+def _classes(project: ProjectFolder) -> dict[str, dict[str, str]]:
     """Id to class name: the original test set in the order of the data, the new set in that of its index."""
     from hardpan.replicate.database.images import stored_images
     from hardpan.replicate.tasks import CONTROL_SPLIT
@@ -234,12 +227,11 @@ _Easy = tuple[dict[str, dict[str, float]], tuple[str, ...], tuple[str, ...]]
 
 
 def _by_predictions(
-    project: Project, paths: Sequence[str | os.PathLike[str]], classes: Mapping[str, Mapping[str, str]]
+    project: ProjectFolder, paths: Sequence[str | os.PathLike[str]], classes: Mapping[str, Mapping[str, str]]
 ) -> _Easy:
     from pathlib import Path
 
     from hardpan.replicate.database.votes import add_event
-    from hardpan.replicate.model_answers import right_by_model
 
     add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
     right = right_by_model(paths, classes["original"], classes["new"], [item.name for item in project.classes])
@@ -263,7 +255,7 @@ def _by_predictions(
     return easy, tuple(whole), notes
 
 
-def _by_votes(project: Project) -> _Easy:
+def _by_votes(project: ProjectFolder) -> _Easy:
     from hardpan.replicate.quality import annotation_quality, frequency_table
 
     names = [item.name for item in project.classes]
@@ -284,3 +276,108 @@ def _short(chosen: Sequence[str], classes: Mapping[str, str], per_class: int | N
         return ""
     counts = Counter(classes[name] for name in chosen)
     return ", ".join(sorted({name for name in classes.values() if counts[name] < per_class}))
+
+
+Right = dict[str, dict[str, bool]]
+_NOT_MODELS = ("id", "label", "labels", "target", "set", "split", "class")
+
+
+def right_by_model(
+    paths: Sequence[str | os.PathLike[str]],
+    original: Mapping[str, str],
+    new: Mapping[str, str],
+    class_names: Sequence[str],
+) -> Right:
+    """Model name to (image id to whether the model is right), for images of both sets.
+
+    Args:
+        paths: tables with a column id and a column a model (or id, model, prediction) of class names or numbers;
+            stores of predictions with the images' ids; or one or two files that ``testbed.two_sets`` opens, whose
+            rows are those of the original test set and of the new set, in their order.
+        original: image id to class name, in the order of the original test set.
+        new: the same of the new set.
+        class_names: in the order of class numbers.
+    """
+    places = [Path(path) for path in paths]
+    truth = {**original, **new}
+    found: Right = {}
+    for place in places:
+        if not place.exists():
+            raise InputError(f"{place}: no such file or folder of predictions")
+        if (place / "zarr.json").is_file():
+            _merge(found, _of_store(place, truth))
+            continue
+        columns = tables.read_columns(place, text=True) if tables.is_table_file(place) else {}
+        if "id" not in columns:
+            return _in_order(places, list(original), list(new))
+        _merge(found, of_table(columns, truth, class_names, str(place)))
+    return found
+
+
+def _merge(found: Right, more: Right) -> None:
+    for model, answers in more.items():
+        found.setdefault(model, {}).update(answers)
+
+
+def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
+    from hardpan.predictions import Predictions
+
+    outcomes = Predictions.open(place).outcomes()
+    ids = outcomes.items.tolist()
+    known = [row for row, name in enumerate(ids) if name in truth]
+    found: Right = {
+        model: {ids[row]: bool(outcomes.scores[k, row]) for row in known} for k, model in enumerate(outcomes.models)
+    }
+    if not any(found.values()):
+        raise InputError(f"{place}: holds none of the project's images; its ids must be those of the images")
+    return found
+
+
+def of_table(
+    columns: Mapping[str, Sequence[Any]], truth: Mapping[str, str], class_names: Sequence[str], where: str
+) -> Right:
+    """The same from the columns of one table: id and a column a model, or id, model and prediction."""
+    ids = [str(name) for name in columns["id"]]
+    found: Right = {}
+    if "model" in columns and "prediction" in columns:
+        said = _as_names(columns["prediction"], class_names, where)
+        for name, model, answer in zip(ids, columns["model"], said, strict=True):
+            if name in truth:
+                found.setdefault(str(model), {})[name] = answer == truth[name]
+        return found
+    for model in columns:
+        if model not in _NOT_MODELS:
+            said = _as_names(columns[model], class_names, f"{where}, {model}")
+            found[model] = {n: answer == truth[n] for n, answer in zip(ids, said, strict=True) if n in truth}
+    if not found:
+        raise InputError(f"{where}: needs, beside id, a column of predicted class names for each model")
+    return found
+
+
+def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> list[str]:
+    """Predictions as class names: they are names, or else all numbers of classes."""
+    said, known = [str(value) for value in values], set(class_names)
+    if known.issuperset(said):
+        return said
+    if all(text.isdigit() and int(text) < len(class_names) for text in said):
+        return [class_names[int(text)] for text in said]
+    strange = next(text for text in said if text not in known)
+    raise InputError(f"{where}: {strange!r} is no class; predictions must be class names, or numbers from 0")
+
+
+def _in_order(places: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:
+    from hardpan.testbed import two_sets
+
+    sets = two_sets(*places)
+    first, second = sets.original.scores, sets.new.scores
+    if first is None or second is None:
+        raise InputError(f"{places[0]}: has counts; the hardest images need predictions image by image")
+    for side, ids, matrix in (("original", original, first), ("new", new, second)):
+        if matrix.shape[1] != len(ids):
+            raise InputError(
+                f"{places[0]}: predictions for {matrix.shape[1]:,} images of the {side} set, which has {len(ids):,}"
+                "; give a table with a column id, or the rows in the order of the set"
+            )
+    right = np.concatenate([first, second], axis=1) == 1.0
+    names = [*original, *new]
+    return {model: dict(zip(names, right[k].tolist(), strict=True)) for k, model in enumerate(sets.models)}

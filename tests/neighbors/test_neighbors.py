@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardpan.errors import InputError
-from hardpan.neighbors import coarse, similarity
-from hardpan.neighbors import nearest as nearest_module
-from hardpan.neighbors.near import near_duplicates
-from hardpan.neighbors.nearest import nearest
-from hardpan.neighbors.similarity import ssim
+from hardpan.neighbors import exact as nearest_module
+from hardpan.neighbors import ssim as ssim_module
+from hardpan.neighbors.exact import nearest
+from hardpan.neighbors.near_duplicates import near_duplicates
+from hardpan.neighbors.ssim import ssim
 
 
 def brute(queries, references, k, same=False):
@@ -204,18 +204,18 @@ def test_bad_images_for_ssim_are_refused():
 def test_ssim_on_a_few_windows_is_ssim_where_they_are_all_there_are():
     x = np.random.default_rng(9).integers(0, 256, (70, 9, 9), dtype=np.uint8)  # 3×3 windows
     every = np.arange(70)
-    alike = similarity.ssim_pairs(x, x, np.repeat(every, 70), np.tile(every, 70)).reshape(70, 70)
+    alike = ssim_module.ssim_pairs(x, x, np.repeat(every, 70), np.tile(every, 70)).reshape(70, 70)
     np.fill_diagonal(alike, -2)
     truth = np.sort(np.argsort(-alike, axis=1)[:, :5], axis=1)
-    np.testing.assert_array_equal(np.sort(coarse.most_similar(x, x, 5, same=True), axis=1), truth)
+    np.testing.assert_array_equal(np.sort(ssim_module.most_similar(x, x, 5, same=True), axis=1), truth)
 
 
 def test_ssim_on_a_few_windows_in_pieces_of_the_references(monkeypatch):
     x, y = smooth_images(70, 10), smooth_images(90, 11)
-    whole = np.sort(coarse.most_similar(x, y, 20), axis=1)
-    monkeypatch.setattr(coarse, "_HELD", 16)
-    monkeypatch.setattr(coarse, "_REFERENCES_AT_ONCE", 7)
-    np.testing.assert_array_equal(np.sort(coarse.most_similar(x, y, 20), axis=1), whole)
+    whole = np.sort(ssim_module.most_similar(x, y, 20), axis=1)
+    monkeypatch.setattr(ssim_module, "_HELD", 16)
+    monkeypatch.setattr(ssim_module, "_REFERENCES_AT_ONCE", 7)
+    np.testing.assert_array_equal(np.sort(ssim_module.most_similar(x, y, 20), axis=1), whole)
 
 
 def test_close_pairs_are_found_and_counted():
@@ -236,4 +236,4 @@ def test_close_pairs_are_found_and_counted():
 
 def ssim_table(x, y):
     rows, others = np.repeat(np.arange(len(x)), len(y)), np.tile(np.arange(len(y)), len(x))
-    return similarity.ssim_pairs(x, y, rows, others).reshape(len(x), len(y))
+    return ssim_module.ssim_pairs(x, y, rows, others).reshape(len(x), len(y))

@@ -9,10 +9,9 @@ import numpy as np
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.replicate.candidates import UNKNOWN_VOTES, Annotated
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.quality import frequency_table, selection_frequencies, worker_quality
-from hardpan.replicate.sampling import FEW_VOTES, MIN_VOTES, Sample, sample, sample_again
+from hardpan.replicate.sampling import MIN_VOTES, UNKNOWN_VOTES, Annotated, Sample, sample, sample_again
 from hardpan.replicate.steps import Step, hash_rows, read_steps, record_step
 
 _TOP_UP = "flagged workers are left out, so ask for others in their place with: hardpan replicate tasks {} --top-up"
@@ -20,7 +19,7 @@ SOURCES = ("votes", "selection")
 
 
 def draw_sample(
-    project: Project,
+    project: ProjectFolder,
     *,
     strategy: str = "matched",
     per_class: int = 10,
@@ -42,11 +41,11 @@ def draw_sample(
         source: "votes" (grid tasks), or "selection" (chosen by the first selector and kept by the second reviewer).
         without_flagged: leave out the votes of workers who fail the controls.
     """
-    from hardpan.replicate.database.chosen import begin_sample
+    from hardpan.replicate.database.decisions import begin_sample
     from hardpan.replicate.database.people import excluded_workers
     from hardpan.replicate.database.votes import all_votes
 
-    check_open(project)
+    project.check_open()
     if source not in SOURCES:
         raise InputError(f"source must be one of {', '.join(SOURCES)}; got {source!r}")
     settings = {
@@ -67,19 +66,15 @@ def draw_sample(
         if without_flagged and source == "votes":
             raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
         raise
-    if without_flagged:
-        drawn = replace(drawn, notes=tuple(_with_remedy(note, project) for note in drawn.notes))
+    if without_flagged and drawn.too_few_votes:
+        drawn = replace(drawn, notes=(*drawn.notes, _TOP_UP.format(project.root)))
     begin_sample(project, drawn.images)
     files.save(drawn, project.root / "sample.json")
     record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(drawn))
     return drawn
 
 
-def _with_remedy(note: str, project: Project) -> str:
-    return f"{note}; {_TOP_UP.format(project.root)}" if note.endswith(FEW_VOTES) else note
-
-
-def replay_sample(project: Project, settings: Any, seed: int) -> Sample:
+def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
     """The sample that the settings of a step give, from the votes that were there."""
     candidates, originals = tables(project, settings)
     quotas = _quotas(project)
@@ -100,7 +95,7 @@ def replay_sample(project: Project, settings: Any, seed: int) -> Sample:
     )
 
 
-def tables(project: Project, settings: Any) -> tuple[Annotated, Annotated]:
+def tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]:
     """Candidates and originals as :func:`sample` takes them, from the votes that were there at the step."""
     from hardpan.replicate.database.images import stored_images
     from hardpan.replicate.database.votes import all_votes
@@ -122,7 +117,7 @@ def tables(project: Project, settings: Any) -> tuple[Annotated, Annotated]:
     excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
     votes = [v for v in all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged}
-    frequencies = selection_frequencies(votes, flagged)
+    frequencies = selection_frequencies(votes, flagged, probabilities=False)  # a draw uses counts alone
     without = bool(settings["without_flagged"])
     candidates = frequency_table(frequencies, "candidate", names, words, without_flagged=without)
     # An image may have votes for a class that is not (or no longer) its own.
@@ -133,7 +128,7 @@ def tables(project: Project, settings: Any) -> tuple[Annotated, Annotated]:
     return candidates.part(mine), frequency_table(frequencies, "positive", names, without_flagged=without)
 
 
-def current_sample(project: Project) -> Sample:
+def current_sample(project: ProjectFolder) -> Sample:
     """The sample as it stands, or an InputError."""
     path = project.root / "sample.json"
     if not path.exists():
@@ -144,11 +139,11 @@ def current_sample(project: Project) -> Sample:
     return found
 
 
-def draw_again(project: Project, removed: dict[str, str]) -> Sample:
+def draw_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
     """Replace removed images (id to reason) by others of the same sub-class and bin; one round, one step."""
-    from hardpan.replicate.database.chosen import change_sample
+    from hardpan.replicate.database.decisions import change_sample
 
-    check_open(project)
+    project.check_open()
     before = current_sample(project)
     round_number = 1 + len(sample_steps(project)[1])
     after = replay_again(project, before, sorted(removed), round_number)
@@ -165,7 +160,7 @@ def draw_again(project: Project, removed: dict[str, str]) -> Sample:
     return after
 
 
-def replay_again(project: Project, before: Sample, removed: list[str], round_number: int) -> Sample:
+def replay_again(project: ProjectFolder, before: Sample, removed: list[str], round_number: int) -> Sample:
     """What a round of drawing again gives; earlier rounds' removals are in the log of steps."""
     start, rounds = sample_steps(project)
     gone = set(start.parameters["exclude"])
@@ -176,7 +171,7 @@ def replay_again(project: Project, before: Sample, removed: list[str], round_num
     return sample_again(before, candidates, removed, round_number=round_number, ever_removed=gone)
 
 
-def sample_problems(project: Project) -> list[str]:
+def sample_problems(project: ProjectFolder) -> list[str]:
     """Draw the sample again from votes, quotas, decisions and seeds, and say what does not fit."""
     start, rounds = sample_steps(project)
     drawn = replay_sample(project, start.parameters, start.seed)
@@ -192,7 +187,7 @@ def sample_problems(project: Project) -> list[str]:
     return problems
 
 
-def sample_steps(project: Project) -> tuple[Step, list[Step]]:
+def sample_steps(project: ProjectFolder) -> tuple[Step, list[Step]]:
     """The step that drew the current sample, and the rounds after it."""
     steps = read_steps(project)
     last = max((number for number, step in enumerate(steps) if step.name == "sample"), default=None)
@@ -201,7 +196,7 @@ def sample_steps(project: Project) -> tuple[Step, list[Step]]:
     return steps[last], [step for step in steps[last:] if step.name == "resample"]
 
 
-def removed_so_far(project: Project) -> set[str]:
+def removed_so_far(project: ProjectFolder) -> set[str]:
     """Images that a person removed, at any step; they are never drawn."""
     from hardpan.replicate.database.decisions import verdicts
 
@@ -214,26 +209,15 @@ def removed_so_far(project: Project) -> set[str]:
     return found | {pair.partition("|")[0] for pair, v in verdicts(project, "duplicate").items() if v == "remove"}
 
 
-def is_frozen(project: Project) -> bool:
-    """Whether assembly has frozen the set."""
-    return (project.root / "set" / "lineage.json").exists()
-
-
-def check_open(project: Project) -> None:
-    """Refuse to change what assembly has frozen."""
-    if is_frozen(project):
-        raise InputError(f"the set is frozen in {project.root / 'set'}; a change needs a new project")
-
-
-def _selected(project: Project) -> set[str]:
+def _selected(project: ProjectFolder) -> set[str]:
     from hardpan.replicate.database.decisions import verdicts
 
     first, second = verdicts(project, "first-selection"), verdicts(project, "second-review")
     return {name for name, v in first.items() if v == "select" and second.get(name) == "keep"}
 
 
-def _quotas(project: Project) -> dict[tuple[str, str], int]:
-    from hardpan.replicate.database.quotas import stored_quotas
+def _quotas(project: ProjectFolder) -> dict[tuple[str, str], int]:
+    from hardpan.replicate.database.images import stored_quotas
 
     return {(project.classes[c].name, word): count for (c, word), count in stored_quotas(project).items()}
 

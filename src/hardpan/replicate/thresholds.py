@@ -1,4 +1,4 @@
-"""What if the threshold were another: size and average frequency of the set, and, once it is frozen, accuracies."""
+"""Size and average selection frequency of the set at every threshold and, once it is frozen, accuracies."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.replicate.bins import ROUNDING
-from hardpan.replicate.candidates import Annotated, annotated
-from hardpan.replicate.drawing import is_frozen
-from hardpan.replicate.project import Project
+from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.quality import frequency_table, quality_of
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.replicate.sampling import ROUNDING, Annotated, annotated
+from hardpan.report.base import Report
 
 
 @record
 @dataclass(frozen=True, slots=True, eq=False)
-class WhatIf:
+class ThresholdSweep(Report):
     """What every threshold would give.
 
     Attributes:
@@ -46,9 +43,9 @@ class WhatIf:
     accuracies: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
-def what_if(
+def threshold_sweep(
     candidates: Any, per_class: int = 10, *, steps: int = 51, right: Mapping[str, Mapping[str, bool]] | None = None
-) -> WhatIf:
+) -> ThresholdSweep:
     """Size and average frequency of the strategy "threshold" at every threshold from 0 to 1.
 
     Args:
@@ -59,7 +56,7 @@ def what_if(
 
     Example:
         >>> table = {"id": [1, 2, 3], "class": ["a", "a", "b"], "frequency": [0.2, 0.9, 0.6]}
-        >>> found = what_if(table, per_class=1, steps=3)
+        >>> found = threshold_sweep(table, per_class=1, steps=3)
         >>> found.size.tolist(), found.average.round(3).tolist()
         ([2, 2, 0], [0.575, 0.75, nan])
     """
@@ -85,16 +82,16 @@ def what_if(
     size = np.maximum(counts[:, 1], 1)
     means = {key: np.where(counts[:, 1] > 0, total / size, np.nan) for key, total in sums.items()}
     average = means.pop("")
-    return WhatIf(thresholds, counts[:, 0], counts[:, 1], counts[:, 2], average, per_class, means)
+    return ThresholdSweep(thresholds, counts[:, 0], counts[:, 1], counts[:, 2], average, per_class, means)
 
 
-def project_what_if(
-    project: Project,
+def project_sweep(
+    project: ProjectFolder,
     per_class: int = 10,
     *,
     predictions: str | os.PathLike[str] | None = None,
     actor: str = "owner",
-) -> WhatIf:
+) -> ThresholdSweep:
     """The same for a project's votes; predictions are opened only after assembly, and the opening is logged.
 
     Args:
@@ -111,64 +108,20 @@ def project_what_if(
         raise InputError("no candidate has votes yet")
     right = None
     if predictions is not None:
-        if not is_frozen(project):
+        if not project.frozen:
             raise InputError(
                 "no classifier may touch the collection: accuracies can be opened after assemble has frozen the set"
             )
         add_event(project, actor, "opened-accuracies", file=Path(predictions).name)
         right = _right(Path(predictions), table, names)
-    return what_if(table, per_class, right=right)
-
-
-def what_if_section(found: WhatIf) -> Section:
-    """The page's section: a slider over thresholds, and the table behind it."""
-    largest = int(found.size.max())
-    series = {
-        f"images in the set, of {largest}": found.size / max(largest, 1),
-        "average selection frequency": found.average,
-    }
-    series |= {f"accuracy of {name}": values for name, values in found.accuracies.items()}
-    rows = tuple(
-        {"x": float(t), "y": None if np.isnan(y) else float(y), "name": name}
-        for name, values in series.items()
-        for t, y in zip(found.thresholds, values, strict=True)
-    )
-    chart = Chart(
-        "slider",
-        "What a threshold on the selection frequency gives",
-        rows,
-        f"From threshold 0 to 1 the set goes from {int(found.size[0])} to {int(found.size[-1])} images.",
-        {"x_title": "threshold", "start": 0.7},
-    )
-    columns = ("threshold", "candidates", "images", "full classes", "average frequency", *found.accuracies)
-    every = [t for t in range(len(found.thresholds)) if t % 5 == 0]
-    table = Table(
-        "Thresholds",
-        columns,
-        tuple(
-            (
-                round(float(found.thresholds[t]), 3),
-                int(found.candidates[t]),
-                int(found.size[t]),
-                int(found.full_classes[t]),
-                None if np.isnan(found.average[t]) else round(float(found.average[t]), 3),
-                *(None if np.isnan(v[t]) else round(float(v[t]), 3) for v in found.accuracies.values()),
-            )
-            for t in every
-        ),
-    )
-    sentences = (
-        f"Every class gives at most {found.per_class} images, drawn at random from candidates at or above the "
-        f"threshold; the full set has {largest}.",
-    )
-    warnings = () if found.accuracies else ("Accuracies stay closed until the set is assembled and frozen.",)
-    return Section("What if", sentences, charts=(chart,), tables=(table,), warnings=warnings)
+    return threshold_sweep(table, per_class, right=right)
 
 
 def _right(path: Path, table: Annotated, class_names: list[str]) -> dict[str, dict[str, bool]]:
-    from hardpan.replicate.model_answers import of_table
+    from hardpan.replicate.experiment import of_table
+    from hardpan.tables import read_columns
 
-    columns = tables.read_columns(path, text=True)
+    columns = read_columns(path, text=True)
     if "id" not in columns or len(columns) < 2:
         raise InputError(f"{path}: needs a column id and a column of predicted class names for each model")
     truth = dict(zip(table.ids.tolist(), table.classes.tolist(), strict=True))

@@ -1,0 +1,390 @@
+"""Documents of an assembled set: the datasheet in Markdown and Croissant 1.0 (JSON-LD)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import hardpan
+from hardpan import numbers
+from hardpan.estimates import Estimate
+from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.sampling import BINS, Sample
+
+if TYPE_CHECKING:
+    from hardpan.replicate.database.decisions import PairItem
+
+UNREVIEWED_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything the datasheet says."""
+
+    name: str
+    author: str
+    license: str
+    date: str
+    original: str
+    original_hash: str
+    shape: tuple[int, ...]
+    sample: Sample
+    per_class: Mapping[str, int]
+    sources: Mapping[str, int]
+    votes: int
+    workers: int
+    flagged: int
+    alpha: Estimate | None
+    controls: Mapping[str, Estimate]
+    removed: Mapping[str, int]
+    pairs: int
+    pairs_decided: int
+    warnings: Sequence[str]
+    waiting: Sequence[PairItem]
+
+
+def facts_of(
+    project: ProjectFolder,
+    drawn: Sample,
+    shape: tuple[int, ...],
+    author: str,
+    license_: str,
+    warnings: Sequence[str],
+    waiting: Sequence[PairItem] = (),
+) -> Facts:
+    """Gather the facts of a project."""
+    from hardpan.replicate.database.decisions import all_pairs, chosen_rows, verdicts
+    from hardpan.replicate.database.images import stored_images
+    from hardpan.replicate.quality import annotation_quality
+
+    quality = annotation_quality(project)
+    known = {row.id: row for row in stored_images(project, "candidate")}
+    removed = Counter(row.removed_why for row in chosen_rows(project) if row.removed_round is not None)
+    return Facts(
+        project.config.name,
+        author,
+        license_,
+        datetime.fromtimestamp(project.clock(), UTC).date().isoformat(),
+        project.config.original,
+        project.config.original_hash,
+        shape,
+        drawn,
+        dict(sorted(Counter(image.class_name for image in drawn.images).items())),
+        dict(Counter(known[name].source for name in drawn.ids).most_common()),
+        sum(worker.votes for worker in quality.workers),
+        len(quality.workers),
+        len(quality.flagged),
+        quality.alpha,
+        quality.average,
+        dict(removed),
+        len(all_pairs(project)),
+        len(verdicts(project, "duplicate")),
+        warnings,
+        waiting,
+    )
+
+
+def datasheet(facts: Facts) -> str:
+    """The datasheet as Markdown."""
+    drawn = facts.sample
+    lines = [
+        *_opening(facts),
+        "## The annotators on control images",
+        "",
+        "Originals of the target class (positive) and of a nearby class (negative) were hidden in every task.",
+        "",
+        "| controls | average selection frequency | images |",
+        "| --- | --- | --- |",
+        *(f"| {role} | {_shown(e)} | {e.n} |" for role, e in facts.controls.items() if role != "candidate"),
+        "",
+        "## Classes",
+        "",
+        "| class | images |",
+        "| --- | --- |",
+        *(f"| {_plain(name)} | {count} |" for name, count in facts.per_class.items()),
+        "",
+        *_bins(drawn),
+        "## Sources",
+        "",
+        *(f"- {_plain(source) or 'not named'}: {count} images" for source, count in facts.sources.items()),
+        "",
+        "## Near-duplicates",
+        "",
+        f"{facts.pairs:,} pairs with originals or among the new images were put up for review, "
+        f"{facts.pairs_decided:,} were decided; {sum(facts.removed.values())} images were removed and replaced.",
+        "",
+        *_unreviewed(facts.waiting),
+        "## Fills",
+        "",
+        *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in drawn.fills] or ["None."]),
+        "",
+        "## What limits it",
+        "",
+        *([f"- {_plain(item)}" for item in facts.warnings] or ["Nothing that was noticed."]),
+        "",
+        "## Hashes",
+        "",
+        f"- original data: {facts.original_hash}",
+        "- files of this set: see `lineage.json`; check with `hardpan replicate verify`",
+        "",
+        f"Made with hardpan {hardpan.__version__}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _opening(facts: Facts) -> list[str]:
+    """What the set is, and how its images were chosen."""
+    drawn = facts.sample
+    size = "×".join(str(n) for n in facts.shape)
+    author = f", by {_plain(facts.author)}" if facts.author else ""
+    licence = f". Licence: {_plain(facts.license)}" if facts.license else ""
+    threshold = f", threshold {drawn.threshold:g}" if drawn.strategy == "threshold" else ""
+    return [
+        f"# {_plain(facts.name)}",
+        "",
+        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, made "
+        f"in the manner of the test set of {_plain(facts.original)}, on {facts.date}{author}{licence}.",
+        "",
+        "## How the images were chosen",
+        "",
+        f"- Strategy: {drawn.strategy}{threshold}",
+        f"- Average selection frequency: {_shown(drawn.average_frequency)}",
+        f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
+        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes an image",
+        f"- Agreement of workers on candidates (Krippendorff's α): {_shown(facts.alpha)}",
+        "",
+    ]
+
+
+def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
+    """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
+    if not waiting:
+        return []
+    shown = waiting[:UNREVIEWED_SHOWN]
+    return [
+        f"Nobody has reviewed {len(waiting):,} of these pairs (`unreviewed_pairs.csv`); the most similar are:",
+        "",
+        "| image | other | where | SSIM | l2 |",
+        "| --- | --- | --- | --- | --- |",
+        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.place} | {i.ssim:.3f} | {i.l2:.1f} |" for i in shown),
+        "",
+    ]
+
+
+def _bins(drawn: Sample) -> list[str]:
+    if not drawn.quotas:
+        return []
+    rows = [f"| {_plain(name)} | {' | '.join(str(n) for n in counts)} |" for name, counts in drawn.quotas.items()]
+    head = [f"| class | {' | '.join(BINS)} |", "| --- " * (1 + len(BINS)) + "|"]
+    return ["## Wanted images by bin of selection frequency", "", *head, *rows, ""]
+
+
+def _shown(item: Estimate | None) -> str:
+    if item is None or item.value != item.value:
+        return "not known"
+    text = numbers.plain(item)
+    return f"{text}, {100 * item.confidence:g} % interval" if item.low < item.high else text
+
+
+def _plain(text: str) -> str:
+    """Text of others inside Markdown: no markup, no new lines, no table cells."""
+    return " ".join("".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in text).split())
+
+
+CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
+# Licences that are known by these names; anything else is given as a name and no address.
+_SPDX = [
+    "CC0-1.0",
+    "CC-BY-4.0",
+    "CC-BY-SA-4.0",
+    "CC-BY-NC-4.0",
+    "CC-BY-ND-4.0",
+    "CC-BY-NC-SA-4.0",
+    "CC-BY-NC-ND-4.0",
+    "CC-BY-3.0",
+    "MIT",
+    "Apache-2.0",
+    "BSD-3-Clause",
+    "ODbL-1.0",
+    "ODC-By-1.0",
+    "PDDL-1.0",
+]
+_FIELDS = {
+    "id": ("sc:Text", "The image: the first 16 digits of a hash of its pixels."),
+    "class": ("sc:Text", "Its class."),
+    "subclass": ("sc:Text", "Its keyword inside the class, where there is one."),
+    "frequency": ("sc:Float", "Its selection frequency: the share of annotators who selected it for its class."),
+    "votes": ("sc:Integer", "How many annotators saw it."),
+    "fill": ("sc:Text", "Why it stands in a place that is not its own, where it does."),
+    "source": ("sc:Text", "Where it comes from."),
+    "date": ("sc:Text", "Its date, where it is known."),
+    "pixels_sha256": ("sc:Text", "Hash of its pixels in the size of the set."),
+}
+_TYPES = {"npz": "application/x-npz", "csv": "text/csv", "md": "text/markdown", "json": "application/json"}
+
+
+def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The set as Croissant 1.0.
+
+    Args:
+        facts: what the datasheet says.
+        files: path inside the set to sha256.
+        sizes: path inside the set to bytes.
+    """
+    images = any(name.startswith("images/") for name in files)
+    distribution = [_file(name, files[name], sizes[name]) for name in files if not name.startswith("images/")]
+    if images:
+        distribution.append(_image_set())
+    author = facts.author or "not stated"
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": facts.name,
+        "description": (
+            f"A new test set in the manner of {facts.original}: {len(facts.sample.images)} images, strategy "
+            f"{facts.sample.strategy}, average selection frequency {facts.sample.average_frequency.value:.3f}."
+        ),
+        "conformsTo": CONFORMS_TO,
+        "url": "./",  # the folder that this file lies in, wherever it is put
+        "version": "1.0.0",
+        "datePublished": facts.date,
+        "dateCreated": facts.date,
+        "isLiveDataset": False,
+        "license": _license(facts.license),
+        "creator": {"@type": "sc:Organization", "name": author},
+        "citeAs": f"{author}: {facts.name}, {facts.date[:4]}",
+        "keywords": ["test set", "image classification", "replication", *facts.per_class][:50],
+        "distribution": distribution,
+        "recordSet": [_examples(), *([_pictures()] if images else [])],
+    }
+
+
+def _file(name: str, digest: str, size: int) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "contentSize": f"{size} B",
+        "encodingFormat": _TYPES.get(name.rpartition(".")[2], "application/octet-stream"),
+        "sha256": digest,
+    }
+
+
+def _image_set() -> dict[str, Any]:
+    return {
+        "@type": "cr:FileSet",
+        "@id": "images",
+        "name": "images",
+        "description": "The images as PNG files, a folder a class; a file is named by its id.",
+        "encodingFormat": "image/png",
+        "includes": "images/*/*.png",
+    }
+
+
+def _examples() -> dict[str, Any]:
+    """A record an image, from the columns of index.csv."""
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "examples",
+        "name": "examples",
+        "description": "What is known of every image.",
+        "key": {"@id": "examples/id"},
+        "field": [
+            _field(
+                f"examples/{name}",
+                told,
+                kind,
+                {"fileObject": {"@id": "index.csv"}, "extract": {"column": name}},
+            )
+            for name, (kind, told) in _FIELDS.items()
+        ],
+    }
+
+
+def _pictures() -> dict[str, Any]:
+    """A record a PNG file: its pixels, and the id that joins it to what is known of it."""
+    files = {"fileSet": {"@id": "images"}}
+    by_name = files | {"extract": {"fileProperty": "filename"}, "transform": {"regex": r"^(.+)\.png$"}}
+    pixels = files | {"extract": {"fileProperty": "content"}}
+    link = {"references": {"field": {"@id": "examples/id"}}}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "pictures",
+        "name": "pictures",
+        "description": "The pixels of every image.",
+        "key": {"@id": "pictures/id"},
+        "field": [
+            _field("pictures/id", "The image, as in the record set examples.", "sc:Text", by_name) | link,
+            _field("pictures/image", "Its pixels.", "sc:ImageObject", pixels),
+        ],
+    }
+
+
+def _field(name: str, told: str, kind: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": name,
+        "name": name,
+        "description": told,
+        "dataType": kind,
+        "source": dict(source),
+    }
+
+
+def _license(given: str) -> Any:
+    """The licence's address where it is one or is known by its SPDX name, else a work with a name only.
+
+    Example:
+        >>> _license("CC-BY-4.0"), _license("ours")["name"]
+        ('https://spdx.org/licenses/CC-BY-4.0.html', 'ours')
+    """
+    if given.startswith(("https://", "http://")):
+        return given
+    if given in _SPDX:
+        return f"https://spdx.org/licenses/{given}.html"
+    return {"@type": "sc:CreativeWork", "name": given or "not stated"}
+
+
+_CR_TERMS = [
+    "citeAs",
+    "column",
+    "extract",
+    "field",
+    "fileObject",
+    "fileProperty",
+    "fileSet",
+    "format",
+    "includes",
+    "isLiveDataset",
+    "jsonPath",
+    "key",
+    "md5",
+    "parentField",
+    "path",
+    "recordSet",
+    "references",
+    "regex",
+    "repeated",
+    "replace",
+    "separator",
+    "source",
+    "subField",
+    "transform",
+]
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _CR_TERMS},
+}

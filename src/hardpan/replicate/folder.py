@@ -1,0 +1,263 @@
+"""A project on disk: settings, images, database, and the log of the steps that made it.
+
+::
+
+    PROJECT/
+      project.json       settings: classes, shape of the originals, sizes of tasks
+      local.json         secrets of this machine (mode 0600): signing key, owner's token as a hash, database address
+      project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
+      original/x.npy     pixels of the original set (uint8), read in place
+      pool/ab/ID.png     candidates, one file a content, all of one format
+      steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
+      set/               the assembled test set
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import io
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import files
+from hardpan.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from hardpan.replicate.database.connection import Database
+
+SMALL, LARGEST = 96, 640  # pixels; up to SMALL an image is sent without compression
+PADDING = 16 * 1024
+_ID = re.compile(r"[0-9a-f]{16}")
+_HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
+
+
+@files.record
+@dataclass(frozen=True, slots=True)
+class TargetClass:
+    """A class as annotators see it: name, definition, a page to read, and classes that are near to it."""
+
+    name: str
+    definition: str = ""
+    link: str = ""
+    nearby: tuple[str, ...] = ()
+
+
+@files.record
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """Settings of a project, fixed by ``init``.
+
+    Attributes:
+        name: what to call the new test set.
+        original: name or path of the original data, as given.
+        original_hash: sha256 over pixels, labels and ids of the original data.
+        classes: the target classes, in the order of their numbers.
+        shape: (H, W) or (H, W, 3) of the originals.
+        grid: images a task.
+        positives: hidden originals of the target class a task, at least.
+        negatives: hidden originals of a nearby class a task, at least.
+        workers_per_image: workers wanted for each task.
+        originals_per_class: originals of each class to annotate, at least.
+        lease_seconds: how long a worker may hold a task before it returns.
+        seed: of everything random.
+    """
+
+    name: str
+    original: str
+    original_hash: str
+    classes: tuple[TargetClass, ...]
+    shape: tuple[int, ...]
+    grid: int = 48
+    positives: int = 3
+    negatives: int = 3
+    workers_per_image: int = 10
+    originals_per_class: int = 20
+    lease_seconds: float = 1800.0
+    seed: int = 0
+
+    def class_index(self, name: str) -> int:
+        """The number of a class by its name, or an InputError that lists the names."""
+        for index, item in enumerate(self.classes):
+            if item.name == name:
+                return index
+        raise InputError(f"class {name!r} is not one of the project's: {', '.join(c.name for c in self.classes)}")
+
+
+@dataclass(frozen=True)
+class ProjectFolder:
+    """A project on disk: settings, secrets, images, database; :class:`hardpan.replicate.Project` is the whole."""
+
+    root: Path
+    config: ProjectConfig
+    local: dict[str, str]
+    clock: Callable[[], float] = field(default=time.time, compare=False)
+
+    @cached_property
+    def database(self) -> Database:
+        """The database, its tables brought to this version at first use."""
+        try:
+            from hardpan.replicate.database.connection import Database
+        except ModuleNotFoundError as error:
+            raise MissingExtra(error.name or "sqlalchemy", "web") from error
+        address = self.local.get("database_url")
+        if not address:
+            path = self.root / "project.sqlite"
+            path.touch(mode=0o600)  # SQLite gives its journal the same mode
+            address = f"sqlite:///{path}"
+        database = Database(address)
+        database.migrate()
+        return database
+
+    @property
+    def classes(self) -> tuple[TargetClass, ...]:
+        """The target classes, in the order of their numbers."""
+        return self.config.classes
+
+    @property
+    def secret(self) -> bytes:
+        """The key that signs invitations, cookies and completion codes."""
+        return bytes.fromhex(self.local["secret"])
+
+    def sign(self, purpose: str, text: str) -> str:
+        """A signature of ``text`` for one purpose, 43 characters; one for another purpose does not fit."""
+        digest = hmac.new(self.secret, f"{purpose}\0{text}".encode(), hashlib.sha256).digest()
+        return _base64(digest)
+
+    def is_signed(self, purpose: str, text: str, signature: str) -> bool:
+        """Whether ``signature`` is ours, compared in constant time."""
+        return hmac.compare_digest(self.sign(purpose, text).encode(), signature.encode("utf-8", "replace"))
+
+    def is_owner(self, token: str) -> bool:
+        """Whether this is the owner's token, which is stored as a hash only."""
+        given = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        return hmac.compare_digest(given, self.local["owner_hash"])
+
+    @cached_property
+    def original_pixels(self) -> NDArray[np.uint8]:
+        """Pixels of the original set, (N, H, W) or (N, H, W, 3), mapped from disk."""
+        path = self.root / "original" / "x.npy"
+        try:
+            return cast(NDArray[np.uint8], np.load(path, mmap_mode="r", allow_pickle=False))
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path} cannot be read ({error}); restore it") from error
+
+    def pool_file(self, image_id: str) -> Path:
+        """Where a candidate's pixels lie; ids are content hashes, and nothing else is looked up."""
+        if not _ID.fullmatch(image_id):
+            raise InputError(f"{image_id!r} is not the id of a candidate (16 hexadecimal digits)")
+        return self.root / "pool" / image_id[:2] / f"{image_id}.png"
+
+    def picture(self, image_id: str, row: int | None) -> bytes:
+        """An image as PNG without metadata, in its own size: for the owner, selectors and reviewers."""
+        from PIL import Image
+
+        stream = io.BytesIO()
+        Image.fromarray(self.pixels(image_id, row)).save(stream, format="PNG", compress_level=1)
+        return stream.getvalue()
+
+    def blinded_picture(self, image_id: str, row: int | None) -> bytes:
+        """An image for people who must not know whether it is a control: one size, format and length for all.
+
+        Candidates are resized to the originals' size, as in the assembled set. Small images become PNG without
+        compression, whose length depends on the size alone; large ones become WebP, padded to a multiple of 16 KiB.
+        """
+        from PIL import Image
+
+        image = Image.fromarray(resized(self.pixels(image_id, row), self.config.shape))
+        stream = io.BytesIO()
+        if max(image.size) <= SMALL:
+            image.save(stream, format="PNG", compress_level=0)
+            return stream.getvalue()
+        image = image.convert("RGB")
+        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+        image.save(stream, "WEBP", quality=88, method=2)
+        content = stream.getvalue()
+        return content + bytes(-len(content) % PADDING)  # a reader of WebP stops at the length in its header
+
+    def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
+        """An image as an array (H, W) or (H, W, 3), in its own size."""
+        from PIL import Image
+
+        if row is not None:
+            return np.asarray(self.original_pixels[row])
+        with Image.open(self.pool_file(image_id), formats=("PNG",)) as image:
+            return np.asarray(image)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether assembly has frozen the set."""
+        return (self.root / "set" / "lineage.json").exists()
+
+    def check_open(self) -> None:
+        """Refuse to change what assembly has frozen."""
+        if self.frozen:
+            raise InputError(f"the set is frozen in {self.root / 'set'}; a change needs a new project")
+
+    def close(self) -> None:
+        """Close the database's connections."""
+        if "database" in self.__dict__:
+            self.database.dispose()
+
+
+def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """A picture in the size of the originals (Lanczos), unchanged where it has that size."""
+    from PIL import Image
+
+    if pixels.shape == shape:
+        return pixels
+    image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
+    return np.asarray(image.resize((shape[1], shape[0]), Image.Resampling.LANCZOS))
+
+
+def read_secrets(root: Path) -> dict[str, str]:
+    """The secrets of a project; one that was copied without them gets new ones."""
+    try:
+        local = json.loads((root / "local.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        local = new_secrets()
+        write_secrets(root, local)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{root / 'local.json'} cannot be read ({error}); restore it") from error
+    if not _are_secrets(local):
+        raise InputError(f"{root / 'local.json'} does not hold the project's secrets; restore it")
+    return dict(local)
+
+
+def _are_secrets(local: Any) -> bool:
+    names = ("secret", "owner_hash")
+    return isinstance(local, dict) and all(_HEXADECIMAL.fullmatch(str(local.get(name, ""))) for name in names)
+
+
+def new_secrets(database_url: str = "") -> dict[str, str]:
+    """Fresh secrets for a project; no token of the owner is valid until :func:`renew_owner_token` makes one."""
+    return {"secret": secrets.token_hex(32), "owner_hash": secrets.token_hex(32), "database_url": database_url}
+
+
+def renew_owner_token(project: ProjectFolder) -> str:
+    """Replace the owner's token and return it; it is stored as a hash only, and the old one is no longer valid."""
+    token = secrets.token_urlsafe(24)
+    project.local["owner_hash"] = hashlib.sha256(token.encode()).hexdigest()
+    write_secrets(project.root, project.local)
+    return token
+
+
+def write_secrets(root: Path, local: dict[str, str]) -> None:
+    """Write ``local.json`` so that its owner alone can read it, from its first byte on."""
+    files.write_bytes(root / "local.json", (json.dumps(local, indent=1) + "\n").encode(), private=True)
+
+
+def _base64(data: bytes) -> str:
+    import base64
+
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
