@@ -31,7 +31,7 @@ STEPS = (
     ("subclasses", "--per-class", "12"),
     ("sample", "--strategy", "matched", "--per-class", "5"),
     ("duplicates", "-k", "2"),
-    ("what-if", "--per-class", "5", "--out", "what-if"),
+    ("threshold-sweep", "--per-class", "5", "--out", "threshold-sweep"),
 )
 LARGEST = 80_000
 DESKTOP, PHONE = {"width": 1100, "height": 760}, {"width": 320, "height": 640}
@@ -143,9 +143,9 @@ def shoot(camera: Camera) -> None:
     camera.take(page, "owner")
     page.goto(f"{camera.base}/owner/enter")
     camera.take(page, "owner-enter")
-    page.goto((camera.project.root.parent / "what-if" / "index.html").as_uri())
+    page.goto((camera.project.root.parent / "threshold-sweep" / "index.html").as_uri())
     page.evaluate("document.querySelector('figure').scrollIntoView()")
-    camera.take(page, "what-if")
+    camera.take(page, "threshold-sweep")
 
 
 def main(target: Path) -> None:

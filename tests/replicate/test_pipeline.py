@@ -11,7 +11,7 @@ import pytest
 from tests.databases import new_database
 from tests.web import small
 
-from hardpan import files, replicate
+from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.replicate import simulate
@@ -209,8 +209,7 @@ def check_accuracies(project, drawn, folder):
     assert found.accuracies["right"][0] == 1.0
     assert found.accuracies["zero"][0] == pytest.approx(0.1)
     assert "opened-accuracies" in [event["what"] for event in stored_votes.events(project, most=10**6)]
-    section = replicate.what_if_section(found)
-    assert section.charts[0].drawing == "slider"
+    assert found.sections()[0].charts[0].drawing == "slider"
 
 
 def check_damage_is_found(project):

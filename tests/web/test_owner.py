@@ -108,18 +108,15 @@ def test_one_address_cannot_bring_in_people_without_end(open_town):
     assert answers == [303] * 5 + [429] * 3
 
 
-def test_what_the_server_prints_opens_the_doors_and_the_owners_link_is_printed_once(town):
-    first = links.greeting(town.project, "http://testserver", people=7)
-    assert town.owner().get("/owner/").status_code == 200  # the token that init showed
-    inits, town.token = town.token, first[1].rpartition("#")[2]
-    assert town.owner().get("/owner/").status_code == 200  # the link that the server printed
-    join = next(line for line in first if line.startswith("annotators")).rpartition(": ")[2]
-    assert town.stranger().get(join.removeprefix("http://testserver")).status_code == 303
-    second = links.greeting(town.project, "http://testserver", people=7)
-    assert "#" not in second[1]
-    assert second[2] == first[2]
-    third = links.greeting(town.project, "http://testserver", people=7, new_owner=True)
-    for ended in (inits, town.token):
+def test_the_owners_link_is_printed_once_and_a_new_one_ends_the_old(town):
+    first = links.entry_links(town.project, "http://testserver", people=7)
+    before, town.token = town.token, first.owner.rpartition("#")[2]
+    assert town.owner().get("/owner/").status_code == 200
+    assert town.stranger().get(first.annotators.removeprefix("http://testserver")).status_code == 303
+    second = links.entry_links(town.project, "http://testserver", people=7)
+    assert (second.owner, second.annotators) == ("", first.annotators)
+    third = links.entry_links(town.project, "http://testserver", people=7, new_owner=True)
+    for ended in (before, town.token):
         assert town.stranger("owner").client.post("/owner/api/enter", json={"token": ended}).status_code == 403
-    town.token = third[1].rpartition("#")[2]
+    town.token = third.owner.rpartition("#")[2]
     assert town.owner().get("/owner/").status_code == 200

@@ -28,15 +28,15 @@ FOLDER = Path(__file__).parent
 QUIET_SECONDS = 10.0
 _LOG = logging.getLogger("hardpan.web")
 _TITLES = {
-    400: "That could not be read",
+    400: "The request could not be read",
     401: "This page needs an invitation",
     403: "Not allowed",
-    404: "Nothing here",
-    405: "Not in this way",
-    409: "Out of step",
-    410: "Gone",
+    404: "Page not found",
+    405: "Method not allowed",
+    409: "Conflict",
+    410: "No longer available",
     413: "Too large",
-    429: "Too fast",
+    429: "Too many requests",
     500: "Something went wrong",
     503: "Not available at the moment",
 }
@@ -120,7 +120,7 @@ class Shell:
         if wants_json(request):
             answer: Response = JSONResponse({"error": text}, status)
         else:
-            title = _TITLES.get(status, "Not possible")
+            title = _TITLES.get(status, "Error")
             text = "There is no such page." if text == "Not Found" else text
             answer = self.page("error.html", status=status, title=title, text=text)
         answer.headers.update(headers or {})

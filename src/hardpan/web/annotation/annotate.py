@@ -16,6 +16,7 @@ from hardpan.web.security import Role, Session
 from hardpan.web.shell import text_of, texts_of
 
 MOST_AHEAD = 8
+PHOTOGRAPH = 64  # pixels; smaller images, or grey ones, get instructions without photographs of cups
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -33,7 +34,15 @@ def routes(site: Site) -> list[BaseRoute]:
 
 def page(site: Site, session: Session, request: Request) -> Response:
     """The page; tasks come to it by script."""
-    return site.shell.page("annotate.html", session=session)
+    shape, classes = site.project.config.shape, [item.name for item in site.project.classes]
+    return site.shell.page(
+        "annotate.html",
+        session=session,
+        grid=site.project.config.grid,
+        photographs=len(shape) == 3 and min(shape[:2]) >= PHOTOGRAPH,
+        size=f"{shape[1]} × {shape[0]}",
+        classes=classes[:50],
+    )
 
 
 def take(site: Site, session: Session, body: Body) -> dict[str, Any]:

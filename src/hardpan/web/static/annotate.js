@@ -13,7 +13,7 @@ let sent = new Set(); // tasks that were submitted and may not be confirmed yet
 let finished = false; // nothing more for this worker: said by the server
 
 const show = (name) => { for (const id of SECTIONS) $(id).hidden = id !== name; };
-const grid = new Grid($("grid"), { changed: changed, enter: () => done(), word: "picked" });
+const grid = new Grid($("grid"), { changed: changed, enter: () => done(), word: "selected" });
 const look = closerLook(grid);
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
@@ -21,17 +21,17 @@ const outbox = new Outbox({
   delivered: (item, answer) => { storage.remove(`picked ${item.body.task}`); progress({ done: answer.done }); },
   refused: (item, error) => {
     storage.remove(`picked ${item.body.task}`);
-    toast(error.status === 410 ? "A task took too long and was finished by others; its answers were not needed." : error.message);
+    toast(error.status === 410 ? "A task expired and was completed by others; its answers were not needed." : error.message);
   },
   changed: (waiting) => {
     $("sending").hidden = waiting === 0;
-    $("sending").textContent = navigator.onLine ? `Sending ${plural(waiting, "task")} …` : `Offline: ${plural(waiting, "task")} kept here until you are back.`;
+    $("sending").textContent = navigator.onLine ? `Sending ${plural(waiting, "task")} …` : `Offline: ${plural(waiting, "task")} stored in this browser until the connection is back.`;
   },
 });
 
 async function take(besides) {
   const answer = await persist("/annotate/api/task", { besides }, () => {
-    if (!current) { $("why").textContent = "No connection. This goes on by itself when it is back."; show("waiting"); }
+    if (!current) { $("why").textContent = "The server cannot be reached. This page tries again by itself; nothing is lost."; show("waiting"); }
   });
   progress(answer);
   if (answer.task) {
@@ -51,7 +51,7 @@ const prefetch = () => {
 async function next() {
   current = null;
   if (!ahead) prefetch();
-  const wait = setTimeout(() => { if (!current) { $("why").textContent = "The next pictures are on their way."; show("waiting"); } }, 250);
+  const wait = setTimeout(() => { if (!current) { $("why").textContent = "Loading the next images."; show("waiting"); } }, 250);
   let answer = await ahead;
   ahead = null;
   if (answer.task && answer.task.until < Date.now()) answer = await take(held()).catch((error) => error); // waited too long
@@ -90,12 +90,12 @@ function open(task) {
   show("task");
   scrollTo(0, 0);
   grid.focus(0);
-  announce(`Which pictures show ${task.name}? ${task.definition} ${task.images.length} pictures.`);
+  announce(`Which images show ${task.name}? ${task.definition} ${task.images.length} images.`);
   $("hints").hidden = (storage.get("finished tasks") ?? 0) >= 2;
 }
 
 function changed(selection) {
-  $("picked").textContent = `${selection.length} picked`;
+  $("picked").textContent = `${selection.length} selected`;
   $("done").disabled = false;
   if (current) storage.set(`picked ${current.id}`, selection);
   armed = false;
@@ -116,7 +116,7 @@ function done() {
   if (!current) return;
   if (grid.selection.length === 0 && !armed) {
     armed = true;
-    toast("Nothing is picked. Press again if none of these pictures fits.");
+    toast("Nothing is selected. Press again if none of these images shows the class.");
     $("none").classList.add("main");
     return;
   }
@@ -145,10 +145,10 @@ function none() {
 function thanks(answer, nothingLeft) {
   finished = nothingLeft;
   const open = known.project && known.project.done < known.project.wanted;
-  $("thanks-title").textContent = known.done ? "Thank you" : "Nothing to do";
+  $("thanks-title").textContent = known.done ? "Thank you" : "No tasks";
   const looked = known.done ? `You have done ${plural(known.done, "task")}. ` : "";
-  $("thanks-text").textContent = !nothingLeft ? `${looked}You can go on at any time.`
-    : looked + (open ? "There is nothing more for you now; others may still return a task." : "All pictures have been looked at.");
+  $("thanks-text").textContent = !nothingLeft ? `${looked}You can resume at any time.`
+    : looked + (open ? "There are no more tasks for you now; some may be returned by others." : "All tasks are complete.");
   $("code-line").hidden = !known.done || !answer.code;
   $("code").textContent = answer.code ?? "";
   show("thanks");
@@ -174,13 +174,13 @@ setInterval(async () => {
     const { seconds } = await persist("/annotate/api/renew", { task: task.id });
     Object.assign(task, { seconds, until: Date.now() + 1000 * seconds });
   } catch (error) {
-    if (current === task) { toast("This task took too long and was finished by others. Here is the next one."); next(); }
+    if (current === task) { toast("This task expired and was completed by others. Here is the next one."); next(); }
   }
   task.renewing = false;
 }, 2000);
 
 function instructions() {
-  $("start").textContent = current ? "Go on" : "Start";
+  $("start").textContent = current ? "Continue" : "Start";
   show("instructions");
   $("start").focus();
 }
