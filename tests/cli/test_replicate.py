@@ -80,7 +80,7 @@ def move_the_slider(browser, path):
     assert seen[0] != seen[1]
     assert any(text.endswith("%") for text in seen[0] - seen[1])
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    assert "closed until the set is assembled" in page.inner_text("main")
+    assert "after the set is assembled" in page.inner_text("main")
     assert errors == []
     page.close()
 

@@ -275,8 +275,8 @@ def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        ("similarity", "x\n", "needs columns class, other, similarity"),
-        ("similarity", "class,other,similarity\n", "needs columns"),
+        ("similarity", "x\n1\n", "class"),
+        ("similarity", "class,other,similarity\n", "near.csv"),
         ("similarity", "class,other,similarity\nclass 0,class 1,0.5\n", "from class 'class 2' to no other"),
         ("hierarchy", "child,parent\ncat,animal\n", "from class 'class 0' to no other"),
     ],

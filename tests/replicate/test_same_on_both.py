@@ -39,7 +39,7 @@ def make(tmp_path, database_url):
 
     def start(dataset):
         sizes = {"grid": 8, "positives": 2, "negatives": 2, "originals_per_class": 2, "workers_per_image": 1}
-        made.append(replicate.Project.create(tmp_path / "project", dataset, database_url=database_url, **sizes)[0])
+        made.append(replicate.Project.create(tmp_path / "project", dataset, database_url=database_url, **sizes))
         return made[-1]
 
     yield start
