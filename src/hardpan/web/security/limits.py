@@ -154,7 +154,8 @@ class SecurityHeaders:
                 headers = list(message.get("headers", []))
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))
-                message = {**message, "headers": headers + self._always}
+                named = {name for name, _ in headers}  # an answer that sets one of them keeps its own
+                message = {**message, "headers": headers + [item for item in self._always if item[0] not in named]}
             await send(message)
 
         await self._app(scope, receive, with_headers)
