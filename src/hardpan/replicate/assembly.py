@@ -234,7 +234,7 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 
 def _write_unreviewed(path: Path, waiting: Sequence[PairItem]) -> None:
-    columns = {
+    columns: dict[str, list[Any]] = {
         "id": [item.image_id for item in waiting],
         "other": [item.other_id for item in waiting],
         "place": [item.place for item in waiting],

@@ -89,7 +89,7 @@ def limited_protocol() -> type[Any]:
             self._watch()
 
         def data_received(self, data: bytes) -> None:
-            before = self.cycle
+            before: Any = self.cycle
             super().data_received(data)
             if self.cycle is not None and (self.cycle is not before or self.cycle.response_complete):
                 self._stop_watching()
