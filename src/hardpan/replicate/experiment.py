@@ -320,9 +320,9 @@ def _merge(found: Right, more: Right) -> None:
 
 
 def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
-    from hardpan.predictions import Predictions
+    from hardpan.testbed.sets import store_outcomes
 
-    outcomes = Predictions.open(place).outcomes()
+    outcomes = store_outcomes(place)
     ids = outcomes.items.tolist()
     known = [row for row, name in enumerate(ids) if name in truth]
     found: Right = {
