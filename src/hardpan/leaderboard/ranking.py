@@ -84,7 +84,8 @@ class Ranking(Report):
         smallest_difference: median over pairs of the best models of the difference that a paired test detects with
             power 0.8 (without a correction for many comparisons).
         lead: paired difference of the first two models.
-        items_needed: items with which a lead as large as this one is detected with power 0.8; NaN without a lead.
+        items_needed: items with which a lead as large as this one is significant among all pairs (Bonferroni) with
+            power 0.8; NaN without a lead.
         separated: number of pairs that are separated.
         few_shared: number of pairs with fewer than 30 shared items.
         unconnected: whether some models share no items with the others, directly or through other models.
@@ -387,7 +388,13 @@ def _lead(
     if pair.sum() < 2 or (cluster and len(np.unique(outcomes.groups[groups_name(outcomes, cluster)][pair])) < 2):
         return nothing, float("nan")
     found = compare(outcomes, first, second, cluster=cluster, confidence=level)
-    return found.difference, found.items_needed
+    pairs = len(order) * (len(order) - 1) / 2
+    tails = [1 - (1 - level) / (2 * pairs), 0.5 + level / 2]
+    if found.cluster:
+        corrected, alone = special.stdtrit(found.groups - 1, tails) + special.stdtrit(found.groups - 1, POWER)
+    else:
+        corrected, alone = special.ndtri(tails) + special.ndtri(POWER)
+    return found.difference, float(np.ceil(found.items_needed * float(corrected / alone) ** 2))
 
 
 def groups_name(outcomes: Outcomes, cluster: bool | str) -> str:

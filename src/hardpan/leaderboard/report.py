@@ -136,8 +136,8 @@ def ranking_section(result: Ranking) -> Section:
     if m > 1 and math.isfinite(result.items_needed) and first_tier(result) > 1 and result.lead.value > 0:
         sentences.append(
             f"{result.models[0]} leads {result.models[1]} by {numbers.plain(result.lead, 100, 'points')}; about "
-            f"{_round_up(result.items_needed)} items like these would detect a difference of this size (80 % "
-            f"power)."
+            f"{_round_up(result.items_needed)} items like these would separate two models that differ by so much, "
+            "among all pairs (80 % power)."
         )
     known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
     if known.any():
@@ -254,7 +254,7 @@ def pairs_section(result: Ranking) -> Section:
                 continue
             mark = "*" if pairs.p_holm[i, j] <= 1 - result.confidence else ""
             value = pairs.difference[i, j]
-            cells.append(numbers.NOTHING if not math.isfinite(value) else f"{100 * value:+.1f}{mark}")
+            cells.append(f"{_signed(value)}{mark}" if math.isfinite(value) else numbers.NOTHING)
         body.append((f"{i + 1} {name}", *cells))
     table = Table("Row minus column, points", ("model", *(str(i + 1) for i in range(len(names)))), tuple(body))
     return Section(
@@ -343,6 +343,11 @@ def _(result: PairedComparison) -> View:
 def _name(source: str) -> str:
     """The last part of a path, without the folders that only its owner knows."""
     return PurePath(source).name if source else ""
+
+
+def _signed(value: float) -> str:
+    """A difference in points with its sign."""
+    return f"{100 * value:+.1f}".replace("-", "−")
 
 
 def _round_up(count: float) -> str:
@@ -749,7 +754,7 @@ def short_section(result: ShortTest) -> Section:
         f"{100 * result.coverage:.0f} % of "
         f"{result.held_out:,} trials; mean error {points(result.mean_error)} points, on the best fifth of the "
         f"models "
-        f"{100 * result.bias_best:+.1f} points on average.".replace("-", "−")
+        f"{_signed(result.bias_best)} points on average."
     ]
     warnings = []
     if result.method == "information":
