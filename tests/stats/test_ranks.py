@@ -7,6 +7,7 @@ from scipy.stats import kendalltau, norm, rankdata
 
 from hardpan import stats
 from hardpan.errors import InputError
+from hardpan.stats.ranking import average_ranks
 
 scores = arrays(np.float64, st.integers(2, 30), elements=st.sampled_from([0.1, 0.2, 0.5, 0.7, 0.9]))
 
@@ -118,3 +119,10 @@ def test_refusals() -> None:
         stats.kendall_tau([1, 2], [1, 2, 3])
     with pytest.raises(InputError, match="covariance must have shape"):
         stats.rank_intervals([0.1, 0.2], [0.1])
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (40,), (30, 5), (2, 3)])
+def test_average_ranks_are_those_of_scipy(shape):
+    values = np.random.default_rng(0).integers(0, 6, size=shape).astype(float)
+    values[0] = np.inf
+    np.testing.assert_array_equal(average_ranks(values), rankdata(values, axis=0))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
-from scipy.stats import rankdata
 
 from hardpan.errors import InputError
 from hardpan.files import record
@@ -16,6 +15,7 @@ from hardpan.leaderboard import irt
 from hardpan.leaderboard.sampling import Floats, check_outcomes, is_binary
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
+from hardpan.stats.ranking import average_ranks
 
 MODELS = ("rasch", "2pl", "3pl")
 FEW_MODELS = 200
@@ -275,8 +275,8 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
         mask = known[:, part]
         rest = (total - filled[:, part]) / np.maximum(count - mask, 1)
         # Rounding must not break ties: equal totals give equal means only up to the last digits.
-        ranks = rankdata(np.where(mask, rest.round(12), np.inf), axis=0)
-        values = scores[:, part] if binary else rankdata(np.where(mask, scores[:, part], np.inf), axis=0)
+        ranks = average_ranks(np.where(mask, rest.round(12), np.inf))
+        values = scores[:, part] if binary else average_ranks(np.where(mask, scores[:, part], np.inf))
         size = mask.sum(axis=0)
         x = np.where(mask, values, 0.0)
         r = np.where(mask, ranks, 0.0)
@@ -294,7 +294,7 @@ def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
     "models' skills."""
     rng = np.random.default_rng([seed, 0])
     skill = skill if len(skill) <= 1000 else np.quantile(skill, (np.arange(1000) + 0.5) / 1000)
-    ranks = rankdata(skill) - (len(skill) + 1) / 2
+    ranks = average_ranks(skill) - (len(skill) + 1) / 2
     found = []
     for slope in POWER_SLOPES:
         x = (rng.random((_POWER_DRAWS, len(skill))) < expit(slope * skill)).astype(np.float64)

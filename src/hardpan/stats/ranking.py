@@ -39,6 +39,30 @@ def ranks(values: ArrayLike, ties: Ties = "min") -> NDArray[np.float64]:
     return np.asarray({"min": best, "max": worst, "average": (best + worst) / 2}[ties], dtype=np.float64)
 
 
+def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
+    """Ascending ranks along the first axis, 1 for the smallest; equal values get the mean of their ranks.
+
+    Args:
+        values: (n,) or (n, m) numbers.
+
+    Example:
+        >>> average_ranks([0.7, 0.9, 0.7]).tolist()
+        [1.5, 3.0, 1.5]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    order = np.argsort(array, axis=0, kind="stable")
+    ordered = np.take_along_axis(array, order, axis=0)
+    place = np.arange(1, len(array) + 1).reshape(-1, *(1,) * (array.ndim - 1))
+    begins, ends = np.ones(array.shape, dtype=bool), np.ones(array.shape, dtype=bool)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    ends[:-1] = begins[1:]
+    first = np.maximum.accumulate(np.where(begins, place, 0), axis=0)
+    last = np.minimum.accumulate(np.where(ends, place, len(array) + 1)[::-1], axis=0)[::-1]
+    found = np.empty(array.shape)
+    np.put_along_axis(found, order, (first + last) / 2, axis=0)
+    return found
+
+
 def rank_intervals(
     values: ArrayLike,
     covariance: ArrayLike,
