@@ -124,13 +124,13 @@ def test_a_file_that_is_no_record_is_refused_in_one_sentence(tmp_path, text, mes
 
 
 def test_a_record_is_read_before_its_part_was_imported(tmp_path):
-    from hardpan.bayes.floors import Candidate, held_out_error, weigh
+    from hardpan.bayes.floors import Entry, held_out_error
 
-    classifier = Candidate("c", "classifier", held_out_error(1, 10, method="m"), "")
-    path = files.save(weigh([classifier], n_classes=2), tmp_path / "v.json")
+    entry = Entry("c", "classifier", held_out_error(1, 10, method="m"), "held-out")
+    path = files.save(entry, tmp_path / "v.json")
     code = f"from hardpan import files; print(type(files.load({str(path)!r})).__name__)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "Floor\n"
+    assert found.stdout == "Entry\n"
 
 
 def test_a_missing_file_is_refused(tmp_path):

@@ -45,8 +45,8 @@ def test_the_warp_leaves_nothing_gaussian():
     plain, bent = (SOURCES[name](6000, 0.2, 0) for name in ("ten-gaussians", "warped"))
     np.testing.assert_array_equal(plain.posterior, bent.posterior)
     for found, fits in ((plain, True), (bent, False)):
-        parts = bayes.Examples(found.x[:4000], found.y[:4000], found.x[4000:], found.y[4000:])
-        model = bayes.floor(examples=parts, estimators=("gaussian",))["Gaussian model"].estimate
+        data = Dataset.from_arrays(found.x, found.y)
+        model = bayes.floor(data, estimators=("gaussian",), classifiers=())["Gaussian model"].estimate
         assert (abs(model.value - 0.2) < 0.02) == fits
 
 
@@ -143,7 +143,7 @@ def test_a_function_that_fails_on_every_set_ends_the_command_after_its_table(
     assert reason in shown.err
     table = (tmp_path / "table.md").read_text()
     assert f"| mine:{name} | estimate | – |" in table
-    assert "| votes corrected | estimate | " in table
+    assert "| votes uncorrected | " in table
     assert files.load(tmp_path / "report.json").rows[1].runs == 2
     told = files.from_json(json.loads(shown.out)).rows[0].estimator if form else shown.out
     assert f"mine:{name}" in told
@@ -205,7 +205,7 @@ def test_the_table_names_the_command_and_every_estimator():
         "hardpan floor bench --sources two-gaussians --floors 0.05,0.2 --sizes 200 --estimators votes --runs 3"
         in text
     )
-    assert "| votes corrected | estimate |" in text
+    assert "| votes uncorrected |" in text
 
 
 def test_unknown_names_are_refused():

@@ -2,7 +2,7 @@
 
 ::
 
-    audit.py       the steps in order, and the report they make together
+    running.py     the steps in order, and the report they make together
     evidence.py    settings, and what the steps work on
     training.py    classifiers, out-of-fold predictions, learning curve, flow, within the budget
     networks.py    the small networks
@@ -14,10 +14,10 @@
     report.py      what people read
 """
 
-from hardpan.auditing.audit import Audit, DataCurve, ErrorBudget, audit
 from hardpan.auditing.comparison import AuditComparison, compare, read_audit
 from hardpan.auditing.evidence import AuditConfig
 from hardpan.auditing.problems import KINDS, Problem
+from hardpan.auditing.running import Audit, DataCurve, ErrorBudget, audit
 
 __all__ = [
     "KINDS",

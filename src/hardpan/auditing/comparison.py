@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hardpan import files, stats
-from hardpan.auditing.audit import Audit
+from hardpan.auditing.running import Audit
 from hardpan.bayes.floors.verdict import Entry
 from hardpan.confusion.banding import FEWEST_ERRORS
 from hardpan.errors import InputError

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import Fitted
-from hardpan.bayes.floors.floor import FloorInputs
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.models import Model
 from hardpan.bayes.floors.votes import Annotations
@@ -165,6 +165,11 @@ class Evidence:
     def parts(self) -> dict[str, Labels]:
         """Row numbers by the name of the split."""
         return {"train": self.split.train, "validation": self.split.validation, "test": self.split.test}
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the examples are images."""
+        return self.dataset.x.ndim > 2
 
     def test_probs(self) -> dict[str, Floats]:
         """Probabilities (m, K) of the test rows of ``inputs`` by model, the scored ensemble first."""

@@ -133,7 +133,7 @@ def train_network(
             inputs = _augmented(x[batch], data, rng)
             loss = functional.cross_entropy(network(inputs), labels[batch])
             optimiser.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             step += 1
             while len(probs) < moments - 1 and fraction >= (len(probs) + 1) / moments:
@@ -315,4 +315,4 @@ def _loss(network: nn.Module, x: Tensor, labels: Tensor, rows: Labels) -> float:
 
 def mean_probs(networks: list[TrainedNetwork]) -> Floats:
     """Mean over networks at the last moment, (m, K)."""
-    return np.mean([item.probs[-1] for item in networks], axis=0, dtype=np.float64)
+    return np.asarray(np.mean([item.probs[-1] for item in networks], axis=0, dtype=np.float64))

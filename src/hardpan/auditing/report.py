@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import numbers, stats
-from hardpan.auditing.audit import Audit, DataCurve, ErrorBudget
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
 from hardpan.auditing.evidence import AuditStep, Evidence, FlowView
 from hardpan.auditing.problems import Problem, Suspects
+from hardpan.auditing.running import Audit, DataCurve, ErrorBudget
 from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.verdict import Entry
@@ -63,7 +63,7 @@ def described(problem: Problem, evidence: Evidence) -> Problem:
 
 
 def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
-    noun = "image" if evidence.dataset.is_images else "example"
+    noun = "image" if evidence.is_images else "example"
     details, where = problem.details, _SPLITS[problem.of]
     count = 0 if problem.count is None else round(problem.count.value)
     proportion = "" if problem.proportion is None else numbers.estimate(problem.proportion)
@@ -369,7 +369,7 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
             (part, int(row), names[evidence.labels[row]], names[other], round(float(p), 3))
             for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
         ][:MOST_LISTED]
-        if evidence.dataset.is_images and len(item.rows):
+        if evidence.is_images and len(item.rows):
             captions = [
                 f"{names[other]} ({100 * p:.0f} %)"
                 for other, p in zip(item.suggested, item.probability, strict=True)
@@ -429,7 +429,7 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
         "Closest pairs across the split", ("test example", "label", "nearest training example", "distance"), rows
     )
     charts = []
-    if evidence.dataset.is_images and len(order):
+    if evidence.is_images and len(order):
         row_of = {str(name): row for row, name in enumerate(ids)}
         both = np.array([r for row in order[: GALLERY // 2] for r in (row, row_of[str(near[row])])])
         captions = [
@@ -509,7 +509,7 @@ def contents_section(evidence: Evidence, verdicts: Mapping[str, Entry]) -> Secti
     k = dataset.n_classes
     counts = {name: np.bincount(evidence.labels[rows], minlength=k) for name, rows in evidence.parts.items()}
     total = np.bincount(evidence.labels, minlength=k)
-    kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if dataset.is_images else "feature vectors"
+    kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
     size = int(np.prod(dataset.x.shape[1:]))
     sentences = [
         f"{dataset.name} has {len(dataset):,} {kind} ({size:,} numbers each) in {k:,} classes.",

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hardpan.auditing import networks
 from hardpan.auditing.evidence import AuditStep, Evidence, FlowView
+from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
-from hardpan.bayes.floors.floor import FloorInputs
 from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
 from hardpan.bayes.floors.inputs import Floats, Labels, standardised
 from hardpan.bayes.floors.models import model_of
@@ -60,7 +60,7 @@ class Budget:
 
 def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     """What will be trained, and how many seconds each step may take."""
-    config, images = evidence.config, evidence.dataset.is_images
+    config, images = evidence.config, evidence.is_images
     weights = dict(IMAGE_WEIGHTS if images else TABLE_WEIGHTS)
     skipped = {}
     if config.ensemble == "none" or evidence.inputs is None:
@@ -123,7 +123,7 @@ def network_data(evidence: Evidence, inputs: FloorInputs) -> networks.NetworkDat
     """Images as they are, or standardised features; mirrored images only where that keeps the class."""
     x: NDArray[Any] = evidence.dataset.x
     k = evidence.dataset.n_classes
-    if not evidence.dataset.is_images:
+    if not evidence.is_images:
         return networks.NetworkData(np.asarray(inputs.table.scaled, dtype=np.float32), evidence.labels, k)
     split = inputs.split
     flip = networks.keeps_class_when_mirrored(x, evidence.labels, split.train, split.validation)
@@ -183,7 +183,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
 def _fold_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: Labels, seconds: float) -> Floats:
     """Predictions of ``rows`` by the audit's quick model, trained on ``train``."""
     config, split = evidence.config, inputs.split
-    if evidence.dataset.is_images and networks.available():
+    if evidence.is_images and networks.available():
         one = networks.train_network(
             network_data(evidence, inputs),
             train,
@@ -194,8 +194,8 @@ def _fold_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: La
             seed=config.seed,
             device=config.device,
         )
-        return one.probs[-1].astype(np.float64)
-    name = "extra trees" if evidence.dataset.is_images else "boosted trees"
+        return np.asarray(one.probs[-1], dtype=np.float64)
+    name = "extra trees" if evidence.is_images else "boosted trees"
     item = fit_classifier(name, inputs.table, train, split.validation, rows, seconds=seconds, seed=config.seed)
     return item.probs
 
@@ -238,7 +238,7 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
         found[size] = _fold_probs(evidence, inputs, rows, test, left).argmax(axis=1) == truth
     evidence.correct_by_size = found
     quick = "one convolutional network" if networks.available() else "extra trees"
-    evidence.curve_model = quick if evidence.dataset.is_images else "boosted trees"
+    evidence.curve_model = quick if evidence.is_images else "boosted trees"
 
 
 def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Progress) -> FlowEvidence | None:
@@ -306,7 +306,7 @@ def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
         from hardpan import flows
 
         return flows.load(config.flow), config.flow, None
-    if not networks.available() or not dataset.is_images:
+    if not networks.available() or not evidence.is_images:
         return None
     from hardpan import flows
     from hardpan.flows import zoo
@@ -337,7 +337,7 @@ def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> F
     ends = (nll.value * factor, nll.stderr * factor, nll.low * factor, nll.high * factor)
     bits = Estimate(*ends, method="bits per dimension", n=nll.n)
     gallery = []
-    for temperature in GALLERY_TEMPERATURES if dataset.is_images else ():
+    for temperature in GALLERY_TEMPERATURES if evidence.is_images else ():
         try:
             images = flow.sample(GALLERY_EACH, temperature=temperature, seed=config.seed)[0]
         except HardpanError:  # a temperature at which this flow produces nothing finite has no picture

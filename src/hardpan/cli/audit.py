@@ -97,7 +97,7 @@ def audit(
     Example: [bold]hardpan audit digits --out audits/digits[/bold]
     """
     from hardpan import auditing
-    from hardpan.auditing.audit import seconds
+    from hardpan.auditing.running import seconds
 
     folder = out or Path("audits") / (Path(data).stem or "data")
     kinds = _kinds(fail_on)

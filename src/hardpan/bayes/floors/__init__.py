@@ -5,7 +5,7 @@
 :func:`repeat_floor`, :func:`two_sample_test`; :func:`weigh` is the verdict.
 """
 
-from hardpan.bayes.floors.floor import ESTIMATORS, Floor, FloorConfig, floor
+from hardpan.bayes.floors.bracketing import ESTIMATORS, Floor, FloorConfig, floor
 from hardpan.bayes.floors.flow import Difference, FlowEvidence, two_sample_test
 from hardpan.bayes.floors.inputs import held_out_error
 from hardpan.bayes.floors.overlap import bhattacharyya

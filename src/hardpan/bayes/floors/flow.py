@@ -24,10 +24,19 @@ _RANDOM_FEATURES = 1000
 class FlowModel(Protocol):
     """What the floor needs of a flow; :class:`hardpan.flows.Flow` has it."""
 
-    n_classes: int
-    input_shape: tuple[int, ...]
-    sample_shape: tuple[int, ...]
     record: Any
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of an example."""
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of a sample."""
 
     def bayes_error(self, temperature: float = 1.0, *, rtol: float = 1e-3, seed: int = 0) -> Estimate:
         """Exact Bayes error."""

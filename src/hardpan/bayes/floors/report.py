@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan import files, numbers
-from hardpan.bayes.floors.floor import Floor
+from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.flow import Difference
 from hardpan.bayes.floors.verdict import GUESSING, HELD_OUT, REPEATS, SOFT_LABELS, STATED_NOISE, VOTES, Entry
 from hardpan.estimates import Estimate

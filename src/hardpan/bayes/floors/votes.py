@@ -165,7 +165,7 @@ def _log_patterns(patterns: Floats, tops: Floats, spread: int) -> Floats:
             rest = np.where(left > 0, left * log_rest[:, None], 0.0)
         term = ways + v * log_top[:, None] + rest
         found[:, which] = np.logaddexp(found[:, which], term)
-    return np.maximum(found, -1e30)
+    return np.asarray(np.maximum(found, -1e30))
 
 
 def isotonic_floor(soft: ArrayLike, labels: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:
@@ -243,16 +243,15 @@ def read_votes(
     """
     path = "" if not isinstance(source, (str, os.PathLike)) else os.fspath(source)
     name = f"votes: {path}" if path else "votes"
-    arrays = _load(path) if path else {"votes": np.asarray(source)}
-    table: NDArray[Any] | None = arrays.get("votes", arrays.get("soft_labels"))
+    arrays = _load(path) if path else {"": np.asarray(source)}
+    table: NDArray[Any] | None = next((arrays[key] for key in ("votes", "soft_labels", "") if key in arrays), None)
     if table is None:
         raise InputError(f"{name}: expected an array named votes or soft_labels; got {', '.join(arrays) or 'none'}")
     if table.ndim != 2 or table.dtype.kind not in "biuf" or (n_classes and table.shape[1] != n_classes):
         expected = f"(examples, {n_classes})" if n_classes else "(examples, classes)"
         raise InputError(f"{name}: expected numbers of shape {expected}; got {table.shape} of {table.dtype}")
-    soft = "votes" not in arrays or (
-        table.dtype.kind == "f" and bool(np.any(table % 1)) and np.allclose(table.sum(axis=1), 1, atol=1e-3)
-    )
+    fractions = table.dtype.kind == "f" and bool(np.any(table % 1)) and np.allclose(table.sum(axis=1), 1, atol=1e-3)
+    soft = "votes" not in arrays and ("soft_labels" in arrays or fractions)
     rows = None if ids is None else _rows(name, len(table), arrays.get("ids"), ids, test)
     if soft:
         return Annotations(None, as_probabilities("soft_labels", table), rows)
@@ -284,7 +283,7 @@ def _load(path: str) -> dict[str, NDArray[Any]]:
         with open(path, "rb") as stream:
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
-                return {"votes": loaded}
+                return {"": loaded}
             return {key: loaded[key] for key in ("votes", "soft_labels", "ids") if key in loaded}
     except OSError as error:
         raise InputError(f"votes: {path}: cannot be read ({error.strerror or error}); pass an npz file") from error

@@ -24,7 +24,14 @@ from hardpan import bayes, files, stats
 from hardpan.auditing import examples, fresh, hardness, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView
 from hardpan.auditing.problems import Problem, Suspects
-from hardpan.bayes.floors.floor import MOST_CLASSES, MOST_COVARIANCE_ROWS, Floor, FloorConfig, floor_of, prepare
+from hardpan.bayes.floors.bracketing import (
+    MOST_CLASSES,
+    MOST_COVARIANCE_ROWS,
+    Floor,
+    FloorConfig,
+    floor_of,
+    prepare,
+)
 from hardpan.bayes.floors.flow import FlowEvidence
 from hardpan.bayes.floors.gaussian_fit import fit_shared
 from hardpan.bayes.floors.inputs import Floats, Labels

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hardpan import Dataset, auditing, files
-from hardpan.auditing.audit import _power_law, seconds
+from hardpan.auditing.running import _power_law, seconds
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
 

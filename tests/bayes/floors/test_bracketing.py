@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from hardpan import Dataset, bayes, files
-from hardpan.bayes.floors.floor import prepare
+from hardpan.bayes.floors.bracketing import prepare
 from hardpan.errors import InputError
 
 KNOWN = float(norm.cdf(-1))  # two unit Gaussians at distance 2
