@@ -16,6 +16,7 @@ import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
+import scipy.sparse
 import torch
 from PIL import Image
 
@@ -121,10 +122,10 @@ class Stream(torch.utils.data.IterableDataset):
         return iter(())
 
 
-def bunch(name):
+def bunch(name, **options):
     from sklearn import datasets
 
-    return getattr(datasets, f"load_{name}")()
+    return getattr(datasets, f"load_{name}")(**options)
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,33 @@ WORKS = [
     Works("npy", lambda f: np.save(f / "x.npy", X) or f / "x.npy", classes=()),
     Works("pandas frame", lambda f: frame(), features=ABC),
     Works("shuffled pandas frame", lambda f: frame().sample(frac=1, random_state=0), features=ABC),
+    Works("frame and labels apart", lambda f: (frame()[list(ABC)], frame()["label"]), features=ABC),
+    Works(
+        "frames and labels apart, train and test",
+        lambda f: (frame()[list(ABC)][:20], NAMES[Y[:20]], frame()[list(ABC)][20:], NAMES[Y[20:]]),
+        splits=OFFICIAL,
+        features=ABC,
+    ),
+    Works(
+        "frame with text and labels apart",
+        lambda f: (frame(town=["rome", "oslo"] * 15).drop(columns="label"), Y),
+        (30, 5),
+        NUMBERED,
+    ),
+    Works(
+        "polars frame and series",
+        lambda f: (polars.DataFrame(COLUMNS)[list(ABC)], polars.Series(NAMES[Y])),
+        features=ABC,
+    ),
+    Works("sparse matrix", lambda f: (scipy.sparse.csr_matrix(X), Y), classes=NUMBERED),
+    Works("scikit-learn Bunch of frames", lambda f: bunch("iris", as_frame=True), (150, 4), NUMBERED),
+    Works(
+        "nullable integers",
+        lambda f: frame(n=pandas.array([1, None, 7] * 10, dtype="Int64")),
+        (30, 5),
+        features=(*ABC, "n", "n is missing"),
+    ),
+    Works("embeddings in a frame", lambda f: pandas.DataFrame({"emb": list(X), "label": NAMES[Y]})),
     Works("polars frame", lambda f: polars.DataFrame(COLUMNS), features=ABC),
     Works("pyarrow table", lambda f: pyarrow.table(COLUMNS), features=ABC),
     Works(
@@ -438,6 +466,12 @@ class Refused:
 
 
 REFUSED = [
+    Refused(
+        "a frame with a column twice", lambda f: pandas.DataFrame([[1, 2, 0]], columns=["a", "a", "label"]), "a"
+    ),
+    Refused("a frame of objects", lambda f: frame(z=[object()] * 30), "frame|column"),
+    Refused("a series", lambda f: frame()["a"], "frame|table"),
+    Refused("a frame and too few labels", lambda f: (frame()[list(ABC)], Y[:5]), "y must"),
     Refused("nothing", lambda f: None, "dataset"),
     Refused("a number", lambda f: 7, "dataset"),
     Refused("three arrays", lambda f: (X, Y, X), "dataset"),

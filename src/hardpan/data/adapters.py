@@ -13,6 +13,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.data.tabular import Columns, from_table
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, reason
+from hardpan.tables import is_frame
 
 _CHECK_EVERY = 1024
 
@@ -20,6 +21,8 @@ _CHECK_EVERY = 1024
 def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
     """A scikit-learn Bunch; its images if it has them."""
     x = bunch["images"] if "images" in bunch else bunch["data"]
+    if is_frame(x):
+        return from_arrays(x, bunch["target"], class_names=class_names, name=name or "bunch")
     target_names = bunch.get("target_names")
     if class_names is None and target_names is not None:
         listed = np.asarray(target_names).astype(np.str_)

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
-from hardpan.safe_files import few, npz_header, read_npy, read_npz
+from hardpan.safe_files import check_memory, few, npz_header, read_npy, read_npz
+from hardpan.tables import is_frame, read_table
 
 _BLOCK = 4096
 CHANNELS = (1, 3, 4)
@@ -132,13 +133,37 @@ def from_arrays(
 ) -> Dataset:
     """See :meth:`Dataset.from_arrays`; ``where`` is put before the names of arguments in messages."""
     if x_test is None and y_test is None:
+        if is_frame(x) and y is not None:
+            return _from_frames([("", x, y)], split, options)
         return _from_parts([("", x, y)], split=split, where=where, **options)
     if x_test is None or (y is None) != (y_test is None):
         missing = "x_test" if x_test is None else "y" if y is None else "y_test"
         raise InputError(f"{where}{missing} is missing; give x and y of both train and test")
     if split is not None:
         raise InputError(f"{where}split does not apply together with x_test, which is the test set")
-    return _from_parts([("train", x, y), ("test", x_test, y_test)], where=where, **options)
+    parts = [("train", x, y), ("test", x_test, y_test)]
+    return _from_frames(parts, None, options) if is_frame(x) else _from_parts(parts, where=where, **options)
+
+
+def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Mapping[str, Any]) -> Dataset:
+    """A dataset of data frames of features and labels apart from them."""
+    from hardpan.data.tabular import Columns, from_table, join_tables
+
+    tables: dict[str, list[Any]] = {}
+    label = "label"
+    for key, frame, y in parts:
+        table = read_table(frame)
+        while label in table.column_names:
+            label += "_"
+        labels = checked_length(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
+        tables[key] = [table.append_column(label, [labels])]
+    table, official, rows = join_tables("x", tables)
+    if split is not None:
+        official = checked_split("split", as_array("split", split), table.num_rows)
+    known = {key: options[key] for key in ("class_names", "name") if options.get(key) is not None}
+    return from_table(
+        table, Columns(label=label), split=official, rows=rows, **{"name": "frame", "source": "frame"} | known
+    )
 
 
 def _from_parts(
@@ -203,6 +228,9 @@ def as_array(what: str, values: Any) -> NDArray[Any]:
     """A NumPy array of anything like one (tensors too), or an error that names it."""
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
+    elif hasattr(values, "toarray") and hasattr(values, "nnz"):  # a sparse matrix
+        check_memory(what, values.dtype.itemsize * int(np.prod(values.shape, dtype=object)))
+        values = values.toarray()
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:  # ragged lists, objects that refuse

@@ -82,7 +82,7 @@ def read(
         names = names or _saved_names(path, columns)
     else:
         read_tables = {"": [read_table(path, text=as_text)]}
-    table, split, rows = _joined(str(path), read_tables)
+    table, split, rows = join_tables(str(path), read_tables)
     return from_table(
         table,
         columns,
@@ -159,7 +159,7 @@ def _listed_names(features: Any, columns: Columns) -> list[str] | None:
     return None
 
 
-def _joined(
+def join_tables(
     where: str, tables: dict[str, list[pyarrow.Table]]
 ) -> tuple[pyarrow.Table, NDArray[np.str_] | None, NDArray[np.int64]]:
     """All tables in one, with the split and the row within the split of each row."""
