@@ -166,7 +166,7 @@ def item_fits(path: str) -> dict[str, Any]:
         },
     ]
     try:
-        girth = harness.isolated(matrix, fit_girth, timeout=900, **arguments)
+        girth = harness.isolated(matrix, fit_girth, timeout=600, **arguments)
         rows.append({"method": "girth (positive slopes only)", "seconds": girth.best, **girth.output})
     except (RuntimeError, TimeoutError) as error:
         rows.append({"method": f"girth: {str(error)[-80:]}"})
