@@ -42,6 +42,19 @@ def test_margin_is_a_difference_of_shares():
     assert (found.models[0], found.suggested[0]) == (4, "B")
 
 
+def test_review_sheet_has_what_models_say_and_the_question():
+    answers = [["A", "B"], ["B", "B"], ["B", "A"], ["B", "A"]]
+    outcomes = Outcomes.from_arrays(
+        np.zeros((4, 2)), answers=answers, key=["A", "A"], groups={"question": ["one?", "two?"]}
+    )
+    found = suspect_keys(outcomes)
+    assert found.votes[0] == {"B": 0.75, "A": 0.25}
+    sheet = found.view().downloads["review.csv"].splitlines()
+    assert "one?" in sheet[1]
+    assert "B: 75 %" in sheet[1]
+    assert len(sheet) == 3
+
+
 def test_runs_of_one_model_share_its_vote():
     answers = np.array([[["A", "B"]], [["B", "B"]]])
     found = suspect_keys(Outcomes.from_arrays(np.zeros((2, 1, 2)), answers=answers, key=["A"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from hardpan.leaderboard.ranking import rank
 from hardpan.leaderboard.sampling import Floats, check_outcomes
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
+
+SHEET = 20  # items on a review sheet, at least
+MOST_ANSWERS = 5
 
 
 @record
@@ -34,6 +37,10 @@ class SuspectKeys(Report):
         unanswered: how many items have no key or no answer.
         effective_models: how many independent models the answers are worth, M²/1ᵀR1 with R the correlations of the
             models' errors.
+        votes: for the first items (all with a positive margin, at least 20), the share of models per answer,
+        at most
+            the five most frequent.
+        groups: for the same items, the columns of item groups, such as task or question.
         source: where the answers come from.
     """
 
@@ -46,6 +53,8 @@ class SuspectKeys(Report):
     answered: int
     unanswered: int
     effective_models: float
+    votes: tuple[Mapping[str, float], ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
 
     @property
@@ -115,6 +124,7 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
     answers, key = _answers(outcomes)
     n = answers.shape[1]
     rows: list[tuple[int, str, float, int]] = []
+    shares: list[dict[str, float]] = []
     for i in range(n):
         said = answers[:, i]
         known = said != ""
@@ -130,12 +140,15 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
         best = int(np.argmax(others))
         found = others[best] > 0
         rows.append((i, str(labels[best]) if found else "", max(float(others[best]), 0.0) - on_key, voters))
+        frequent = np.argsort(-votes, kind="stable")[:MOST_ANSWERS]
+        shares.append({str(labels[k]): round(float(votes[k]), 6) for k in frequent})
     if not rows:
         raise InputError("outcomes: no item has both a key and an answer; check the columns of answers and key")
     index = np.array([row[0] for row in rows])
     margin = np.array([row[2] for row in rows]).round(12)
     order = np.lexsort((index, -margin))
     sorted_margin = margin[order]
+    sheet = order[: max(int((margin > 0).sum()), min(SHEET, len(order)))]
     position = 1 + np.searchsorted(-sorted_margin, -sorted_margin, side="left")
     return SuspectKeys(
         items=outcomes.items[index[order]],
@@ -147,6 +160,11 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
         answered=len(rows),
         unanswered=n - len(rows),
         effective_models=_effective_models(outcomes.item_scores()),
+        votes=tuple(shares[i] for i in sheet),
+        groups={
+            name: tuple(str(value) for value in np.asarray(values)[index[sheet]])
+            for name, values in outcomes.groups.items()
+        },
         source=outcomes.source,
     )
 

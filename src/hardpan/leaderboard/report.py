@@ -593,11 +593,16 @@ def key_columns(result: SuspectKeys) -> dict[str, Any]:
 
 
 def review_sheet(result: SuspectKeys) -> str:
-    """CSV for a reviewer: items with a positive margin (at least 20), and an empty column for the verdict."""
-    count = max(result.suspicious, min(20, len(result.items)))
-    columns = {"rank": result.position, **key_columns(result)}
+    """CSV for a reviewer: the question where logs have it, the key, what models say, an empty column for the "
+    "verdict."""
+    count = len(result.votes)
+    columns: dict[str, Any] = {"rank": result.position, **key_columns(result)}
     cut = {name: values[:count] for name, values in columns.items()}
-    return csv_text({**cut, "correct_key": [""] * count, "comment": [""] * count})
+    said = [
+        ", ".join(f"{answer}: {100 * share:.0f} %" for answer, share in votes.items()) for votes in result.votes
+    ]
+    more = {name: values for name, values in result.groups.items() if name not in cut}
+    return csv_text({**cut, "answers": said, "correct_key": [""] * count, "comment": [""] * count, **more})
 
 
 def keys_headline(result: SuspectKeys) -> str:
