@@ -92,9 +92,7 @@ def test_permuted_classes(order: list[int], accuracy: float) -> None:
 def test_two_classes_exchanged() -> None:
     table = np.arange(CLASSES)
     table[[3, 5]] = [5, 3]
-    with pytest.raises(
-        InputError, match=r"its class [35] stands mostly on examples of class [35]\): they look permuted"
-    ):
+    with pytest.raises(InputError, match=r"permuted"):
         check(table[guesses(ORIGINAL, 0.95, 3)], guesses(NEW, 0.9, 4))
 
 
@@ -130,7 +128,7 @@ def test_numbering_of_a_subset() -> None:
     labels = labelled(3000, 1, 20), labelled(900, 2, 20)
     # The model knows only the even classes and numbers them 0..9; on the others it guesses.
     compact = [guesses(part // 2, 0.95, 5, 10) for part in labels]
-    with pytest.raises(InputError, match="name only 10 of 20 classes: they look like the numbering of a subset"):
+    with pytest.raises(InputError, match="subset"):
         check(compact[0], compact[1], labels=labels)
 
 
@@ -142,7 +140,7 @@ def test_a_model_made_for_a_subset() -> None:
 
 def test_labels_of_a_subset() -> None:
     few = NEW % 5
-    with pytest.raises(InputError, match="labels of the new set name 5 of the 10 classes of the original set"):
+    with pytest.raises(InputError, match="labels of the new set"):
         check(guesses(ORIGINAL, 0.9, 3), guesses(few, 0.9, 4), labels=(ORIGINAL, few))
 
 
@@ -155,7 +153,7 @@ def test_a_small_set_may_miss_classes_by_chance() -> None:
 
 def test_examples_out_of_order() -> None:
     shuffled = np.random.default_rng(0).permutation(guesses(NEW, 0.9, 4))
-    with pytest.raises(InputError, match="no better than chance: its predictions and the labels look out of order"):
+    with pytest.raises(InputError, match="out of order"):
         check(guesses(ORIGINAL, 0.9, 3), shuffled)
 
 
@@ -164,7 +162,7 @@ def test_far_below_chance() -> None:
     wrong = [
         (part + np.random.default_rng(5).integers(1, CLASSES, len(part))) % CLASSES for part in (ORIGINAL, NEW)
     ]
-    with pytest.raises(InputError, match="far below the 10 % of chance"):
+    with pytest.raises(InputError, match="chance"):
         check(wrong[0], wrong[1])
 
 
@@ -179,9 +177,7 @@ def top_five(labels: np.ndarray, seed: int) -> np.ndarray:
 def test_columns_in_rising_order() -> None:
     good = top_five(ORIGINAL, 1), top_five(NEW, 2)
     assert check(*good, metric="top5").original.accuracy == 1
-    with pytest.raises(
-        InputError, match=r"column 5 is right on .*rising instead of falling order; give the best guess"
-    ):
+    with pytest.raises(InputError, match="rising"):
         check(good[0], good[1][:, ::-1])
 
 

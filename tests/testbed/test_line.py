@@ -26,14 +26,14 @@ def test_agrees_with_polyfit_and_numpy_quantiles() -> None:
 def test_interval_matches_a_loop_of_polyfit() -> None:
     rng = np.random.default_rng(5)
     loop = []
-    for _ in range(4000):
+    for _ in range(2000):
         rows = rng.integers(0, 40, 40)
         loop.append(np.polyfit(ORIGINAL[rows], NEW[rows], 1))
     fit = testbed.fit_line(ORIGINAL, NEW, bootstrap=40_000)
     low, high = np.quantile(loop, [0.025, 0.975], axis=0)
     width = fit.slope.high - fit.slope.low
-    assert abs(fit.slope.low - low[0]) < 0.06 * width
-    assert abs(fit.slope.high - high[0]) < 0.06 * width
+    assert abs(fit.slope.low - low[0]) < 0.08 * width
+    assert abs(fit.slope.high - high[0]) < 0.08 * width
 
 
 @pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
@@ -129,7 +129,7 @@ def test_redrawing_examples_matches_really_redrawing_them() -> None:
 def test_noise_in_x_is_corrected() -> None:
     """Alike models on one population twice: least squares finds too low a slope, the correction finds 1."""
     plain, corrected, covered = [], [], 0
-    for seed in range(150):
+    for seed in range(80):
         pair = testbed.simulate(
             np.linspace(2.0, 2.35, 20), examples=(2000, 2000), mu=(0, 0), sigma=(1, 1), seed=seed
         )
@@ -139,7 +139,7 @@ def test_noise_in_x_is_corrected() -> None:
         covered += slope.low <= 1 <= slope.high
     assert np.median(plain) < 0.9
     assert np.median(corrected) == pytest.approx(1.0, abs=0.06)
-    assert 132 <= covered <= 150  # the 99.9 % binomial region of 95 %, or conservative
+    assert covered >= 68  # the lower end of the 99.9 % binomial region of 95 %
 
 
 def test_counts_give_a_wider_bound() -> None:

@@ -345,7 +345,7 @@ def distinct(labels: Sequence[str]) -> list[str]:
     return result
 
 
-def stated(what: str, chosen: Mapping[str, str]) -> str:
+def stated(what: str, by_task: Mapping[str, str]) -> str:
     """A note on a choice that differs by task.
 
     Example:
@@ -355,7 +355,7 @@ def stated(what: str, chosen: Mapping[str, str]) -> str:
         'Filter: none.'
     """
     by_value: dict[str, list[str]] = {}
-    for task, value in chosen.items():
+    for task, value in by_task.items():
         by_value.setdefault(value, []).append(task)
     if len(by_value) == 1:
         return f"{what}: {next(iter(by_value))}."

@@ -1,4 +1,4 @@
-"""Do predictions and labels speak of the same classes? Refuse them, with a reason, when it looks otherwise."""
+"""Do predictions and labels use the same class numbers? If not, they are refused with a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.stats.intervals import clopper_pearson
 
-REMEDY = "map them to one numbering first, or switch the class check off if this is meant"
+REMEDY = "map them to one numbering first, or switch the class check off if this is intended"
 
 # A gain in accuracy from renaming classes counts as a wrong class map only beyond this and four standard errors.
 _GAIN = 0.05
@@ -33,7 +33,7 @@ def check_sets(original_labels: Predictions, new_labels: Predictions) -> None:
     ):
         classes, sizes = np.unique(here, return_counts=True)
         missing = ~np.isin(classes, there)
-        # A class with share q is absent from N examples with probability (1 − q)^N.
+        # A class with proportion q is absent from N examples with probability (1 − q)^N.
         expected = float(np.sum((1.0 - sizes / sizes.sum()) ** len(there)))
         if np.count_nonzero(missing) > expected + 5.0 * np.sqrt(expected) + 0.5:
             raise InputError(
@@ -52,7 +52,7 @@ def check_predictions(
         predictions: (M, N, k) class numbers, best guess first.
         labels: (N,) class numbers.
         classes: the class numbers that may occur, sorted.
-        where: what to call the set in a message.
+        where: name of the set, for messages.
 
     Returns:
         (M,) top-1 accuracies.
@@ -150,7 +150,7 @@ def _look_closer(model: str, guesses: Predictions, labels: Predictions, classes:
             )
         first = next(key for key, label in renamed.mapping.items() if key != label)
         raise InputError(
-            f"{say}, but on {100 * renamed.accuracy:.1f} % once classes are renamed (its class {first} stands "
+            f"{say}, but on {100 * renamed.accuracy:.1f} % once classes are renamed (its class {first} occurs "
             f"mostly on examples of class {renamed.mapping[first]}): they look permuted; {REMEDY}"
         )
     _check_subset(say, guesses, labels, named, classes)
@@ -178,10 +178,10 @@ def _check_subset(
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """How right the guesses are once each guessed class is renamed to the label it stands on most often.
+    """How right the guesses are once each guessed class is renamed to the label of most of its examples.
 
-    The renaming is learnt on one half of the examples and judged on the other, and the other way round, so that
-    guesses without any information gain nothing.
+    The renaming is estimated on one half of the examples and tested on the other, and the other way round, so that
+    uninformative guesses gain nothing.
     """
 
     accuracy: float
@@ -190,18 +190,18 @@ class _Renamed:
 
 
 def _rename(guesses: Predictions, labels: Predictions) -> _Renamed:
-    chosen = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
-    guess, label = guesses[chosen].astype(np.int64), labels[chosen].astype(np.int64)
-    half = len(chosen) // 2
+    sample = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
+    guess, label = guesses[sample].astype(np.int64), labels[sample].astype(np.int64)
+    half = len(sample) // 2
     halves = (slice(None, half), slice(half, None))
     renamed = np.empty_like(guess)
-    for learn, judge in (halves, halves[::-1]):
-        mapping = _majority_map(guess[learn], label[learn])
+    for train, test in (halves, halves[::-1]):
+        mapping = _majority_map(guess[train], label[train])
         unknown = int(label.min()) - 1
-        renamed[judge] = [mapping.get(item, unknown) for item in guess[judge].tolist()]
+        renamed[test] = [mapping.get(item, unknown) for item in guess[test].tolist()]
     right, direct, moved = renamed == label, guess == label, renamed != guess
     gain = float(right.mean() - direct.mean())
-    error = float(np.sqrt(np.mean(right != direct) / len(chosen)))
+    error = float(np.sqrt(np.mean(right != direct) / len(sample)))
     # Under a wrong map a renamed class is hardly ever right under its own name; a weak model that mixes two
     # classes up is right under both.
     wrong_name = np.count_nonzero(direct & moved) <= _OWN_NAME * np.count_nonzero(right & moved)

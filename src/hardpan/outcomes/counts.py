@@ -130,8 +130,8 @@ def _of_metric(columns: Columns, metric: str | None, where: str) -> Columns:
 
 def _prefixes(columns: Columns) -> list[str]:
     """The sets that a table has as pairs of columns: original_correct, original_total, ..."""
-    found = [match[1] for name in columns if (match := re.fullmatch(r"(.+)_(?:correct|accuracy)", name))]
-    return list(dict.fromkeys(name for name in found if name not in ("is", "n", "num")))
+    prefixes = [match[1] for name in columns if (match := re.fullmatch(r"(.+)_(?:correct|accuracy)", name))]
+    return list(dict.fromkeys(name for name in prefixes if name not in ("is", "n", "num")))
 
 
 def _sets(stem: str, columns: Columns, metric: str | None, n: int) -> dict[str, tuple[list[float], list[int]]]:

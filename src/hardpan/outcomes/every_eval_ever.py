@@ -35,7 +35,7 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             metadata = row.get("metadata")
             columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
             cells.describe(item, {"task": task, **columns})
-            said, key = _answer(row), _key(row)
+            answer, key = _answer(row), _key(row)
             if key:
                 cells.set_key(item, key)
             evaluation = row["evaluation"]
@@ -43,7 +43,7 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             if value is None:
                 value = number(evaluation.get("is_correct"))
             run = runs.setdefault(str(row.get("evaluation_id", "")), len(runs))
-            cells.add(model, item, value, run=run, answer=said, where=where)
+            cells.add(model, item, value, run=run, answer=answer, where=where)
 
 
 def _answer(row: Mapping[str, Any]) -> str:
@@ -55,8 +55,8 @@ def _answer(row: Mapping[str, Any]) -> str:
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    given = row.get("input")
-    reference = given.get("reference") if isinstance(given, Mapping) else None
+    prompt = row.get("input")
+    reference = prompt.get("reference") if isinstance(prompt, Mapping) else None
     if isinstance(reference, list):
         reference = reference[0] if len(reference) == 1 else None
     return reference if isinstance(reference, str) else ""

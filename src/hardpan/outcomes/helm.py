@@ -26,7 +26,7 @@ def is_run(folder: Path) -> bool:
 
 def read(runs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read run folders into the cells; each path is that of a folder."""
-    chosen: dict[str, str] = {}
+    metrics: dict[str, str] = {}
     perturbed = 0
     for run in runs:
         spec = read_json(run.path / "run_spec.json")
@@ -34,10 +34,10 @@ def read(runs: Sequence[LogFile], cells: Cells, options: Options) -> None:
         adapter = spec.get("adapter_spec") if isinstance(spec, Mapping) else None
         if not isinstance(adapter, Mapping) or not isinstance(rows, list):
             raise InputError(f"{run.path}: not a HELM run (run_spec.json or {MARKER} has another form)")
-        perturbed += _read_run(run, spec, adapter, rows, cells, options, chosen)
+        perturbed += _read_run(run, spec, adapter, rows, cells, options, metrics)
         run.advance((run.path / MARKER).stat().st_size)
-    if chosen:
-        cells.notes.append(stated("Metric", chosen))
+    if metrics:
+        cells.notes.append(stated("Metric", metrics))
     if perturbed:
         cells.notes.append(f"{perturbed:,} perturbed instances were skipped.")
 
@@ -49,24 +49,24 @@ def _read_run(
     rows: Sequence[Any],
     cells: Cells,
     options: Options,
-    chosen: dict[str, str],
+    metrics: dict[str, str],
 ) -> int:
     task = _task(str(spec.get("name", run.path.name)))
     model = cells.model(str(adapter.get("model") or adapter.get("model_deployment") or run.path.name))
     scenario = spec.get("scenario_spec")
     arguments = scenario.get("args") if isinstance(scenario, Mapping) else None
     columns = group_columns(arguments if isinstance(arguments, Mapping) else {}, options.groups)
-    said = _answers(run.path)
+    answers = _answers(run.path)
     plain = [row for row in rows if isinstance(row, Mapping) and not row.get("perturbation")]
     metric = _metric(plain, spec, options.metric, str(run.path))
-    chosen.setdefault(task, metric)
+    metrics.setdefault(task, metric)
     for row in plain:
         name, trial = row.get("instance_id"), row.get("train_trial_index", 0)
         if not isinstance(name, str):
             raise InputError(f"{run.path / MARKER}: an instance has no instance_id; the file may be damaged")
         item = cells.item((task, name), f"{task}/{name}")
         cells.describe(item, {"task": task, **columns})
-        answer, key = said.get((name, trial), ("", ""))
+        answer, key = answers.get((name, trial), ("", ""))
         if key:
             cells.set_key(item, key)
         values = _values(row).get(metric)
@@ -122,7 +122,7 @@ def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str]]:
         return {}
     data = read_json(path)
     states = data.get("request_states") if isinstance(data, Mapping) else None
-    said: dict[tuple[str, int], tuple[str, str]] = {}
+    answers: dict[tuple[str, int], tuple[str, str]] = {}
     for state in states if isinstance(states, list) else ():
         if not isinstance(state, Mapping) or not isinstance(state.get("instance"), Mapping):
             continue
@@ -131,8 +131,8 @@ def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str]]:
         if instance.get("perturbation"):
             continue
         # Several requests for an instance, one per choice: none of them is the model's answer.
-        said[place] = ("", "") if place in said else (_answer(state), _key(state, instance))
-    return said
+        answers[place] = ("", "") if place in answers else (_answer(state), _key(state, instance))
+    return answers
 
 
 def _answer(state: Mapping[str, Any]) -> str:

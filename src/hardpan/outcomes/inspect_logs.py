@@ -35,15 +35,15 @@ def is_archive(names: Sequence[str]) -> bool:
 
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
-    chosen: dict[str, str] = {}
+    scorers: dict[str, str] = {}
     unfinished = []
     for log in logs:
         header, samples = _opened(log)
         if header.get("status", "success") != "success":
             unfinished.append(log.path.name)
-        _read_log(log, header, samples, cells, options, chosen)
-    if chosen:
-        cells.notes.append(stated("Scorer", chosen))
+        _read_log(log, header, samples, cells, options, scorers)
+    if scorers:
+        cells.notes.append(stated("Scorer", scorers))
     if unfinished:
         cells.notes.append(f"Evaluations that did not finish, read as far as they got: {few(unfinished, 3)}.")
 
@@ -54,7 +54,7 @@ def _read_log(
     samples: Iterator[Mapping[str, Any]],
     cells: Cells,
     options: Options,
-    chosen: dict[str, str],
+    scorers: dict[str, str],
 ) -> None:
     evaluation = header["eval"]
     task, model = str(evaluation.get("task", "")), cells.model(str(evaluation["model"]))
@@ -72,7 +72,7 @@ def _read_log(
                 scorer = str(next(iter(scores)))
             if scorer not in scores:
                 raise InputError(f"{log.path}: scorer must be one of {few(list(scores))}; got {scorer!r}")
-            chosen.setdefault(task, scorer)
+            scorers.setdefault(task, scorer)
         name = sample["id"]
         item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
         metadata = sample.get("metadata")
@@ -81,9 +81,9 @@ def _read_log(
         target = sample.get("target")
         if isinstance(target, str):
             cells.set_key(item, target)
-        given = scores.get(scorer) if scorer is not None else None
-        value = given.get("value") if isinstance(given, Mapping) else given
-        answer = given.get("answer") if isinstance(given, Mapping) else None
+        score = scores.get(scorer) if scorer is not None else None
+        value = score.get("value") if isinstance(score, Mapping) else score
+        answer = score.get("answer") if isinstance(score, Mapping) else None
         epoch = sample.get("epoch", 1)
         cells.add(
             model,

@@ -43,19 +43,19 @@ def is_results(data: Any) -> bool:
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read samples files into the cells, and state what was chosen."""
     folders = _Folders()
-    chosen = _Chosen()
+    summary = _Summary()
     for log in logs:
         name = _NAME.fullmatch(log.path.stem)
         task = name["task"] if name else ""
         results = folders.results(log.path.parent, (name and name["date"]) or "")
         model = folders.model(log.path, results, named=name is not None)
-        _read_file(log, cells, options, _Run(cells.model(model), task, results), chosen)
+        _read_file(log, cells, options, _Run(cells.model(model), task, results), summary)
         if name and name["date"]:
             cells.describe_model(cells.model(model), "date", name["date"][:10])
-    if chosen.metric:
-        cells.notes.append(stated("Metric", chosen.metric))
-        cells.notes.append(stated("Filter", chosen.filter))
-    cells.notes += chosen.checks()
+    if summary.metric:
+        cells.notes.append(stated("Metric", summary.metric))
+        cells.notes.append(stated("Filter", summary.filter))
+    cells.notes += summary.checks()
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Chosen:
+class _Summary:
     """What was chosen for each task, and how the sums compare with the aggregate results."""
 
     metric: dict[str, str] = field(default_factory=dict)
@@ -135,15 +135,15 @@ class _Folders:
         return (folder or path.stem).replace("__", "/") if named else path.stem
 
 
-def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, chosen: _Chosen) -> None:
-    filters, count, total = _read_rows(log, log.rows(), cells, options, run, chosen, options.filter)
+def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary: _Summary) -> None:
+    filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, options.filter)
     if count == 0 and options.filter is not None and len(filters) == 1:
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
-        filters, count, total = _read_rows(log, log.rows(), cells, options, run, chosen, None)
+        filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, None)
     if count == 0 and filters:
         raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {options.filter!r}")
     if count:
-        chosen.compare(run, chosen.filter[run.task], chosen.metric[run.task], count, total / count)
+        summary.compare(run, summary.filter[run.task], summary.metric[run.task], count, total / count)
 
 
 def _read_rows(
@@ -152,7 +152,7 @@ def _read_rows(
     cells: Cells,
     options: Options,
     run: _Run,
-    chosen: _Chosen,
+    summary: _Summary,
     wanted: str | None,
 ) -> tuple[set[str], int, float]:
     filters: set[str] = set()
@@ -169,12 +169,12 @@ def _read_rows(
             continue
         if not metric:
             metric = _metric(row, options.metric, f"{log.path}, line {line}")
-            chosen.metric.setdefault(run.task, metric)
-            chosen.filter.setdefault(run.task, name)
+            summary.metric.setdefault(run.task, metric)
+            summary.filter.setdefault(run.task, name)
         item = _item(row, cells, run.task, first_id, options)
         score = number(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
-        _add(row, score, item, cells, run, metric, log.path, line, chosen)
+        _add(row, score, item, cells, run, metric, log.path, line, summary)
     return filters, count, total
 
 
@@ -227,15 +227,15 @@ def _add(
     metric: str,
     path: Path,
     line: int,
-    chosen: _Chosen,
+    summary: _Summary,
 ) -> None:
     responses = row.get("filtered_resps")
     logprobs = _logprobs(responses)
     answer, target = "", row.get("target")
     if logprobs:
-        known = chosen.choices.get(item)
+        known = summary.choices.get(item)
         if known is None or len(known[0]) != len(logprobs):
-            known = chosen.choices[item] = _choices(row.get("arguments"), len(logprobs))
+            known = summary.choices[item] = _choices(row.get("arguments"), len(logprobs))
         texts, names = known
         choice = _best(logprobs, texts, metric)
         right = _right_choice(target, texts, len(logprobs), choice, score)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,20 +155,20 @@ class Outcomes:
         """
         array = _scores(scores)
         m, n = array.shape[:2]
-        names = _unique("models", tuple(f"model-{i}" for i in range(m)) if models is None else tuple(models), m)
-        ids = _unique("items", tuple(f"item-{i}" for i in range(n)) if items is None else tuple(items), n)
+        names = _unique("models", [f"model-{i}" for i in range(m)] if models is None else models, m)
+        ids = _unique("items", [f"item-{i}" for i in range(n)] if items is None else items, n)
         if groups is None:
             groups = {}
         elif not isinstance(groups, Mapping):
             groups = {GROUP: groups}
         columns = {str(name): _labels(f"groups[{name!r}]", values, n) for name, values in groups.items()}
-        said = None
+        answer_texts = None
         if answers is not None:
-            said = np.asarray(answers, dtype=np.str_)
-            if said.shape != array.shape:
-                raise InputError(f"answers must have the shape of scores, {array.shape}; got {said.shape}")
+            answer_texts = np.asarray(answers, dtype=np.str_)
+            if answer_texts.shape != array.shape:
+                raise InputError(f"answers must have the shape of scores, {array.shape}; got {answer_texts.shape}")
         right = None if key is None else _labels("key", key, n)
-        return cls(array, names, np.array(ids, dtype=np.str_), columns, said, right)
+        return cls(array, names, np.array(ids, dtype=np.str_), columns, answer_texts, right)
 
     @property
     def n_models(self) -> int:
@@ -200,14 +200,16 @@ class Outcomes:
             if model not in self.models:
                 raise InputError(f"model {model!r} is not among the {self.n_models} models: {few(self.models)}")
             return self.models.index(model)
+        if isinstance(model, bool) or not isinstance(model, (int, np.integer)):
+            raise InputError(f"model must be a name or a row number; got {model!r}")
         if not -self.n_models <= model < self.n_models:
             raise InputError(f"model {model} is outside 0..{self.n_models - 1}")
         return int(model) % self.n_models
 
     def select(self, *, models: Any = None, items: Any = None) -> Outcomes:
         """Some of the models and items: a mask, row numbers, or names and ids; None keeps all."""
-        rows = _chosen("models", models, self.models)
-        columns = _chosen("items", items, self.items.tolist())
+        rows = _positions("models", models, self.models)
+        columns = _positions("items", items, self.items.tolist())
         return Outcomes(
             self.scores[np.ix_(rows, columns)],
             tuple(self.models[row] for row in rows),
@@ -253,7 +255,7 @@ def _scores(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
-    texts = tuple(str(value) for value in values)
+    texts = tuple(str(value) for value in _iterable(name, values))
     if len(texts) != count:
         raise InputError(f"{name} must have {count} entries, as scores has; got {len(texts)}")
     if len(set(texts)) != count:
@@ -262,17 +264,23 @@ def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
     return texts
 
 
+def _iterable(name: str, values: Any) -> Iterable[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list; got {values!r}")
+    return values
+
+
 def _labels(name: str, values: Any, count: int) -> NDArray[np.str_]:
-    labels = np.array([str(value) for value in values], dtype=np.str_)
+    labels = np.array([str(value) for value in _iterable(name, values)], dtype=np.str_)
     if labels.shape != (count,):
         raise InputError(f"{name} must have one entry per item, {count}; got {labels.size}")
     return labels
 
 
-def _chosen(name: str, wanted: Any, known: Sequence[str]) -> NDArray[np.int64]:
-    if wanted is None:
+def _positions(name: str, subset: Any, known: Sequence[str]) -> NDArray[np.int64]:
+    if subset is None:
         return np.arange(len(known))
-    array = np.asarray(list(wanted) if not isinstance(wanted, np.ndarray) else wanted)
+    array = np.asarray(list(subset) if not isinstance(subset, np.ndarray) else subset)
     if array.dtype == np.bool_:
         if array.shape != (len(known),):
             raise InputError(f"{name}: a mask must have {len(known)} entries; got {array.shape}")

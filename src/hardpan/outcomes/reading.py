@@ -77,7 +77,7 @@ def _is_table(source: Any) -> bool:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Files:
     """Files by format."""
 
     logs: dict[str, list[LogFile]] = field(default_factory=dict)
@@ -104,31 +104,32 @@ def _read_paths(
             progress("reading scores", min(done / sizes, 1.0))
 
     source = ", ".join(str(path) for path in paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-    found = _Found()
+    formats = _Files()
     for file, named in files:
-        _recognise(file, named, found, advance)
-    if found.logs:
-        for kind, logs in found.logs.items():
+        _recognise(file, named, formats, advance)
+    if formats.logs:
+        for kind, logs in formats.logs.items():
             LOGS[kind](logs, cells, options)
-        _note_sources(found, cells)
+        _note_sources(formats, cells)
         result = cells.outcomes(source)
         _check_groups(result, options)
         return result
-    if not found.tables and not found.arrays:
-        if found.aggregates:
+    if not formats.tables and not formats.arrays:
+        if formats.aggregates:
             raise InputError(
-                f"{found.aggregates[0]}: aggregate results without items; give the samples (lm-eval: --log_samples)"
+                f"{formats.aggregates[0]}: aggregate results without items; give the samples (lm-eval: "
+                "--log_samples)"
             )
         raise InputError(f"{source}: no file with scores; supported: {', '.join(SUFFIXES)}, and HELM run folders")
     named_tables = [
         (str(path), tables.columns_of(data, str(path)) if not matrices.is_nested(data) else data)
-        for path, data in found.tables
+        for path, data in formats.tables
         if data is not None
     ]
-    named_tables += [(str(path), tables.read_columns(path)) for path, data in found.tables if data is None]
-    for path in found.arrays:
+    named_tables += [(str(path), tables.read_columns(path)) for path, data in formats.tables if data is None]
+    for path in formats.arrays:
         sets = matrices.sets_of_arrays(matrices.load(path), str(path), path.stem)
-        if len(found.arrays) == 1 and not named_tables and (whole := matrices.direct(sets, options, source)):
+        if len(formats.arrays) == 1 and not named_tables and (whole := matrices.direct(sets, options, source)):
             return whole
         matrices.add(sets, cells, options, str(path))
     return _read_tables(named_tables, cells, options, totals, source)
@@ -165,10 +166,10 @@ def _check_groups(result: Outcomes, options: Options) -> None:
             raise InputError(f"groups has {name!r}, which no log has; the columns are {few(list(result.groups))}")
 
 
-def _note_sources(found: _Found, cells: Cells) -> None:
-    read = ", ".join(f"{NAMES[kind]} ({len(logs):,})" for kind, logs in found.logs.items())
+def _note_sources(formats: _Files, cells: Cells) -> None:
+    read = ", ".join(f"{NAMES[kind]} ({len(logs):,})" for kind, logs in formats.logs.items())
     cells.notes.insert(0, f"Read: {read}.")
-    if skipped := len(found.tables) + len(found.arrays):
+    if skipped := len(formats.tables) + len(formats.arrays):
         cells.notes.append(f"{skipped:,} tables or arrays beside the logs were not read.")
 
 
@@ -199,10 +200,10 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield place / name
 
 
-def _recognise(path: Path, named: bool, found: _Found, advance: Callable[[int], None]) -> None:
+def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
     """Sort a file by what it holds; in a folder, other files are passed over."""
     if path.is_dir():
-        found.logs.setdefault("helm", []).append(LogFile(path, advance))
+        formats.logs.setdefault("helm", []).append(LogFile(path, advance))
         return
     try:
         with path.open("rb", buffering=1 << 16) as stream:
@@ -225,35 +226,35 @@ def _recognise(path: Path, named: bool, found: _Found, advance: Callable[[int], 
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     if kind == "archive":
-        _recognise_archive(path, named, found, advance)
+        _recognise_archive(path, named, formats, advance)
     elif kind == "array":
-        found.arrays.append(path)
+        formats.arrays.append(path)
     elif kind == "json":
-        _recognise_json(path, first, named, found, advance)
+        _recognise_json(path, first, named, formats, advance)
     elif not start:
         if named:
             raise InputError(f"{path}: the file is empty")
     elif kind == "table" or path.suffix.lower() in (".csv", ".tsv", ".txt") or named:
         if kind == "text" and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
             raise InputError(f"{path}: unsupported format; supported: {', '.join(SUFFIXES)}, and HELM run folders")
-        found.tables.append((path, None))
+        formats.tables.append((path, None))
 
 
-def _recognise_archive(path: Path, named: bool, found: _Found, advance: Callable[[int], None]) -> None:
+def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
     try:
         with zipfile.ZipFile(path) as stored:
             names = stored.namelist()
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise InputError(f"{path}: cannot be read as a zip archive ({error})") from error
     if inspect_logs.is_archive(names):
-        found.logs.setdefault("inspect", []).append(LogFile(path, advance))
+        formats.logs.setdefault("inspect", []).append(LogFile(path, advance))
     elif any(name.endswith(".npy") for name in names):
-        found.arrays.append(path)
+        formats.arrays.append(path)
     elif named:
         raise InputError(f"{path}: a zip archive of {few(names)}; expected an Inspect log (.eval) or an npz file")
 
 
-def _recognise_json(path: Path, first: bytes, named: bool, found: _Found, advance: Callable[[int], None]) -> None:
+def _recognise_json(path: Path, first: bytes, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
     whole = None
     try:
         row = parsed(first.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1")
@@ -276,17 +277,17 @@ def _recognise_json(path: Path, first: bytes, named: bool, found: _Found, advanc
     }
     for kind, check in kinds.items():
         if check(row):
-            found.logs.setdefault(kind, []).append(LogFile(path, advance, whole))
+            formats.logs.setdefault(kind, []).append(LogFile(path, advance, whole))
             return
     if lm_eval.is_results(row) or every_eval_ever.is_aggregate(row):
-        found.aggregates.append(path)
+        formats.aggregates.append(path)
         return
     if path.parent.joinpath(helm.MARKER).is_file() and named:
-        found.logs.setdefault("helm", []).append(LogFile(path.parent, advance))
+        formats.logs.setdefault("helm", []).append(LogFile(path.parent, advance))
         return
     rows = isinstance(row, Mapping) and (whole is None or isinstance(whole, list) or _like_columns(whole))
     if rows:
-        found.tables.append((path, whole))
+        formats.tables.append((path, whole))
     elif named:
         raise InputError(
             f"{path}: this JSON holds no scores that are known here; supported: {', '.join(NAMES.values())}"

@@ -103,7 +103,7 @@ def test_groups_choose_and_are_left_out_in_turn() -> None:
     assert without_fv.excluded == ("fv_20", "fv_21", "fv_22", "fv_23")
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.permutations(range(24)))
 def test_order_of_the_models_changes_nothing(order: list[int]) -> None:
     counts = table()
@@ -235,14 +235,16 @@ def test_null_gaps_are_covered() -> None:
         sets = testbed.two_sets(
             *testbed.simulate(np.linspace(1, 1.6, 10), examples=(300, 200), mu=(0, 0), sigma=(1, 1), seed=seed)
         )
-        covered["examples"] += abs(mean_gap(sets).value) <= mean_gap(sets).high - mean_gap(sets).value
+        gap = mean_gap(sets)
+        covered["examples"] += gap.low <= 0 <= gap.high
         bound = mean_gap(counts_of(sets))
         covered["counts"] += bound.low <= 0 <= bound.high
-        models = over_models(sets.gaps, seed=seed)
-        covered["models"] += models.low <= 0 <= models.high
+        if seed < 50:
+            models = over_models(sets.gaps, seed=seed)
+            covered["models"] += models.low <= 0 <= models.high
     assert 178 <= covered["examples"] <= 199  # the 99.9 % binomial region of 95 %
     assert covered["counts"] >= 178
-    assert covered["models"] < 150
+    assert covered["models"] < 38  # of 50
 
 
 def test_fractional_scores_and_missing_cells() -> None:
