@@ -33,6 +33,20 @@ import hardpan
 from hardpan.errors import InputError
 
 
+def as_path(name: str, value: object) -> Path:
+    """A path from a string or path object; anything else is refused by the name of the argument.
+
+    Example:
+        >>> as_path("out", None)
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: out must be a path, as text or a path object; got None
+    """
+    if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes) or not os.fspath(value):
+        raise InputError(f"{name} must be a path, as text or a path object; got {value!r}")
+    return Path(value)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file in one step: a reader sees the old text or the new, never half of it."""
     write_bytes(path, text.encode("utf-8"))
@@ -181,7 +195,7 @@ def from_json(data: Mapping[str, Any], folder: Path | None = None) -> Any:
 
 def save(item: Any, path: str | os.PathLike[str]) -> Path:
     """Write a record as JSON, large arrays beside it; the JSON comes last and in one step."""
-    path = Path(path)
+    path = as_path("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, dumps(_plain(item, path.parent)) + "\n")
     return path
@@ -189,7 +203,7 @@ def save(item: Any, path: str | os.PathLike[str]) -> Path:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a record that :func:`save` wrote, and check its arrays against their hashes."""
-    path = Path(path)
+    path = as_path("path", path)
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -163,7 +163,7 @@ def synthesize(
     """
     config = dataclasses.replace(config or SynthesizeConfig(), **changes)
     formats.check(config.format, flow.grey_levels)
-    folder = Path(out)
+    folder = files.as_path("out", out)
     settings = dataclasses.asdict(config) | {"flow": weights_hash(source) if source else fingerprint(flow)}
     if (done := _finished(folder, settings)) is not None:
         return done
@@ -193,7 +193,7 @@ def synthesize(
 
 def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
     """Read the manifest of a benchmark that :func:`synthesize` wrote."""
-    place = Path(folder) / MANIFEST
+    place = files.as_path("folder", folder) / MANIFEST
     if not place.is_file():
         raise InputError(
             f"{folder}: holds no {MANIFEST}; make one with: hardpan flow synthesize FLOW --out {folder}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -120,11 +121,16 @@ class FlowConfig:
             _at_least(name, getattr(self, name), 1)
         for name in ("seed", "patience", "pad_to"):
             _at_least(name, getattr(self, name), 0)
+        for name in ("jitter", "class_weight", "learning_rate", "clip", "warmup", "ema", "dropout", "most_scale",
+                     "least_scale", "reach"):  # fmt: skip
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(f"{name} must be a finite number; got {value!r}")
         for name in ("jitter", "class_weight"):
-            if not 0 <= getattr(self, name) < float("inf"):
+            if getattr(self, name) < 0:
                 raise InputError(f"{name} must be a number of at least 0; got {getattr(self, name)!r}")
         for name in ("learning_rate", "clip"):
-            if not 0 < getattr(self, name) < float("inf"):
+            if getattr(self, name) <= 0:
                 raise InputError(f"{name} must be a positive number; got {getattr(self, name)!r}")
         for name in ("warmup", "ema", "dropout"):
             if not 0 <= getattr(self, name) < 1:

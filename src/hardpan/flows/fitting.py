@@ -280,6 +280,8 @@ def fit(
         >>> flow.record.fitted["epochs"], flow.bayes_error().method
         (2, 'importance')
     """
+    if config is not None and not isinstance(config, FlowConfig):
+        raise InputError(f"config must be a FlowConfig, such as FlowConfig(preset='tiny'); got {config!r}")
     settings = (config or FlowConfig()).filled()
     dataset = as_dataset(dataset)
     _check(dataset)

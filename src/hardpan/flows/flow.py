@@ -344,7 +344,7 @@ def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float3
     """
     if precision not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
-    place = Path(folder)
+    place = files.as_path("folder", folder)
     dtype = PRECISIONS[precision]
     # The base is small, and the Bayes error is made of it: it stays as it is.
     tensors = {
@@ -425,7 +425,7 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
 
 
 def _place(path_or_name: str | os.PathLike[str]) -> Path:
-    place = Path(path_or_name)
+    place = files.as_path("flow", path_or_name)
     if (place / CARD).is_file():
         return place
     try:

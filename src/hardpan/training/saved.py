@@ -19,7 +19,7 @@ from hardpan import engine
 from hardpan.data.dataset import Dataset
 from hardpan.engine import devices
 from hardpan.errors import InputError, MissingExtra
-from hardpan.files import file_hash, write_bytes, write_text
+from hardpan.files import as_path, file_hash, write_bytes, write_text
 from hardpan.training import classifiers
 from hardpan.training.examples import Normalization, check_size, examples_on, shaped
 from hardpan.training.fitting import Evaluator
@@ -80,8 +80,8 @@ def save_model(
 
 
 def describe_model(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Give what the JSON of a model says, where weights of that hash are beside it; else None."""
-    folder = Path(folder)
+    """The JSON of a model, if weights of its hash are beside it; else None."""
+    folder = as_path("model", folder)
     try:
         found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
         if found["kind"] != "classifier" or found["sha256"] != file_hash(folder / WEIGHTS):
