@@ -91,6 +91,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     acknowledged: dict[str, list[int]] = field(default_factory=dict)
     retries: int = 0
+    expired: int = 0
     wall: float = 0.0
 
     def percentile(self, share: float) -> float:
@@ -127,6 +128,9 @@ class Annotator:
         start = time.perf_counter()
         answer = await self._again(lambda: self.client.post(f"{self.address}/annotate/api/submit", json=body))
         self.tally.seconds.append(time.perf_counter() - start)
+        if answer.status_code == 410:  # the lease expired, and others have finished the task
+            self.tally.expired += 1
+            return
         assert answer.json()["state"] in ("counted", "repeated")
         self.tally.acknowledged[task["id"]] = selected
 
@@ -135,7 +139,7 @@ class Annotator:
         while True:
             try:
                 answer: httpx.Response = await ask()
-                if answer.status_code < 400:
+                if answer.status_code < 400 or answer.status_code == 410:
                     return answer
                 if answer.status_code not in (429, 500, 503):
                     raise AssertionError(f"{answer.status_code}: {answer.text[:200]}")
@@ -184,10 +188,10 @@ def check(project: Any, tally: Tally) -> tuple[int, int]:
 
     from hardpan.replicate.database.models import Assignment
 
-    votes: dict[tuple[str, str, int], list[bool]] = {}
+    counted: dict[tuple[str, str, int], list[bool]] = {}
     for vote in votes.all_votes(project):
-        votes.setdefault((vote.worker_id, vote.image_id, vote.class_index), []).append(vote.selected)
-    by_image = {(worker, image): selected for (worker, image, _), selected in votes.items()}
+        counted.setdefault((vote.worker_id, vote.image_id, vote.class_index), []).append(vote.selected)
+    by_image = {(worker, image): selected for (worker, image, _), selected in counted.items()}
     with project.database.read() as connection:
         rows = connection.execute(select(Assignment.token, Assignment.worker_id, Assignment.shown)).all()
     shown = {row.token: (row.worker_id, row.shown) for row in rows}
@@ -196,4 +200,4 @@ def check(project: Any, tally: Tally) -> tuple[int, int]:
         worker, images = shown[token]
         there = [by_image.get((worker, image)) for image in images]
         lost += there != [[place in set(selected)] for place in range(len(images))]
-    return lost, sum(len(values) - 1 for values in votes.values())
+    return lost, sum(len(values) - 1 for values in counted.values())

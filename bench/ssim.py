@@ -21,7 +21,7 @@ def prepare(pairs: int, window: str) -> dict[str, Any]:
 
 
 def ours(given: dict[str, Any]) -> dict[str, Any]:
-    from hardpan.replicate import ssim
+    from hardpan.neighbors.ssim import ssim
 
     values = ssim(given["a"], given["b"], window=given["window"])
     return {"mean": float(values.mean()), "source": given["source"]}
@@ -32,7 +32,7 @@ def scikit_image(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def difference(given: dict[str, Any]) -> dict[str, Any]:
-    from hardpan.replicate import ssim
+    from hardpan.neighbors.ssim import ssim
 
     off = np.abs(ssim(given["a"], given["b"], window=given["window"]) - pair_by_pair(given))
     return {"largest": float(off.max())}

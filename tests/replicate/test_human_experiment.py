@@ -166,7 +166,7 @@ def test_a_store_a_matrix_and_tables_say_the_same(project, tmp_path):
     )
     for seed in range(3):
         held.write(seed, 0, np.eye(10)[said[seed]] * 0.9 + 0.01)
-    models = [f"seed {k}" for k in range(3)]
+    models = [f"m seed {k}" for k in range(3)]
     wide = "\n".join(",".join([name, *map(str, said[:, row])]) for row, name in enumerate(ids))
     (tmp_path / "wide.csv").write_text("id," + ",".join(models) + "\n" + wide + "\n")
     long = "\n".join(f"{name},{models[k]},{said[k, row]}" for row, name in enumerate(ids) for k in range(3))

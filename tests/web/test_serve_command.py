@@ -103,20 +103,41 @@ def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
     project.close()
 
 
-# One process that has everything loaded and forks a server when told to: a start takes a moment, not seconds.
+# One process that has everything loaded and forks a server when told to: a start takes a moment, not seconds. Every
+# server has a fault of its own: none, a clock an hour off, a disk that is slow, a disk that is full for a while.
 NURSERY = textwrap.dedent("""
-    import os, sys
+    import os, random, resource, signal, sys, threading, time
     from hardpan import replicate
     from hardpan.web import serving
     from hardpan.web.annotation import create_app
     from hardpan.replicate.database import leases, people, votes
+    from sqlalchemy import event
     import uvicorn, alembic.command
     folder, port = sys.argv[1], int(sys.argv[2])
+
+    def fill_the_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        def limit():
+            time.sleep(0.1)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+            time.sleep(0.3)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+        threading.Thread(target=limit, daemon=True).start()
+
     print("ready", flush=True)
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin):
         child = os.fork()
         if child == 0:
             project = replicate.Project.open(folder)
+            if number % 4 == 1:
+                off = random.choice([-3600, 3600])
+                project = project.with_clock(lambda: time.time() + off)
+            if number % 4 == 2:
+                event.listen(project.database._engine, "commit", lambda _: time.sleep(0.03 * random.random()))
+            if number % 4 == 3:
+                fill_the_disk()
             listener = serving.bind("127.0.0.1", port)
             serving.run(create_app(project), listener)
             os._exit(0)
@@ -135,7 +156,7 @@ def free_port():
 @pytest.mark.soak
 @pytest.mark.both_databases
 def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
-    kills, workers = 8 if database_url else 20, 8
+    kills, workers = 8 if database_url else 20, 50
     path = tmp_path / "project"
     project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
     link = project.invite(uses=workers).link
@@ -152,7 +173,7 @@ def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
 
     async def annotate(stop):
         crew = [
-            _load.Annotator(k, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, 60) for k in range(workers)
+            _load.Annotator(k, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, 120) for k in range(workers)
         ]
 
         async def work(one):
@@ -172,7 +193,7 @@ def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
         for number in range(kills):
             server = start()
             before = len(tally.acknowledged)
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while len(tally.acknowledged) < before + 3 and time.monotonic() < end:  # it works again
                 await asyncio.sleep(0.01)
             assert len(tally.acknowledged) >= before + 3, f"no answers after kill {number}"
