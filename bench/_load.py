@@ -186,6 +186,7 @@ def check(project: Any, tally: Tally) -> tuple[int, int]:
     """How many confirmed submissions are lost or differ from what was sent, and how many votes are there twice."""
     from sqlalchemy import select
 
+    from hardpan.replicate.database import votes
     from hardpan.replicate.database.models import Assignment
 
     counted: dict[tuple[str, str, int], list[bool]] = {}

@@ -82,7 +82,7 @@ def test_from_files_to_a_verified_set(run, files, database_url):
     begin = ("--original", files / "shapes.npz", "--classes", files / "classes.csv", "--grid", 12)
     sizes = ("--workers", 4, "--originals", 6)
     twice("init", *begin, *sizes, "--database-url", database_url)
-    assert "75 read, 72 added" in twice("add", files / "candidates" / "list.csv")
+    assert "72 of 75 images added" in twice("add", files / "candidates" / "list.csv")
     window = ("--from", "2012-01-01", "--to", "2013-12-31")
     quotas = json.loads(twice("subclasses", "--per-class", 6, "--source", files / "source", *window, "--json"))
     assert {(item["keyword"], item["originals"], item["quota"]) for item in quotas["keywords"]} == {
@@ -101,7 +101,7 @@ def test_from_files_to_a_verified_set(run, files, database_url):
     write(files / "decided.csv", [row | {"verdict": "keep"} for row in read(files / "queue.csv")])
     twice("review", "--decisions", files / "decided.csv")
     twice("assemble", "--author", "The Institute", "--license", "CC0-1.0")
-    assert twice("verify").splitlines()[-1] == "verified"
+    assert twice("verify").splitlines()[0] == "Verified."
     made = Dataset.open(place / "set" / "data.npz")
     assert np.bincount(made.labels).tolist() == [6, 6, 6]
     words = [row["subclass"] for row in read(place / "set" / "index.csv")]

@@ -112,7 +112,8 @@ def test_the_owner_and_two_workers(window, served):
     text = started.value.path().read_text(encoding="utf-8")
     assert text.startswith("image_id,class,worker,role,selected,at")
     assert len(text.splitlines()) == 25
-    page.locator("[data-revoke]").first.click()
+    for _ in range(2):  # the second click confirms
+        page.locator("[data-revoke]").first.click()
     page.wait_for_function("() => document.querySelector('#figures').innerText.includes('ended')")
     stranger = window()
     page.click("#leave")
@@ -287,7 +288,7 @@ def test_the_grid_is_a_group_of_checkboxes_to_a_screen_reader(window, served):
     seen = window()
     page = seen.start()
     tree = page.locator("#task").aria_snapshot()
-    assert 'group "Which pictures show' in tree
+    assert 'group "Which images show' in tree
     assert 'checkbox "Image 1 of 12"' in tree
     page.keyboard.press("Space")
     assert 'checkbox "Image 1 of 12" [checked]' in page.locator("#task").aria_snapshot()

@@ -76,8 +76,8 @@ def test_keyboard_only_from_the_first_page_to_the_thanks(window, served):
     cells = page.locator(".cell[aria-checked=true]")
     chosen = {0, 1, columns}
     assert {int(cell.get_attribute("aria-label").split()[1]) - 1 for cell in cells.all()} == chosen
-    assert page.inner_text("#picked") == "3 picked"
-    page.wait_for_function("() => document.querySelector('#live').textContent.includes('picked')")
+    assert page.inner_text("#picked") == "3 selected"
+    page.wait_for_function("() => document.querySelector('#live').textContent.includes('selected')")
     page.keyboard.press("z")
     assert page.locator("dialog.look[open]").count() == 1
     page.keyboard.press("z")
@@ -113,7 +113,7 @@ def test_mouse_only_with_undo_and_none_of_these(window, served):
     wait_for_another(page, token)
     token = token_of(page)
     page.click("#done")  # nothing picked: asks once
-    assert "Nothing is picked" in page.inner_text(".toast")
+    assert "Nothing is selected" in page.inner_text(".toast")
     assert token_of(page) == token
     page.click("#none")
     wait_for_another(page, token)
@@ -204,7 +204,7 @@ def test_a_lease_that_expired_and_was_filled_is_told_and_the_next_one_comes(wind
     count = len(served.votes())
     page.click("#done")
     page.wait_for_selector(".toast")
-    assert "finished by others" in page.inner_text(".toast")
+    assert "completed by others" in page.inner_text(".toast")
     assert len(served.votes()) == count
 
 

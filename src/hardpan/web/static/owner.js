@@ -5,6 +5,7 @@ import { persist, post, toast } from "./talk.js";
 const $ = (id) => document.getElementById(id);
 const EVERY = 4000;
 let shown = "";
+let asking = 0; // until when a button waits for its second click
 
 async function refresh() {
   try {
@@ -42,18 +43,22 @@ $("invite").addEventListener("submit", async (event) => {
   }
 });
 $("figures").addEventListener("click", async (event) => {
-  const { revoke, block, unblock } = event.target.dataset ?? {};
+  const { revoke, block, exclude, unblock } = event.target.dataset ?? {};
   const send = (path, body) => persist(path, body).catch((error) => toast(error.message));
-  if (revoke) {
-    if (!confirm("End this link? Everyone who entered by it is signed out.")) return;
-    await send("/owner/api/revoke", { invitation: revoke });
-  } else if (block) {
-    if (!confirm("Block this annotator? Their session ends.")) return;
-    await send("/owner/api/block", { worker: block, exclude: confirm("Also exclude the votes they have given? (Cancel keeps them.)") });
-  } else if (unblock) await send("/owner/api/unblock", { worker: unblock });
-  else return;
+  if (!revoke && !block && !unblock) return;
+  if (!unblock && event.target.dataset.armed === undefined) { // asks once; the page is not refreshed meanwhile
+    event.target.dataset.armed = "";
+    event.target.textContent = revoke ? "End it and sign out everyone who used it" : exclude ? "Block and exclude all votes" : "Block and keep the votes";
+    event.target.classList.add("bad");
+    asking = Date.now() + 8000;
+    return;
+  }
+  asking = 0;
+  if (revoke) await send("/owner/api/revoke", { invitation: revoke });
+  else if (block) await send("/owner/api/block", { worker: block, exclude: exclude !== undefined });
+  else await send("/owner/api/unblock", { worker: unblock });
   refresh();
 });
 $("leave").addEventListener("click", async () => { const { next } = await post("/owner/api/leave", {}); location.replace(next); });
-setInterval(() => { if (!document.hidden) refresh(); }, EVERY);
+setInterval(() => { if (!document.hidden && Date.now() > asking) refresh(); }, EVERY);
 refresh();
