@@ -51,7 +51,10 @@ _SAMPLE = 4096
 
 
 class ArrayPredictions(Predictions):
-    """Predictions in an array (seeds, epochs, examples, classes), or class numbers (seeds, epochs, examples)."""
+    """Predictions in an array (seeds, epochs, examples, classes), or class numbers (seeds, epochs, examples).
+
+    ``outputs`` is what the array contains: "probabilities", "logits", "labels" or "unnormalized" probabilities.
+    """
 
     def __init__(
         self,
@@ -67,70 +70,22 @@ class ArrayPredictions(Predictions):
         pairs: frozenset[tuple[int, int]] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        self._where, self._values, self._outputs, self._columns = where, array, outputs, columns
-        self._seeds, self._epochs, self._models, self._n_classes = seeds, epochs, models, n_classes
-        self._pairs, self._config = pairs, dict(config or {})
-
-    @property
-    def where(self) -> str:
-        """Path or name, for messages."""
-        return self._where
-
-    @property
-    def ids(self) -> NDArray[np.str_]:
-        """Ids of the examples, shape (N,)."""
-        return self._columns.ids
-
-    @property
-    def labels(self) -> NDArray[np.int64] | None:
-        """Class numbers, shape (N,), or None."""
-        return self._columns.labels
-
-    @property
-    def split(self) -> NDArray[np.str_] | None:
-        """ "train", "validation" or "test" of each example, shape (N,), or None."""
-        return self._columns.split
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The C names; empty if unknown."""
-        return self._columns.class_names
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self._n_classes
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that :meth:`read` returns."""
-        return self._values.dtype if self._outputs == "probabilities" else np.dtype(np.float32)
-
-    @property
-    def outputs(self) -> str:
-        """What the array contains: "probabilities", "logits", "labels", or "unnormalized" probabilities."""
-        return self._outputs
+        self.where, self._values, self.outputs, self._columns = where, array, outputs, columns
+        self._seeds, self._epochs, self._models = seeds, epochs, models
+        self._pairs = pairs
+        self.class_names, self.n_classes = columns.class_names, n_classes
+        self.dtype = array.dtype if outputs == "probabilities" else np.dtype(np.float32)
+        self.block = default_block(len(self), n_classes, self.dtype.itemsize)
+        self.config, self.versions = dict(config or {}), {}
 
     @property
     def array(self) -> NDArray[Any] | None:
         """The probabilities themselves, (seeds, epochs, examples, classes), where nothing has to be converted."""
         in_order = self._seeds == tuple(sorted(self._seeds)) and self._epochs == tuple(sorted(self._epochs))
-        return self._values if self._outputs == "probabilities" and self._pairs is None and in_order else None
+        return self._values if self.outputs == "probabilities" and self._pairs is None and in_order else None
 
-    @property
-    def block(self) -> int:
-        """Rows to be read at once."""
-        return default_block(len(self), self.n_classes, self.dtype.itemsize)
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """What was stated about the predictions."""
-        return self._config
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Nothing is known of the software that made an array."""
-        return {}
+    def _column(self, name: str) -> Any:
+        return getattr(self._columns, name)
 
     def __len__(self) -> int:
         return int(self._values.shape[2])
@@ -140,16 +95,8 @@ class ArrayPredictions(Predictions):
         """The seeds, in order."""
         return tuple(sorted(self._seeds))
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """A name for each seed."""
-        names = dict(zip(self._seeds, self._models, strict=True)) if self._models else {}
-        return tuple(names.get(seed, f"seed {seed}") for seed in self.seeds)
-
-    @property
-    def named(self) -> bool:
-        """Whether the seeds are different models with names."""
-        return bool(self._models)
+    def _model_names(self) -> Mapping[int, str]:
+        return dict(zip(self._seeds, self._models, strict=True)) if self._models else {}
 
     def epochs_of(self, seed: int) -> tuple[int, ...]:
         """The epochs of a seed, in order."""
@@ -164,11 +111,11 @@ class ArrayPredictions(Predictions):
         def name(row: int) -> str:
             return str(self.ids[start + row])
 
-        if self._outputs == "labels":
+        if self.outputs == "labels":
             return np.asarray(np.eye(self.n_classes, dtype=np.float32)[rows])
-        if self._outputs == "unnormalized":
+        if self.outputs == "unnormalized":
             return normalized(what, rows, name)
-        if self._outputs == "logits":
+        if self.outputs == "logits":
             check_logits(what, rows, name)
             return softmax(rows)
         check_rows(what, rows, name)

@@ -31,6 +31,15 @@ class Predictions(ABC):
     :meth:`open`, :meth:`create` and the ``from_*`` methods make one. It is read one (seed, epoch) at a time, whole
     or a range of rows, so that it may be larger than memory.
 
+    Attributes:
+        where: path or name, for messages.
+        class_names: the C names; empty if unknown.
+        n_classes: number of classes.
+        dtype: type of the numbers that :meth:`read` returns.
+        block: rows stored together: ranges that begin at a multiple of it are read fastest.
+        config: the configuration that made the predictions.
+        versions: of the software that wrote them.
+
     Example:
         >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), labels=[1, 0])
         >>> p
@@ -274,63 +283,17 @@ class Predictions(ABC):
 
         return of_torch(module, loader, class_names, held_out, device)
 
-    @property
-    @abstractmethod
-    def where(self) -> str:
-        """Path or name, for messages."""
-
-    @property
-    @abstractmethod
-    def ids(self) -> NDArray[np.str_]:
-        """Ids of the examples, shape (N,)."""
-
-    @property
-    @abstractmethod
-    def labels(self) -> NDArray[np.int64] | None:
-        """Class numbers, shape (N,), or None."""
-
-    @property
-    @abstractmethod
-    def split(self) -> NDArray[np.str_] | None:
-        """ "train", "validation" or "test" of each example, shape (N,), or None."""
-
-    @property
-    @abstractmethod
-    def class_names(self) -> tuple[str, ...]:
-        """The C names; empty if unknown."""
-
-    @property
-    @abstractmethod
-    def n_classes(self) -> int:
-        """Number of classes."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that :meth:`read` returns."""
-
-    @property
-    @abstractmethod
-    def block(self) -> int:
-        """Rows stored together: ranges that begin at a multiple of it are read fastest."""
-
-    @property
-    @abstractmethod
-    def config(self) -> Mapping[str, Any]:
-        """The configuration that made the predictions."""
-
-    @property
-    @abstractmethod
-    def versions(self) -> Mapping[str, str]:
-        """Versions of the software that wrote them."""
+    where: str
+    class_names: tuple[str, ...]
+    n_classes: int
+    dtype: np.dtype[Any]
+    block: int
+    config: Mapping[str, Any]
+    versions: Mapping[str, str]
 
     @abstractmethod
     def __len__(self) -> int:
         """Number of examples."""
-
-    @abstractmethod
-    def epochs_of(self, seed: int) -> tuple[int, ...]:
-        """The complete epochs of one seed, in order."""
 
     @property
     @abstractmethod
@@ -338,7 +301,37 @@ class Predictions(ABC):
         """The seeds with at least one complete epoch, in order."""
 
     @abstractmethod
+    def epochs_of(self, seed: int) -> tuple[int, ...]:
+        """The complete epochs of one seed, in order."""
+
+    @abstractmethod
+    def _column(self, name: str) -> Any:
+        """Ids, labels or split, shape (N,), or None."""
+
+    @abstractmethod
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]: ...
+
+    def _model_names(self) -> Mapping[int, str]:
+        """Names of the seeds that are models with names of their own."""
+        return {}
+
+    @property
+    def ids(self) -> NDArray[np.str_]:
+        """Ids of the examples, shape (N,)."""
+        ids: NDArray[np.str_] = self._column("ids")
+        return ids
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Class numbers, shape (N,), or None."""
+        labels: NDArray[np.int64] | None = self._column("labels")
+        return labels
+
+    @property
+    def split(self) -> NDArray[np.str_] | None:
+        """ "train", "validation" or "test" of each example, shape (N,), or None."""
+        split: NDArray[np.str_] | None = self._column("split")
+        return split
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -352,12 +345,13 @@ class Predictions(ABC):
     @property
     def models(self) -> tuple[str, ...]:
         """A name for each seed: that of a named model, or "seed 0", "seed 1", ...."""
-        return tuple(f"seed {seed}" for seed in self.seeds)
+        names = self._model_names()
+        return tuple(names.get(seed, f"seed {seed}") for seed in self.seeds)
 
     @property
     def named(self) -> bool:
         """Whether the seeds are different models with names, and not repeats of one training."""
-        return False
+        return bool(self._model_names())
 
     @property
     def held_out(self) -> bool:
@@ -686,8 +680,11 @@ class View(Predictions):
         rows_of: NDArray[np.int64] | None = None,
         where: str = "",
     ) -> None:
-        self._base, self._rows, self._where = base, rows, where or base.where
+        self.base, self._rows, self.where = base, rows, where or base.where
+        self.n_classes, self.dtype, self.block = base.n_classes, base.dtype, base.block
+        self.config, self.versions = base.config, base.versions
         self._columns = dict(columns or {})
+        self.class_names = tuple(self._columns.get("class_names", base.class_names))
         self._rows_of = rows_of
         self._seeds = None if seeds is None else _each_once(base, "seeds", seeds, base.seeds)
         common = base.epochs
@@ -698,13 +695,8 @@ class View(Predictions):
     def _column(self, name: str) -> Any:
         if name in self._columns:
             return self._columns[name]
-        values = getattr(self._base, name)
+        values = getattr(self.base, name)
         return values if values is None or self._rows is None else values[self._rows]
-
-    @property
-    def base(self) -> Predictions:
-        """What this is a view of."""
-        return self._base
 
     @property
     def all_rows(self) -> bool:
@@ -712,83 +704,22 @@ class View(Predictions):
         return self._rows is None
 
     @property
-    def where(self) -> str:
-        """Path or name, for messages."""
-        return self._where
-
-    @property
-    def ids(self) -> NDArray[np.str_]:
-        """Ids of the examples, shape (n,)."""
-        ids: NDArray[np.str_] = self._column("ids")
-        return ids
-
-    @property
-    def labels(self) -> NDArray[np.int64] | None:
-        """Class numbers, shape (n,), or None."""
-        labels: NDArray[np.int64] | None = self._column("labels")
-        return labels
-
-    @property
-    def split(self) -> NDArray[np.str_] | None:
-        """ "train", "validation" or "test" of each example, shape (n,), or None."""
-        split: NDArray[np.str_] | None = self._column("split")
-        return split
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The C names; empty if unknown."""
-        return tuple(self._columns.get("class_names", self._base.class_names))
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self._base.n_classes
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that :meth:`read` returns."""
-        return self._base.dtype
-
-    @property
-    def block(self) -> int:
-        """Rows to be read at once."""
-        return self._base.block
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The configuration that made the predictions."""
-        return self._base.config
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions of the software that wrote them."""
-        return self._base.versions
-
-    @property
     def rows(self) -> NDArray[np.int64]:
         """(n,) row of each example in the dataset that was aligned to."""
         if self._rows_of is not None:
             return self._rows_of
-        return self._base.rows if self._rows is None else self._base.rows[self._rows]
+        return self.base.rows if self._rows is None else self.base.rows[self._rows]
 
     def __len__(self) -> int:
-        return len(self._base) if self._rows is None else len(self._rows)
+        return len(self.base) if self._rows is None else len(self._rows)
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds, in order."""
-        return self._base.seeds if self._seeds is None else self._seeds
+        return self.base.seeds if self._seeds is None else self._seeds
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """A name for each seed."""
-        names = dict(zip(self._base.seeds, self._base.models, strict=True))
-        return tuple(names[seed] for seed in self.seeds)
-
-    @property
-    def named(self) -> bool:
-        """Whether the seeds are different models with names."""
-        return self._base.named
+    def _model_names(self) -> Mapping[int, str]:
+        return self.base._model_names()
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -799,18 +730,18 @@ class View(Predictions):
         """The epochs of a seed, in order."""
         if seed not in self.seeds:
             return ()
-        return self._base.epochs_of(seed) if self._epochs is None else self._epochs
+        return self.base.epochs_of(seed) if self._epochs is None else self._epochs
 
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         if self._rows is None:
-            return self._base.read(seed, epoch, start, stop)
+            return self.base.read(seed, epoch, start, stop)
         rows = self._rows[start:stop]
         found = np.empty((len(rows), self.n_classes), dtype=self.dtype)
-        blocks = rows // self._base.block
+        blocks = rows // self.base.block
         for block in np.unique(blocks).tolist():  # each block of the base is read once
             here = blocks == block
             first, last = int(rows[here].min()), int(rows[here].max())
-            found[here] = self._base.read(seed, epoch, first, last + 1)[rows[here] - first]
+            found[here] = self.base.read(seed, epoch, first, last + 1)[rows[here] - first]
         return found
 
 

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -45,7 +44,12 @@ class Store(Predictions):
     """
 
     def __init__(self, storage: Storage, header: Header) -> None:
-        self._storage, self._header = storage, header
+        self.storage, self.header, self.where = storage, header, storage.where
+        self.class_names, self.n_classes = header.class_names, header.classes
+        self.dtype, self.block = np.dtype(header.dtype), header.block
+        self.config, self.versions = header.config, header.versions
+        self._columns: dict[str, Any] = {}
+        self._names: dict[int, str] | None = None
         self._arrays: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
         self._markers: dict[tuple[int, int], set[int]] = {}
@@ -53,74 +57,17 @@ class Store(Predictions):
         self.refresh()
 
     @property
-    def where(self) -> str:
-        """Path or address."""
-        return self._storage.where
-
-    @property
     def address(self) -> str:
         """Absolute path or address: valid in another process with another working folder."""
-        return self._storage.address
+        return self.storage.address
 
-    @property
-    def storage(self) -> Storage:
-        """The objects of the store."""
-        return self._storage
-
-    @property
-    def header(self) -> Header:
-        """The header of the store."""
-        return self._header
-
-    @cached_property
-    def ids(self) -> NDArray[np.str_]:
-        """Ids of the examples, shape (N,)."""
-        ids = stored_column(self._storage, self._header, "ids")
-        assert ids is not None
-        return ids
-
-    @cached_property
-    def labels(self) -> NDArray[np.int64] | None:
-        """Class numbers, shape (N,), or None."""
-        return stored_column(self._storage, self._header, "labels")
-
-    @cached_property
-    def split(self) -> NDArray[np.str_] | None:
-        """ "train", "validation" or "test" of each example, shape (N,), or None."""
-        return stored_column(self._storage, self._header, "split")
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """The C names; empty if unknown."""
-        return self._header.class_names
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self._header.classes
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers that are stored."""
-        return np.dtype(self._header.dtype)
-
-    @property
-    def block(self) -> int:
-        """Rows per shard."""
-        return self._header.block
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The configuration that made the predictions."""
-        return self._header.config
-
-    @property
-    def versions(self) -> Mapping[str, str]:
-        """Versions of the software that created the store."""
-        return self._header.versions
+    def _column(self, name: str) -> Any:
+        if name not in self._columns:
+            self._columns[name] = stored_column(self.storage, self.header, name)
+        return self._columns[name]
 
     def __len__(self) -> int:
-        return self._header.examples
+        return self.header.examples
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process a store is opened again."""
@@ -137,35 +84,24 @@ class Store(Predictions):
 
     def committed(self, seed: int, epoch: int) -> bool:
         """Whether the predictions of this seed and epoch are complete."""
-        return len(self._markers.get((seed, epoch), ())) == self._header.blocks
+        return len(self._markers.get((seed, epoch), ())) == self.header.blocks
 
-    @property
-    def models(self) -> tuple[str, ...]:
-        """A name for each seed."""
-        names = self._model_names
-        return tuple(names.get(seed, f"seed {seed}") for seed in self.seeds)
-
-    @property
-    def named(self) -> bool:
-        """Whether the seeds are different models with names."""
-        return bool(self._model_names)
-
-    @cached_property
-    def _model_names(self) -> dict[int, str]:
-        names = {}
-        for seed in self.seeds:
-            group = self._storage.get_json(f"{layout.ROOT}/{seed}/zarr.json")
-            attributes = group.get("attributes") if isinstance(group, dict) else None
-            name = attributes.get("model") if isinstance(attributes, dict) else None
-            if isinstance(name, str):
-                names[seed] = name
-        return names
+    def _model_names(self) -> Mapping[int, str]:
+        if self._names is None:
+            self._names = {}
+            for seed in self.seeds:
+                group = self.storage.get_json(f"{layout.ROOT}/{seed}/zarr.json")
+                attributes = group.get("attributes") if isinstance(group, dict) else None
+                name = attributes.get("model") if isinstance(attributes, dict) else None
+                if isinstance(name, str):
+                    self._names[seed] = name
+        return self._names
 
     def name_model(self, seed: int, name: str) -> None:
         """Say that a seed is a model with a name of its own."""
         document = {"zarr_format": 3, "node_type": "group", "attributes": {"model": name}}
-        self._storage.put_json(f"{layout.ROOT}/{seed}/zarr.json", document)
-        self.__dict__.pop("_model_names", None)
+        self.storage.put_json(f"{layout.ROOT}/{seed}/zarr.json", document)
+        self._names = None
 
     def committed_blocks(self, seed: int, epoch: int) -> frozenset[int]:
         """The blocks of this seed and epoch that are committed."""
@@ -173,14 +109,14 @@ class Store(Predictions):
 
     def partial(self) -> dict[tuple[int, int], int]:
         """Seeds and epochs of which some blocks are committed, but not all: how many are."""
-        return {pair: len(held) for pair, held in sorted(self._markers.items()) if len(held) < self._header.blocks}
+        return {pair: len(held) for pair, held in sorted(self._markers.items()) if len(held) < self.header.blocks}
 
     def refresh(self) -> None:
         """List again what is committed: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
-        for key in self._storage.keys(layout.ROOT + "/", without="c"):
+        for key in self.storage.keys(layout.ROOT + "/", without="c"):
             found = layout.parse_marker(key)
-            if found is not None and found[2] < self._header.blocks:
+            if found is not None and found[2] < self.header.blocks:
                 markers.setdefault(found[:2], set()).add(found[2])
         self._markers = markers
 
@@ -223,20 +159,20 @@ class Store(Predictions):
         packed, checksum = encoded(rows, self.block)
         digest = hashlib.sha256(packed)
         digest.update(checksum)
-        marker = {"store": self._header.identity, "seed": seed, "epoch": epoch, "block": block}
+        marker = {"store": self.header.identity, "seed": seed, "epoch": epoch, "block": block}
         marker |= {"rows": len(rows), "bytes": len(packed) + len(checksum), "sha256": digest.hexdigest()}
         marker |= {"crc32c": checksum.hex()}
         shard, commit = layout.shard_key(seed, epoch, block), layout.marker_key(seed, epoch, block)
-        with self._storage.exclusive(shard):
-            there = self._storage.get_json(commit)  # another process may have committed this block since
+        with self.storage.exclusive(shard):
+            there = self.storage.get_json(commit)  # another process may have committed this block since
             if there is None:
-                self._storage.put(shard, packed, checksum)
+                self.storage.put(shard, packed, checksum)
                 try:
-                    self._storage.create_json(commit, marker)
+                    self.storage.create_json(commit, marker)
                 except InputError:  # a conditional write that came second
-                    if self._storage.get_json(commit) is None:
+                    if self.storage.get_json(commit) is None:
                         raise
-                there = self._storage.get_json(commit)
+                there = self.storage.get_json(commit)
         with self._lock:
             self._markers.setdefault((seed, epoch), set()).add(block)
         if not isinstance(there, Mapping) or there.get("sha256") != marker["sha256"]:
@@ -250,19 +186,19 @@ class Store(Predictions):
 
     def make_room(self, seed: int, epoch: int) -> None:
         """Create the array of a seed and epoch, without rows, if it does not exist."""
-        with self._storage.writing(layout.array_path(seed, epoch)):
+        with self.storage.writing(layout.array_path(seed, epoch)):
             self._array(seed, epoch, make=True)
 
     def uncommit(self, seed: int, epoch: int, block: int) -> None:
         """Remove the marker of one block: it counts as never written."""
-        self._storage.remove(layout.marker_key(seed, epoch, block))
+        self.storage.remove(layout.marker_key(seed, epoch, block))
         with self._lock:
             self._markers.get((seed, epoch), set()).discard(block)
             self._checked_shards.discard((seed, epoch, block))
 
     def stored_bytes(self) -> int:
         """Size on disk of the shards and of what describes them."""
-        return self._storage.bytes_under(layout.ROOT + "/")
+        return self.storage.bytes_under(layout.ROOT + "/")
 
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         rows = self.read_block(seed, epoch, start, stop)
@@ -289,10 +225,10 @@ class Store(Predictions):
         """Refuse a whole shard that is not the one of its marker; Zarr checks only that it is whole."""
         if (seed, epoch, block) in self._checked_shards:
             return
-        marker = self._storage.get_json(layout.marker_key(seed, epoch, block)) if self._storage.is_folder else None
+        marker = self.storage.get_json(layout.marker_key(seed, epoch, block)) if self.storage.is_folder else None
         known = marker.get("crc32c") if isinstance(marker, Mapping) else None
         if known is not None:
-            found = self._storage.tail(layout.shard_key(seed, epoch, block), 4)
+            found = self.storage.tail(layout.shard_key(seed, epoch, block), 4)
             if found is None or found.hex() != known:
                 self._damaged(seed, epoch, f"block {block} is not the shard that was committed")
         self._checked_shards.add((seed, epoch, block))
@@ -304,7 +240,7 @@ class Store(Predictions):
         )
 
     def _whole(self) -> list[tuple[int, int]]:
-        return [pair for pair, held in self._markers.items() if len(held) == self._header.blocks]
+        return [pair for pair, held in self._markers.items() if len(held) == self.header.blocks]
 
     def _checked(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
         for name, number in (("seed", seed), ("epoch", epoch)):
@@ -333,7 +269,7 @@ class Store(Predictions):
         return array
 
     def _open_array(self, path: str) -> Any:
-        return zarr.open_array(self._storage.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
+        return zarr.open_array(self.storage.store, path=path, mode="r+", zarr_format=3, config=WRITE_ALL)
 
     def _make_array(self, seed: int, epoch: int) -> Any:
         """The array of a seed and epoch, created if missing; every process creates the same bytes."""
@@ -342,7 +278,7 @@ class Store(Predictions):
             return self._open_array(path)
         except (FileNotFoundError, ValueError):
             pass
-        zarr.open_group(self._storage.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
+        zarr.open_group(self.storage.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
         try:
             return self._create_array(path, seed, epoch)
         except ContainsArrayError:  # another process was faster
@@ -350,7 +286,7 @@ class Store(Predictions):
 
     def _create_array(self, path: str, seed: int, epoch: int) -> Any:
         return zarr.create_array(
-            self._storage.store,
+            self.storage.store,
             name=path,
             shape=(len(self), self.n_classes),
             chunks=(self.block, self.n_classes),
