@@ -22,14 +22,12 @@ from hardpan.predictions.checks import (
     checked_columns,
     checked_numbers,
     detect,
-    few,
     normalized,
-    one_line,
     softmax,
 )
 from hardpan.predictions.layout import default_block
 from hardpan.predictions.predictions import Predictions
-from hardpan.safe_files import DAMAGED, npz_header, read_npy
+from hardpan.safe_files import few, npz_header, read_npy, read_npz
 
 IN_MEMORY = 2**28  # bytes of a compressed array that are unpacked in memory; larger ones on the temporary disk
 PROBABILITIES = ("probabilities", "probs", "proba", "p")
@@ -254,49 +252,37 @@ def four_axes(where: str, array: NDArray[Any], named: bool = False) -> NDArray[A
 
 def open_array_file(path: Path, outputs: str = "auto", normalize: bool = False, **columns: Any) -> ArrayPredictions:
     """Open an npy or npz file read-only; ``columns`` replace those in the file."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    try:
-        if path.suffix.lower() == ".npy":
-            array = read_npy(path, mmap=True)
-            return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **columns)
-        return _open_npz(path, outputs, normalize, columns)
-    except InputError:
-        raise
-    except DAMAGED as error:
-        raise InputError(f"{path}: cannot be read ({one_line(error)}); write it again with NumPy") from error
-
-
-def _open_npz(path: Path, outputs: str, normalize: bool, columns: dict[str, Any]) -> ArrayPredictions:
-    names = list(npz_header(path))  # which refuses headers that cannot be true
-    with np.load(path, allow_pickle=False) as stored:
-        known = _stored_columns(stored, names) | columns
-        key = next((name for name in (*PROBABILITIES, *LOGITS, *LABELS) if name in names), None)
-        if key is None:
-            array, models = _unnamed_arrays(path, stored, names, normalize)
-            known = known | ({"models": models} if models else {})
-        else:
-            mapped = _mapped_member(path, key)
-            array = stored[key] if mapped is None else mapped
+    if path.suffix.lower() == ".npy":
+        array = read_npy(path, mmap=True)
+        return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **columns)
+    shapes = {name: shape for name, (shape, _) in npz_header(path).items()}
+    known = _stored_columns(path, list(shapes)) | columns
+    key = next((name for name in (*PROBABILITIES, *LOGITS, *LABELS) if name in shapes), None)
+    if key is None:
+        array, models = _unnamed_arrays(path, shapes, normalize)
+        known = known | ({"models": models} if models else {})
+    else:
+        mapped = _mapped_member(path, key)
+        array = read_npz(path, [key])[key] if mapped is None else mapped
     if outputs == "auto" and key in LOGITS:
         outputs = "logits"
     return array_predictions(array, where=str(path), outputs=outputs, normalize=normalize, **known)
 
 
 def _unnamed_arrays(
-    path: Path, stored: Any, names: list[str], normalize: bool
+    path: Path, shapes: Mapping[str, tuple[int, ...]], normalize: bool
 ) -> tuple[NDArray[Any], tuple[str, ...]]:
-    """One array, or one per model, under names of their own: only where the numbers leave no doubt."""
+    """One array, or one per model, under names of their own: only if the numbers leave no doubt."""
     columns = {name for known in COLUMNS.values() for name in known}
-    others = [name for name in names if name not in columns]
-    arrays = {name: stored[name] for name in others}
-    contents = few(f"{name} {stored[name].shape}" for name in names)
-    shapes = {array.shape for array in arrays.values()}
-    if len(shapes) == 1 and all(_clearly_probabilities(array, normalize) for array in arrays.values()):
-        if len(arrays) == 1:
-            return next(iter(arrays.values())), ()
-        if next(iter(arrays.values())).ndim == 2:
-            return np.stack(list(arrays.values())), tuple(others)
+    others = [name for name in shapes if name not in columns]
+    if others and len({shapes[name] for name in others}) == 1 and len(shapes[others[0]]) in (2, 3, 4):
+        arrays = read_npz(path, others)
+        if all(_clearly_probabilities(array, normalize) for array in arrays.values()):
+            if len(others) == 1:
+                return arrays[others[0]], ()
+            if len(shapes[others[0]]) == 2:
+                return np.stack([arrays[name] for name in others]), tuple(others)
+    contents = few([f"{name} {shape}" for name, shape in shapes.items()])
     raise InputError(f"{path}: has no predictions under a known name; {EXPECTED}; it has {contents}")
 
 
@@ -309,15 +295,15 @@ def _clearly_probabilities(array: NDArray[Any], normalize: bool) -> bool:
     return bool(2 * np.count_nonzero(are_probabilities(rows)) >= len(rows))
 
 
-def _stored_columns(stored: Any, names: list[str]) -> dict[str, Any]:
-    found = {}
-    for column, known in COLUMNS.items():
-        key = next((name for name in known if name in names), None)
-        if key is not None:
-            values = stored[key]
-            listed = column in ("class_names", "seeds", "epochs", "models")
-            found[column] = tuple(np.atleast_1d(values).tolist()) if listed else values
-    return found
+def _stored_columns(path: Path, names: list[str]) -> dict[str, Any]:
+    keys = {column: next((name for name in known if name in names), "") for column, known in COLUMNS.items()}
+    stored = read_npz(path, [key for key in keys.values() if key])
+    listed = ("class_names", "seeds", "epochs", "models")
+    return {
+        column: tuple(np.atleast_1d(stored[key]).tolist()) if column in listed else stored[key]
+        for column, key in keys.items()
+        if key
+    }
 
 
 def _mapped_member(path: Path, key: str) -> NDArray[Any] | None:

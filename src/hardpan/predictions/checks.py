@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.data.arrays import checked_ids, checked_labels
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
+from hardpan.safe_files import few
 
 Outputs = Literal["probabilities", "logits"]
 OUTPUTS = ("auto", "probabilities", "logits", "labels")
@@ -218,24 +219,6 @@ def _shared_sum(rows: NDArray[Any]) -> float | None:
         return None
     allowed = _ROUNDED if middle <= 1 + _ROUNDED else 0.01 * middle
     return None if np.abs(sums - middle).max() > allowed else middle
-
-
-def one_line(error: object) -> str:
-    """The message of another library, on one line and at most 160 characters."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= 160 else text[:157] + "..."
-
-
-def few(names: Iterable[object], most: int = 10) -> str:
-    """At most ten names, then a count.
-
-    Example:
-        >>> few("abc"), few(range(12))
-        ('a, b, c', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
-    """
-    texts = [str(name) for name in names]
-    listed = ", ".join(texts[:most]) or "nothing"
-    return listed if len(texts) <= most else f"{listed} and {len(texts) - most:,} more"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions.arrays import COLUMNS, ArrayPredictions
-from hardpan.predictions.checks import few
 from hardpan.predictions.opening import ARRAYS, TABLES, open_any
 from hardpan.predictions.results import ImportSummary
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin
-from hardpan.safe_files import DAMAGED, npz_header, read_npy, read_npz
+from hardpan.safe_files import few, npz_header, read_npy, read_npz, read_text, reason
 
 PathLike = str | os.PathLike[str]
 _KEYS = {
@@ -142,18 +141,12 @@ def read_column(path: Path, what: str) -> NDArray[Any]:
         what: "labels", "ids", "split" or "class_names": its name in a file with several.
     """
     suffix = path.suffix.lower()
-    try:
-        if suffix == ".npy":
-            return read_npy(path)
-        if suffix == ".npz":
-            key = _key(path, what, list(npz_header(path)))
-            return read_npz(path, [key])[key]
-        values = _text(path, what, suffix == ".csv")
-    except InputError:
-        raise
-    except (*DAMAGED, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)[:120]
-        raise InputError(f"{path}: {what} cannot be read ({reason}); give npy, npz, CSV or text") from error
+    if suffix == ".npy":
+        return read_npy(path)
+    if suffix == ".npz":
+        key = _key(path, what, list(npz_header(path)))
+        return read_npz(path, [key])[key]
+    values = _text(path, what, suffix == ".csv")
     if what == "labels" and all(value.strip().lstrip("-").isdecimal() for value in values):
         return np.array([int(value) for value in values], dtype=np.int64)
     return np.array(values, dtype=np.str_)
@@ -186,10 +179,13 @@ def _key(path: Path, what: str, names: list[str]) -> str:
 
 
 def _text(path: Path, what: str, table: bool) -> list[str]:
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        if not table:
-            return [line.rstrip("\r\n") for line in lines if line.strip()]
-        rows = [row for row in csv.reader(lines) if row]
+    text = read_text(path)
+    if not table:
+        return [line.rstrip("\r\n") for line in text.split("\n") if line.strip()]
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if row]
+    except csv.Error as error:
+        raise InputError(f"{path}: {what} cannot be read ({reason(error)}); write it again") from error
     if not rows:
         raise InputError(f"{path}: has no rows")
     header = [name.strip().lower() for name in rows[0]]

@@ -15,8 +15,9 @@ from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.predictions.arrays import array_predictions, open_array_file
-from hardpan.predictions.checks import one_line
 from hardpan.predictions.predictions import Predictions, parse_path
+from hardpan.safe_files import reason
+from hardpan.tables import is_frame
 
 ARRAYS = (".npy", ".npz")
 TABLES = (".parquet", ".pq", ".csv", ".tsv")
@@ -34,7 +35,7 @@ def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, A
         return Predictions.from_outcomes(source)
     if isinstance(source, Mapping):
         return _many(source, outputs, normalize, columns)
-    if _is_frame(source):
+    if is_frame(source):
         from hardpan.predictions.tables import open_table
 
         return open_table(source, outputs=outputs, normalize=normalize, **columns)
@@ -84,10 +85,6 @@ def _many(arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Map
         raise InputError(f"source: all models must predict the same examples and classes; got {shapes}")
     models = [str(name) for name in arrays]
     return array_predictions(np.stack(stacked), outputs=outputs, normalize=normalize, models=models, **columns)
-
-
-def _is_frame(source: Any) -> bool:
-    return hasattr(source, "__dataframe__") or hasattr(source, "to_arrow") or hasattr(source, "column_names")
 
 
 def of_estimator(model: Any, dataset: Dataset, folds: int, held_out: bool, name: str, seed: int) -> Predictions:
@@ -160,7 +157,7 @@ def _applied(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
     except InputError:
         raise
     except Exception as error:  # any model, any error
-        raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {one_line(error)}") from error
+        raise InputError(f"model failed on {dataset.name}: {type(error).__name__}: {reason(error)}") from error
     if len(answers) != len(x) or answers.ndim not in (1, 2):
         raise InputError(
             f"model must return {len(x):,} rows of probabilities or classes; got shape {answers.shape}"
@@ -207,7 +204,7 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
         try:
             fresh.fit(x[train], labels[train])
         except Exception as error:  # any estimator, any error
-            raise InputError(f"model cannot be fitted to {dataset.name}: {one_line(error)}") from error
+            raise InputError(f"model cannot be fitted to {dataset.name}: {reason(error)}") from error
         answers = _applied(fresh, dataset, x[test])
         if found is None:
             found = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)

@@ -6,10 +6,10 @@ from functools import singledispatch
 from typing import Any
 
 from hardpan.numbers import counted
-from hardpan.predictions.checks import few
 from hardpan.predictions.results import ImportSummary, StoreInfo, Verification
 from hardpan.report.base import View
 from hardpan.report.sections import Section, Table
+from hardpan.safe_files import few
 
 
 @singledispatch

@@ -30,8 +30,8 @@ except ImportError:  # Windows
 
 from hardpan.errors import FULL_DISK, InputError, MissingExtra
 from hardpan.predictions import layout
-from hardpan.predictions.checks import one_line
 from hardpan.predictions.layout import Header
+from hardpan.safe_files import reason
 
 PathLike = str | os.PathLike[str]
 _COLUMN_ROWS = 65536
@@ -352,7 +352,7 @@ def stored_column(storage: Storage, header: Header, name: str) -> NDArray[Any] |
         values: NDArray[Any] = np.asarray(zarr.open_array(storage.store, path=name, mode="r")[:])
         values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
     except Exception as error:  # Zarr raises anything on invalid metadata
-        raise InputError(f"{storage.where}: {name} cannot be read ({one_line(error)}); restore them") from error
+        raise InputError(f"{storage.where}: {name} cannot be read ({reason(error)}); restore them") from error
     if len(values) != header.examples or layout.text_hash(values) != wanted:
         raise InputError(f"{storage.where}: {name} were changed since the store was created; restore them")
     return values

@@ -19,7 +19,7 @@ from zarr.errors import ContainsArrayError
 import hardpan
 from hardpan.errors import InputError
 from hardpan.predictions import layout
-from hardpan.predictions.checks import check_rows, checked_columns, one_line, run_number
+from hardpan.predictions.checks import check_rows, checked_columns, run_number
 from hardpan.predictions.layout import Header
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.storage import (
@@ -32,6 +32,7 @@ from hardpan.predictions.storage import (
     write_columns,
     write_header,
 )
+from hardpan.safe_files import reason
 
 PathLike = str | os.PathLike[str]
 _WRITERS = 4
@@ -212,7 +213,7 @@ class Store(Predictions):
             rows: NDArray[Any] = self._array(seed, epoch)[start:stop]
         except Exception as error:  # Zarr raises anything on invalid metadata
             raise InputError(
-                f"{self.where}: seed {seed} epoch {epoch} is damaged ({one_line(error)}); "
+                f"{self.where}: seed {seed} epoch {epoch} is damaged ({reason(error)}); "
                 f"run: hardpan predictions verify {self.where}"
             ) from error
         # Zarr reads zeros where a shard is missing, and no row of probabilities is all zeros.

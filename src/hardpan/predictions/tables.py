@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions, scratch_array
-from hardpan.predictions.checks import LARGEST, by_name, checked_numbers, few, one_line
+from hardpan.predictions.checks import LARGEST, by_name, checked_numbers
+from hardpan.safe_files import few, reason
+from hardpan.tables import read_table
 
 _ROWS_AT_ONCE = 16384
 _MEANINGS = {
@@ -180,7 +182,7 @@ class _Table:
             self._comma = "\t" if source.suffix.lower() == ".tsv" else ","
             self.names = self._names()
         else:
-            self.where, self._csv, self._frame = "table", False, _as_arrow(source)
+            self.where, self._csv, self._frame = "table", False, read_table(source)
             self.names = list(self._frame.column_names)
         twice = next((name for name in self.names if self.names.count(name) > 1), None)
         if twice is not None:
@@ -196,7 +198,7 @@ class _Table:
             with self._path.open(newline="", encoding="utf-8-sig") as lines:
                 names = next(csv.reader(lines, delimiter=self._comma), [])
         except (OSError, ValueError, pyarrow.ArrowException, csv.Error) as error:
-            raise InputError(f"{self.where}: cannot be read ({one_line(error)}); write it again") from error
+            raise InputError(f"{self.where}: cannot be read ({reason(error)}); write it again") from error
         other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
         if other is not None:
             raise InputError(f"{self.where}: columns are separated by {other!r}; separate them by commas")
@@ -228,7 +230,7 @@ class _Table:
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"{self.where}: cannot be read ({one_line(error)}); write it again") from error
+            raise InputError(f"{self.where}: cannot be read ({reason(error)}); write it again") from error
 
     def __len__(self) -> int:
         return sum(batch.num_rows for batch in self._batches(self.names[:1], text=True))
@@ -291,18 +293,6 @@ class _Table:
         if column.null_count or (lengths != lengths[0]).any() or lengths[0] < 2:
             raise InputError(f"{self.where}: {name} must have lists of one length of at least 2")
         return self._numbers(name, column.flatten()).reshape(len(column), -1)
-
-
-def _as_arrow(frame: Any) -> Any:
-    import pyarrow
-
-    if isinstance(frame, pyarrow.Table):
-        return frame
-    if hasattr(frame, "to_arrow"):  # polars
-        return frame.to_arrow()
-    if hasattr(frame, "iloc"):  # pandas: its index is no column
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
-    return pyarrow.interchange.from_dataframe(frame)
 
 
 def _is_number(text: str) -> bool:
