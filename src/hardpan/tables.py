@@ -126,9 +126,9 @@ def read_columns(
     for name in required:
         if name not in columns:
             raise InputError(f"{where}: column {name!r} is missing (the table has {few(columns)})")
-        empty = next((row for row, value in enumerate(columns[name]) if value is None or value == ""), None)
-        if empty is not None:
-            raise InputError(f"{where}: column {name!r} is empty in row {empty}; fill it or remove the row")
+        gap = next((row for row, value in enumerate(columns[name]) if value is None or value == ""), None)
+        if gap is not None:
+            raise InputError(f"{where}: column {name!r} is empty in row {gap}; fill it or remove the row")
     return columns
 
 

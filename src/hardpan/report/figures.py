@@ -125,7 +125,7 @@ def confusion_matrix(counts: ArrayLike, class_names: Sequence[str], title: str, 
     if len(table) > most:
         title += f" (the {most} of {len(table)} classes with the most errors)"
     off = table - np.diag(np.diag(table))
-    i, j = np.unravel_index(int(off.argmax()), off.shape)
+    i, j = divmod(int(off.argmax()), off.shape[1])
     words = (
         f"Most often {class_names[i]} is taken for {class_names[j]}: {off[i, j]:,} of {totals[i]:,}."
         if off[i, j]

@@ -82,7 +82,7 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
         rows.append({"name": str(row["name"]), "key": f"{words}: {row['name']}", "shown": words, "left": left})
         left += value
         rows[-1]["right"] = left
-    keys = [row["key"] for row in rows]
+    keys = [str(row["key"]) for row in rows]
     legend = alt.Legend(
         title=None, orient="bottom", columns=1, symbolType="square", labelLimit=460, labelFontSize=13, offset=4,
         labelColor=LIGHT.muted, rowPadding=3, symbolOpacity=1,

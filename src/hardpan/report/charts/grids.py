@@ -28,8 +28,8 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
     smallest = float(text) if isinstance(text, float) else 0.0
     cells = []
     for row in chart.rows:
-        value = None if row["value"] is None else float(row["value"])
-        known = value is not None
+        known = row["value"] is not None
+        value = float(row["value"]) if known else 0.0
         shade = abs(value) / top if known else 0.0
         on = str(row["row"]) == str(row["column"])
         if diagonal and not on:
@@ -40,7 +40,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
             {
                 "row": str(row["row"]),
                 "column": str(row["column"]),
-                "value": value,
+                "value": value if known else None,
                 "shade": round(0.08 + 0.87 * shade, 3) if shade else 0.0,
                 "side": "ceiling" if diagonal and not on else "floor",
                 "text": number if text and known and abs(value) > smallest and value != 0 else "",
@@ -48,7 +48,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
                 "shown": str(row.get("shown") or written),
             }
         )
-    flat = {"ticks": False, "domain": False, "labelLimit": 120}
+    flat: dict[str, Any] = {"ticks": False, "domain": False, "labelLimit": 120}
     x = alt.X(
         "column:N",
         sort=None,
@@ -79,7 +79,8 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
         )
         layers.append(written_layer)
     side = _CELL if len(rows_) <= _MOST_WITH_TEXT else max(4, round(24 * _CELL / len(rows_)))
-    return alt.layer(*layers).resolve_scale(color="independent").properties(height=side * max(1, len(rows_)))
+    layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent")
+    return layered.properties(height=side * max(1, len(rows_)))
 
 
 def joint(chart: Chart) -> alt.TopLevelMixin:

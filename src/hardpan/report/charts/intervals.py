@@ -143,7 +143,7 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     """Models by score: a dot with its interval and its number per row, the first tier shaded and coloured."""
     percent = bool(chart.options.get("percent", True))
     write = numbers.estimate if percent else numbers.plain
-    rows = []
+    rows: list[dict[str, Any]] = []
     for index, row in enumerate(chart.rows):
         item = estimate_of(row)
         spread = (item.high - item.low) / 2
@@ -194,7 +194,8 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     if 0 < len(first) < len(rows):
         shade = alt.Chart(data_of(first)).mark_rect(color=LIGHT.shade)
         layers.insert(0, shade.encode(y=alt.Y("key:N", sort=None, title=None, axis=axis)))
-    return alt.layer(*layers).resolve_scale(y="shared").properties(height=20 * max(1, len(rows)))
+    layered: alt.LayerChart = alt.layer(*layers).resolve_scale(y="shared")
+    return layered.properties(height=20 * max(1, len(rows)))
 
 
 _DOT_ROLES = {"ceiling": LIGHT.ceiling, "floor": LIGHT.floor, "muted": LIGHT.muted}

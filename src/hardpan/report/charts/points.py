@@ -35,7 +35,7 @@ def points(chart: Chart) -> alt.TopLevelMixin:
         for row in chart.rows
         if row["x"] is not None and row["y"] is not None
     ]
-    axes = {}
+    axes: dict[str, dict[str, Any]] = {}
     for side in "xy":
         ends = [float(row[side]) for row in rows]
         if side == "y" and chart.options.get("rule") is not None:

@@ -174,7 +174,8 @@ class Explorer:
             _mask(self.table[name], self.columns[name], operation, value) for name, operation, value in filters
         )
         passing = functools.reduce(pc.and_, masks)
-        return order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
+        kept: NDArray[np.int64] = order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
+        return kept
 
     def _whole_order(self, sort: str, descending: bool) -> NDArray[np.int64]:
         """All row numbers in the order of a column; kept, because every filter of that order starts from it."""
