@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,6 +147,48 @@ def test_damaged_files_give_one_sentence_and_nothing_else(tmp_path: Path) -> Non
             with contextlib.suppress(InputError):
                 Outcomes.open(path)
         path.write_bytes(content.tobytes())
+
+
+JUNK = (None, True, -1, 1e308, "", "x", [], {}, [[]], {"a": 1}, 10**30, ["a", 1], -0.5)
+
+
+def with_wrong_types(data: Any, rng: np.random.Generator) -> Any:
+    """The same JSON with some values of another type, or left out."""
+    root = [data]
+    places: list[tuple[Any, Any]] = [(root, 0)]
+    for holder, key in places:
+        value = holder[key]
+        places += (
+            [(value, part) for part in (value if isinstance(value, dict) else range(len(value)))]
+            if isinstance(value, (dict, list))
+            else []
+        )
+    for place in rng.integers(0, len(places), size=2):
+        holder, key = places[place]
+        with contextlib.suppress(KeyError, IndexError):
+            if isinstance(holder, dict) and rng.random() < 0.3:
+                del holder[key]
+            else:
+                holder[key] = JUNK[rng.integers(len(JUNK))]
+    return root[0]
+
+
+def test_wrong_types_in_valid_json_are_read_or_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    write_helm(tmp_path / "run", "m", [1.0, 0.0])
+    results = {"results": {"quiz": {"acc,none": 1.0}}, "n-samples": {"quiz": {"effective": 1}}, "model_name": "m"}
+    write_lm_eval(tmp_path / "lm", "quiz", [choice_row(0, [-1.0, -2.0], 0)], results)
+    (tmp_path / "log.json").write_text(json.dumps(inspect_log("m", SAMPLES)))
+    write_lines(tmp_path / "instances.jsonl", [instance("a", "q", 1)])
+    (tmp_path / "nested.json").write_text(json.dumps({"labels": [0, 1], "predictions": {"m": [0, 1], "n": [1, 1]}}))
+    for path in sorted(tmp_path.rglob("*.json*")):
+        content = path.read_text()
+        source = path.parent if path.parent != tmp_path else path
+        for _ in range(40):
+            path.write_text(json.dumps(with_wrong_types(json.loads(content), rng)) + "\n")
+            with contextlib.suppress(InputError):
+                Outcomes.open(source)
+        path.write_text(content)
 
 
 def nested(depth: int) -> str:

@@ -31,7 +31,10 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             task, name = str(row.get("evaluation_name") or row.get("evaluation_result_id") or ""), row["sample_id"]
             model = cells.model(str(row.get("model_id") or log.path.stem))
             digest = row.get("sample_hash")
-            item = cells.item((task, digest or str(name)), f"{task}/{name}" if task else str(name))
+            item = cells.item(
+                (task, digest if isinstance(digest, str) and digest else str(name)),
+                f"{task}/{name}" if task else str(name),
+            )
             metadata = row.get("metadata")
             columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
             cells.describe(item, {"task": task, **columns})

@@ -13,7 +13,7 @@ from typing import Any
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
 from hardpan.outcomes.outcomes import few
-from hardpan.outcomes.sources import LogFile, Options, group_columns, read_json
+from hardpan.outcomes.sources import LogFile, Options, as_list, group_columns, read_json
 
 MARKER = "per_instance_stats.json"
 _NOT_SCORES = ("num_", "max_prob", "logprob", "finish_reason_", "inference_", "training_", "batch_size", "prompt_")
@@ -61,7 +61,7 @@ def _read_run(
     metric = _metric(plain, spec, options.metric, str(run.path))
     metrics.setdefault(task, metric)
     for row in plain:
-        name, trial = row.get("instance_id"), row.get("train_trial_index", 0)
+        name, trial = row.get("instance_id"), _trial(row)
         if not isinstance(name, str):
             raise InputError(f"{run.path / MARKER}: an instance has no instance_id; the file may be damaged")
         item = cells.item((task, name), f"{task}/{name}")
@@ -70,7 +70,6 @@ def _read_run(
         if key:
             cells.set_key(item, key)
         values = _values(row).get(metric)
-        trial = trial if isinstance(trial, int) and 0 <= trial < 1 << 31 else 0
         cells.add(model, item, values, run=trial, answer=answer, where=str(run.path))
     return len(rows) - len(plain)
 
@@ -82,9 +81,14 @@ def _task(name: str) -> str:
     return f"{scenario}:{','.join(kept)}" if kept else scenario
 
 
+def _trial(row: Mapping[str, Any]) -> int:
+    trial = row.get("train_trial_index", 0)
+    return trial if isinstance(trial, int) and 0 <= trial < 1 << 31 else 0
+
+
 def _values(row: Mapping[str, Any]) -> dict[str, float]:
     values = {}
-    for stat in row.get("stats") or ():
+    for stat in as_list(row.get("stats")):
         name = stat.get("name") if isinstance(stat, Mapping) else None
         if isinstance(name, Mapping) and not name.get("perturbation"):
             value = number(stat.get("mean", stat.get("sum")))
@@ -104,9 +108,9 @@ def _metric(rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: 
         return wanted
     declared = [
         str(name)
-        for metric in spec.get("metric_specs") or ()
+        for metric in as_list(spec.get("metric_specs"))
         if isinstance(metric, Mapping) and isinstance(metric.get("args"), Mapping)
-        for name in metric["args"].get("names") or ()
+        for name in as_list(metric["args"].get("names"))
     ]
     others = [name for name in names if not name.startswith(_NOT_SCORES)]
     for name in (*declared, *others):
@@ -127,7 +131,7 @@ def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str]]:
         if not isinstance(state, Mapping) or not isinstance(state.get("instance"), Mapping):
             continue
         instance = state["instance"]
-        place = (str(instance.get("id")), state.get("train_trial_index", 0))
+        place = (str(instance.get("id")), _trial(state))
         if instance.get("perturbation"):
             continue
         # Several requests for an instance, one per choice: none of them is the model's answer.
@@ -146,9 +150,9 @@ def _answer(state: Mapping[str, Any]) -> str:
 def _key(state: Mapping[str, Any], instance: Mapping[str, Any]) -> str:
     right = [
         str(reference["output"].get("text", ""))
-        for reference in instance.get("references") or ()
+        for reference in as_list(instance.get("references"))
         if isinstance(reference, Mapping)
-        and "correct" in (reference.get("tags") or ())
+        and "correct" in as_list(reference.get("tags"))
         and isinstance(reference.get("output"), Mapping)
     ]
     if not right:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
 from hardpan.outcomes.outcomes import few
-from hardpan.outcomes.sources import LARGEST_JSON, LogFile, Options, group_columns, parsed
+from hardpan.outcomes.sources import LARGEST_JSON, LogFile, Options, as_list, as_mapping, group_columns, parsed
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000
@@ -160,10 +160,11 @@ class _Archive:
         summarised = False
         for name in names:
             rows = self.json(name)
-            for row in rows if isinstance(rows, list) else ():
+            for row in as_list(rows):
                 summarised = True
-                key = f"samples/{row.get('id')}_epoch_{row.get('epoch')}.json" if isinstance(row, Mapping) else ""
-                yield row if "scores" in row or key not in self.names else self.json(key)
+                known = as_mapping(row)
+                key = f"samples/{known.get('id')}_epoch_{known.get('epoch')}.json"
+                yield row if "scores" in known or key not in self.names else self.json(key)
         if not summarised:
             for name in self.names:
                 if name.startswith("samples/") and name.endswith(".json"):

@@ -17,7 +17,7 @@ from typing import Any
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, shorten, stated
 from hardpan.outcomes.outcomes import few
-from hardpan.outcomes.sources import LogFile, Options, group_columns, read_json
+from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns, read_json
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
 _FIELDS = frozenset(
@@ -79,14 +79,11 @@ class _Summary:
     incomplete: list[str] = field(default_factory=list)
 
     def compare(self, run: _Run, key: str, metric: str, count: int, mean: float) -> None:
-        reported = run.results.get("results", {}).get(run.task)
-        value = (
-            number(reported.get(f"{metric},{key}", reported.get(metric))) if isinstance(reported, dict) else None
-        )
+        reported = as_mapping(as_mapping(run.results.get("results")).get(run.task))
+        value = number(reported.get(f"{metric},{key}", reported.get(metric)))
         if value is None:
             return
-        sizes = run.results.get("n-samples", {})
-        size = sizes.get(run.task, {}).get("effective") if isinstance(sizes, dict) else None
+        size = as_mapping(as_mapping(run.results.get("n-samples")).get(run.task)).get("effective")
         if isinstance(size, int) and size != count:
             self.incomplete.append(f"{run.task} has {count:,} of {size:,} documents")
         elif math.isclose(value, mean, abs_tol=_TOLERANCE):

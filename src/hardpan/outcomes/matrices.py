@@ -249,8 +249,11 @@ def guesses_of(
 ) -> Guesses:
     """Check shapes: guesses (M, N) or (M, N, k), one model also (N,) or (N, k); labels (N,); ids (N,) or None."""
     names = tuple(str(name) for name in models)
-    truth: NDArray[Any] = np.asarray(labels)
-    said: NDArray[Any] = np.asarray(guesses)
+    try:
+        truth: NDArray[Any] = np.asarray(labels)
+        said: NDArray[Any] = np.asarray(guesses)
+    except ValueError as error:
+        raise InputError(f"{where}: predictions and labels must have one value per example") from error
     if truth.ndim == 2 and truth.shape[1] == 1:
         truth = truth[:, 0]
     if truth.ndim != 1 or truth.size == 0:
@@ -452,7 +455,7 @@ def _whole(array: NDArray[Any], where: str) -> NDArray[Any] | None:
         values = array.astype(np.float64)
     except (TypeError, ValueError):
         return None
-    if not np.isfinite(values).all() or (values != np.round(values)).any():
+    if not (np.abs(values) < 2**53).all() or (values != np.round(values)).any():
         raise InputError(
             f"{where}: predictions and labels must be class numbers or names; got fractions or empty cells"
         )

@@ -97,6 +97,16 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
     return parsed(content.removeprefix(b"\xef\xbb\xbf"), str(path))
 
 
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, and nothing in the place of anything else: logs may hold any type anywhere."""
+    return value if isinstance(value, list) else []
+
+
+def as_mapping(value: Any) -> dict[str, Any]:
+    """An object as it is, and an empty one in the place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def group_columns(record: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
     """The group labels in a document or in metadata: the usual names, and those that were asked for."""
     return {name: record[name] for name in (*GROUPS, *wanted) if name in record}
