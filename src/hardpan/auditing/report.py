@@ -27,6 +27,8 @@ from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 
 GALLERY = 12
+COLUMNS = 20  # classes that are drawn as upright bars
+CLASS_BARS = 12  # classes with the largest errors
 MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
 SMALLEST_SHOWN = 1e-12
 MEASURES = {
@@ -288,9 +290,16 @@ def _floor_title(audit: Audit) -> str:
 
 
 def _hero(audit: Audit) -> list[Chart]:
+    if any(item.breaks for item in audit.problems):
+        return []
+    charts = []
     if audit.budget is not None and audit.budget.total.value > 0:
-        return [_budget_chart(audit.budget)]
-    return [] if audit.floor is None else [floors.chart(audit.floor)]
+        charts.append(_budget_chart(audit.budget))
+    if audit.learning is not None:
+        charts.append(_learning_chart(audit.learning, height=150))
+    elif audit.floor is not None:
+        charts.append(floors.ceilings(audit.floor))
+    return charts
 
 
 def _budget_chart(budget: ErrorBudget) -> Chart:
@@ -308,11 +317,20 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
     return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
 
 
-def _learning_section(curve: DataCurve) -> Section:
+def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
     rows = tuple(
         {"series": curve.model, "x": size, "y": item.value, "low": item.low, "high": item.high}
         for size, item in zip(curve.sizes, curve.errors, strict=True)
     )
+    words = "; ".join(
+        f"{size:,} examples: {numbers.estimate(item)}" for size, item in zip(curve.sizes, curve.errors, strict=True)
+    )
+    options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
+    title = f"Learning curve: with twice the data about {floors.value_words(curve.at_double)} error"
+    return Chart("lines", title, rows, words, options)
+
+
+def _learning_section(curve: DataCurve) -> Section:
     double = numbers.estimate(curve.at_double)
     now = floors.value_words(curve.errors[-1])
     flat = curve.exponent.low <= 0
@@ -329,9 +347,7 @@ def _learning_section(curve: DataCurve) -> Section:
         ("training examples", "error"),
         tuple(zip(curve.sizes, curve.errors, strict=True)),
     )
-    options = {"x_title": "training examples", "y_title": "error", "log_x": True}
-    chart = Chart("lines", "Learning curve", rows, sentences[0], options)
-    return Section(title, sentences, charts=(chart,), folded=(table,), key="learning", short="More data")
+    return Section(title, sentences, folded=(_learning_chart(curve), table), key="learning", short="More data")
 
 
 def _run_section(audit: Audit) -> Section | None:
@@ -495,12 +511,30 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     return Section(
         title,
         (f"Errors of {best} on {len(test):,} test examples by class, and what they are taken for.",),
-        charts=tuple(charts),
-        tables=(Table("Error by class", ("class", "error", "most often taken for"), rows, bars=("error",)),),
-        folded=(reliability, Table("All models with probabilities", ("model", "error"), errors)),
+        charts=(*charts, _class_errors(rows)),
+        folded=(
+            reliability,
+            Table("Error by class", ("class", "error", "most often taken for"), rows, bars=("error",)),
+            Table("All models with probabilities", ("model", "error"), errors),
+        ),
         key="models",
         short="Models",
     )
+
+
+def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
+    """Error per class with its interval, worst first."""
+    bars = tuple(
+        {
+            "name": name if other is None else f"{name} (as {other})",
+            "value": item.value,
+            "low": item.low,
+            "high": item.high,
+        }
+        for name, item, other in rows[:CLASS_BARS]
+    )
+    words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item, _ in rows[:CLASS_BARS])
+    return Chart("bars", "Error by class, and what it is most often taken for", bars, words, {"percent": True})
 
 
 def contents_section(evidence: Evidence, verdicts: Mapping[str, Entry]) -> Section:
@@ -521,11 +555,11 @@ def contents_section(evidence: Evidence, verdicts: Mapping[str, Entry]) -> Secti
         sentences.append(f"Features: {', '.join(dataset.feature_names)}.")
     bars, which = _bars(total)
     chart = Chart(
-        "bars",
+        "columns" if len(bars) <= COLUMNS else "bars",
         f"Examples per class{which}",
         tuple({"name": dataset.class_names[c], "value": int(total[c])} for c in bars),
         f"Bars of class sizes{which}: from {int(total.min()):,} to {int(total.max()):,} examples.",
-        {"x_title": "examples"},
+        {"x_title": "class" if len(bars) <= COLUMNS else "examples", "height": 110},
     )
     order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
     columns = (total, *counts.values())

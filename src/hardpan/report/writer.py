@@ -134,7 +134,7 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         "folded": folded,
         "methods": section.methods,
         # One chart has the text beside it; several stand side by side under the text.
-        "beside": len(figures) == 1 and not section.tables,
+        "beside": len(figures) == 1 and len(figures) == len(charts_open) and not section.tables,
     }
 
 

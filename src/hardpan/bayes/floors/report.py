@@ -70,6 +70,7 @@ WIDE = 30  # a logarithmic axis where the numbers span more than this
 SHOWN_BELOW = 1e-3  # an estimate that is this much smaller than the upper end becomes an arrow at the edge
 FEW_EXAMPLES = 5  # "one in 4 examples" is too coarse: 24 in 100
 MOST_SENTENCES = 4
+SENTENCES = 3  # of the section that are open; the others are under "How this is computed"
 _ROLES = {"estimate": "estimate", "lower": "lower bound", "upper": "upper bound", "classifier": "classifier"}
 
 
@@ -163,17 +164,23 @@ def section(
 ) -> Section:
     """The floor as a section: bracket, chart, estimates under an assumption, classifiers."""
     along = training_chart(floor.along)
-    extra = [*charts, *([along] if along is not None else [])]
+    assumed, evidence = _assumed(floor), _evidence(floor)
+    said = sentences(floor)
+    if said and said[0] == f"{title}.":
+        said = said[1:]
+    folded: list[Table | Chart] = [_classifiers(floor)]
+    if assumed.rows:
+        folded += [assumed, chart(floor)]
     return Section(
         title,
-        sentences(floor),
-        charts=(chart(floor), *charts),
-        tables=tuple(item for item in (_evidence(floor), _assumed(floor)) if item.rows),
+        said[:SENTENCES],
+        charts=(ceilings(floor), *charts),
+        tables=(evidence,) if evidence.rows else (),
         warnings=(*warnings, *_warnings(floor)),
         key="floor",
         short="Lowest error",
-        folded=(_classifiers(floor), *(item for item in extra if item not in charts)),
-        methods=METHOD,
+        folded=(*folded, *([along] if along is not None else [])),
+        methods=(*said[SENTENCES:], *METHOD),
     )
 
 
@@ -260,6 +267,28 @@ def reason(entry: Entry) -> str:
 def assumption(entry: Entry) -> str:
     """What an entry assumes."""
     return ASSUMPTIONS[entry.assumption].format(model=entry.model)
+
+
+def ceilings(floor: Floor) -> Chart:
+    """The errors of the classifiers and the evidence, the bracket shaded: what needs no assumption."""
+    classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
+    evidence = [e for e in floor.entries if e.role != "classifier" and not e.under_assumption]
+    rows = tuple(
+        {
+            "name": entry.name,
+            "value": entry.estimate.value,
+            "low": entry.estimate.low,
+            "high": entry.estimate.high,
+            "role": _colour(entry),
+            "status": "",
+            "reason": reason(entry),
+        }
+        for entry in (*evidence, *classifiers[:MOST_CLASSIFIERS])
+    )
+    described = "; ".join(f"{row['name']} {numbers.percent(row['value'])}" for row in rows)
+    title = "Errors of classifiers; the lowest possible error is in the shaded range"
+    options = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
+    return Chart("intervals", title, rows, f"{described}. {capital(bracket_words(floor))}.", options)
 
 
 def chart(floor: Floor) -> Chart:

@@ -85,6 +85,7 @@ _HEIGHT, _NARROW = 260, 400  # pixels: where a page has two charts side by side
 def lines(chart: Chart) -> alt.TopLevelMixin:
     """One line per series, its band where rows have one, and its name."""
     log, share = bool(chart.options.get("log")), bool(chart.options.get("percent", True))
+    height = int(chart.options.get("height", _HEIGHT))
     rows = [_row(row, share) for row in chart.rows if row["y"] is not None and (not log or row["y"] > 0)]
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     at_ends = len(names) <= _MOST_NAMED_AT_ENDS and _room_for_names(
@@ -143,8 +144,8 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     rug = [{"x": float(value)} for value in chart.options.get("rug", ())]
     if rug:
         ticks = alt.Chart(data_of(rug)).mark_tick(color=LIGHT.ceiling, thickness=2, height=12, opacity=0.8)
-        layers.append(ticks.encode(x=x, y=alt.value(_HEIGHT - 6)))
-    return alt.layer(*layers).properties(height=_HEIGHT)
+        layers.append(ticks.encode(x=x, y=alt.value(height - 6)))
+    return alt.layer(*layers).properties(height=height)
 
 
 def _smallest(rows: list[dict[str, Any]], log: bool) -> float:

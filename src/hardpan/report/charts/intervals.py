@@ -43,7 +43,7 @@ _NAME: dict[str, Any] = {"align": "left", "baseline": "middle", "dy": -11, "font
 _BELOW_NAME = 9  # pixels from the middle of a row to its marks
 
 
-_ROW_HEIGHT = 46
+_ROW_HEIGHT = 40
 
 
 def intervals(chart: Chart) -> alt.TopLevelMixin:
