@@ -102,6 +102,33 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+# Control characters (C0, C1), the two non-characters and lone surrogates: they end drawing libraries, break pages
+# and tables, or cannot be encoded.
+_UNSAFE = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "\ufffd")
+_UNSAFE |= dict.fromkeys(map(ord, "\t\n\r"), " ")
+
+
+def clean_text(text: str) -> str:
+    """Text without characters that no chart, page or table can have; white space among them becomes a space.
+
+    Example:
+        >>> clean_text("cat" + chr(7)) == "cat" + chr(0xFFFD), clean_text("two" + chr(10) + "lines")
+        (True, 'two lines')
+    """
+    return text.translate(_UNSAFE)
+
+
+def clean_values(value: Any) -> Any:
+    """The same for every text in lists and mappings of JSON values."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(key): clean_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean_values(item) for item in value]
+    return value
+
+
 def file_hash(path: Path) -> str:
     """Sha256 of what a file holds, in hexadecimal, read in pieces: a file may be larger than the memory.
 

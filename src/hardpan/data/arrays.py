@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
+from hardpan.files import clean_text
 from hardpan.safe_files import check_memory, few, npz_header, read_npy, read_npz
 from hardpan.tables import is_frame, read_table
 
@@ -431,6 +432,9 @@ def checked_ids(what: str, ids: NDArray[Any], n: int) -> NDArray[np.str_]:
         )
     if "" in unique:
         raise InputError(f"{what} must not be empty text")
+    unsafe = next((name for name in unique.tolist() if clean_text(name) != name), None)
+    if unsafe is not None:
+        raise InputError(f"{what} must not have control characters; got {unsafe!r}: remove them")
     return text
 
 

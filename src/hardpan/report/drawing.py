@@ -92,7 +92,7 @@ def draw(chart: Chart, key: str) -> Drawing:
 
 def plain(chart: Chart) -> Chart:
     """Give a chart whose values are JSON's: NumPy's numbers become Python's, what is not finite becomes None."""
-    written: Chart = files.from_json(json.loads(files.dumps(files.to_json(chart))))
+    written: Chart = files.from_json(files.clean_values(json.loads(files.dumps(files.to_json(chart)))))
     return written
 
 
@@ -100,7 +100,8 @@ def picture(spec: dict[str, Any]) -> str:
     """Draw a specification as an SVG for the eye: marks that nobody sees, made for a pointer, are left out."""
     import vl_convert
 
-    return re.sub(r'<path [^>]* opacity="0"/>', "", vl_convert.vegalite_to_svg(spec))
+    # A control character in a text would end the process here.
+    return re.sub(r'<path [^>]* opacity="0"/>', "", vl_convert.vegalite_to_svg(files.clean_values(spec)))
 
 
 def notebook_svg(chart: Chart) -> str:
