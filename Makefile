@@ -6,8 +6,9 @@ STAMPS := $(VENV)/.stamps
 DATA ?= digits
 WORKERS ?= 2
 # Many small matrix products on few cores: threads inside each test process would only wait for one another. And
-# compiled modules are kept, whatever the environment says: every worker and command would compile them all anew.
-TEST_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+# compiled modules and numba's machine code are kept in one folder: every worker and command would compile them again.
+TEST_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
+  NUMBA_CACHE_DIR=$(abspath $(VENV))/.numba
 SOAK_LIMIT := $(if $(shell command -v timeout 2>/dev/null),timeout --kill-after=10 1200)
 
 .PHONY: help audit test check format soak bench docs clean
@@ -38,7 +39,7 @@ format: $(STAMPS)/check  ## rewrite the code in the common format
 soak: $(STAMPS)/test  ## run the long fault and load tests (at most 20 minutes)
 	@sh scripts/browser
 	@sh scripts/axe
-	@$(TEST_ENV) $(SOAK_LIMIT) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(TEST_ENV) HARDPAN_EXAMPLES=200 $(SOAK_LIMIT) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist worksteal $(ARGS)
 
 bench: $(STAMPS)/bench  ## measure beside peers: all topics, or TOPIC=name
 	@$(BIN)/python -m bench $(TOPIC)

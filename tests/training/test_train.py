@@ -326,7 +326,6 @@ TOO_FAST = {"rate": 1e38, "warmup": 0.0}
         ({"model": "failing_models:raising"}, RuntimeError, False),
         (TOO_FAST, engine.Diverged, False),
         (TOO_FAST, engine.Diverged, True),
-        (TOO_FAST | {"parallel": True}, engine.Diverged, False),  # in lockstep, seeds are trained in one process
         ({"model": "linear,failing_models:diverging"}, engine.Diverged, False),
         ({"model": "linear,failing_models:diverging"}, engine.Diverged, True),
     ],
@@ -339,8 +338,7 @@ def test_a_run_that_fails_in_its_first_epoch_leaves_no_empty_store(
     monkeypatch.delenv("TRIED")
     out = tmp_path / "new" / "run"
     settings = {"model": "linear", "seeds": 2, "epochs": 2, "device": "cpu", "out": out, "scalars_only": lockstep}
-    several = changes.pop("parallel", False)
-    with pytest.raises(error), hardpan.parallel(*(["processes"] if several else []), workers=2 if several else 1):
+    with pytest.raises(error):
         training.train(digits, **settings | changes)
     if "," in changes.get("model", ""):  # what the first architecture recorded is kept
         assert sorted(place.name for place in out.iterdir()) == ["linear"]

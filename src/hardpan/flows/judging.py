@@ -82,7 +82,7 @@ def judge(
         >>> from hardpan import Dataset, flows
         >>> flow = flows.fit(Dataset.open("digits"), flows.FlowConfig(preset="tiny", epochs=1))
         >>> with tempfile.TemporaryDirectory() as place:
-        ...     made = flows.synthesize(flow, place, bayes_error=0.2, n=400)
+        ...     made = flows.synthesize(flow, place, temperature=0.7, n=400)
         >>> best = judge(made, made.posterior[made.test])
         >>> best.excess.value, best.divergence.value < 1e-12, best.disagreement.value
         (0.0, True, 0.0)

@@ -148,15 +148,15 @@ def test_what_is_whole_is_not_run_again_and_scores_that_were_removed_are_made_ag
 
 
 def test_what_cannot_be_is_refused(reference, digits, tmp_path):
-    with pytest.raises(InputError, match="patience must be 0 with scalars_only"):
+    with pytest.raises(InputError, match="patience"):
         training.train(digits, SMALL, out=tmp_path / "run", scalars_only=True, patience=2)
-    with pytest.raises(InputError, match="was recorded with lockstep_seeds=3, now it is 2"):
+    with pytest.raises(InputError, match="lockstep_seeds"):
         training.train(digits, SMALL, out=reference.stores[0], scalars_only=True, seeds=2)
-    with pytest.raises(InputError, match="was recorded with record_every=1, now it is 2"):
+    with pytest.raises(InputError, match="record_every"):
         training.train(digits, SMALL, out=reference.stores[0], scalars_only=True, record_every=2)
     with pytest.raises(InputError, match="kind"):
         training.train(digits, SMALL, out=reference.stores[0])
-    with pytest.raises(engine.Diverged, match="try a smaller learning rate"):
+    with pytest.raises(engine.Diverged):
         training.train(digits, SMALL, out=tmp_path / "bad", scalars_only=True, rate=1e30, warmup=0.9, epochs=20)
 
 
@@ -169,7 +169,7 @@ def command(*arguments):
 
 def test_commands_read_what_scalars_only_wrote(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    settings = ("--model", "linear", "--seeds", 2, "--epochs", 2, "--device", "cpu")
+    settings = ("--model", "linear", "--seeds", 2, "--epochs", 2, "--device", "cpu", "--workers", 1)
     made = json.loads(command("train", "digits", *settings, "--out", "run", "--scalars-only", "--json"))
     assert made["scalars_only"]
     assert "confusion subset run" in command("train", "digits", *settings, "--out", "run", "--scalars-only")
