@@ -55,6 +55,12 @@ def test_review_sheet_has_what_models_say_and_the_question():
     assert len(sheet) == 3
 
 
+def test_right_answers_count_for_the_key_however_they_are_worded():
+    answers = [["it is 4"], ["4"], ["five"], ["five"]]
+    found = suspect_keys(Outcomes.from_arrays([[1], [1], [0], [0]], answers=answers, key=["4"]))
+    assert found.margin[0] == pytest.approx(0.0)
+
+
 def test_runs_of_one_model_share_its_vote():
     answers = np.array([[["A", "B"]], [["B", "B"]]])
     found = suspect_keys(Outcomes.from_arrays(np.zeros((2, 1, 2)), answers=answers, key=["A"]))

@@ -223,3 +223,12 @@ def test_arrays_are_refused_with_advice():
         rank(np.eye(3))
     with pytest.raises(InputError, match="confidence"):
         rank(Outcomes.from_arrays(np.eye(3)), confidence=95)
+
+
+def test_accuracies_of_whole_sets_are_refused():
+    counts = Outcomes.open(
+        [{"model": "a", "correct": 60, "total": 100}, {"model": "b", "correct": 70, "total": 100}]
+    )
+    assert counts.totals is not None
+    with pytest.raises(InputError, match="outcomes"):
+        rank(counts)

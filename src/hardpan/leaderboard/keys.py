@@ -106,9 +106,9 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
     """Items whose answer key looks wrong, by the margin of the most frequent other answer over the key.
 
     margin_i = (share of models on the most frequent other answer) − (share on the key). A model with several
-    runs of an item spreads its vote over their answers. The plain margin is used on purpose: weighting models
-    by skill gained nothing on expert-checked keys. A high margin is a reason to look, not proof: hard
-    questions have attractive wrong answers.
+    runs of an item spreads its vote over their answers. An answer that scored 1 counts for the key. The plain
+    margin is used on purpose: weighting models by skill gained nothing on expert-checked keys. A high margin
+    is a reason to look, not proof: hard questions have attractive wrong answers.
 
     Args:
         outcomes: with ``answers`` and ``key``.
@@ -122,6 +122,9 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
     """
     check_outcomes(outcomes, items=1)
     answers, key = _answers(outcomes)
+    # A right answer counts for the key however it is worded: "The answer is 4." is 4.
+    right = outcomes.scores.reshape(answers.shape) == 1
+    answers = np.where(right & (answers != ""), key[None, :, None], answers)
     n = answers.shape[1]
     rows: list[tuple[int, str, float, int]] = []
     shares: list[dict[str, float]] = []

@@ -636,6 +636,9 @@ def keys_section(result: SuspectKeys) -> Section:
         f"models' answers are worth about {result.effective_models:.1f} independent models: models that err alike "
         "agree on wrong answers too.",
     ]
+    most = int(result.models.max())
+    if most < 5:
+        sentences.append(f"At most {numbers.counted(most, 'model')} answered an item: a margin says little.")
     tied = int((result.position == 1).sum())
     if tied > 1:
         sentences.append(f"{tied} items share the highest margin.")

@@ -47,6 +47,12 @@ def check_outcomes(outcomes: Outcomes, *, models: int = 1, items: int = 2) -> No
         raise InputError(
             f"outcomes must be hardpan.Outcomes; got {type(outcomes).__name__}: use Outcomes.open or from_arrays"
         )
+    if outcomes.totals is not None:
+        raise InputError(
+            "outcomes has accuracies of whole test sets, not scores item by item; models cannot be compared on "
+            "shared "
+            "items: read logs or a table of items, or compare two test sets with hardpan testbed compare"
+        )
     if outcomes.n_models < models or outcomes.n_items < items:
         raise InputError(
             f"outcomes must have at least {models} models and {items} items; "

@@ -22,6 +22,7 @@ MOST_GROUPS = 12
 TOP = 10
 SHORT_ITEMS = 0.15
 SHORTEST = 40
+FEWEST_FOR_KEYS = 4  # with fewer models an agreement on another answer says nothing
 
 
 @record
@@ -105,7 +106,8 @@ def summarize(
     varied = np.nanmin(scores) < np.nanmax(scores)
     fit = items(used, model, choices=choices, seed=seed) if used.n_models > 1 and varied else None
     keys = None
-    if used.answers is not None and used.key is not None and (used.answers != "").any():
+    answered = used.answers is not None and used.key is not None and bool((used.answers != "").any())
+    if answered and used.n_models >= FEWEST_FOR_KEYS:
         try:
             keys = suspect_keys(used)
         except InputError:  # answers and keys on different items
