@@ -386,11 +386,9 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
             for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
         ][:MOST_LISTED]
         if evidence.is_images and len(item.rows):
-            captions = [
-                f"{names[other]} ({100 * p:.0f} %)"
-                for other, p in zip(item.suggested, item.probability, strict=True)
-            ]
-            charts.append(_gallery(evidence, item.rows, captions, f"Suspicious labels in {part}"))
+            captions = [f"{100 * p:.0f} %" for p in item.probability]
+            suggested = [names[other] for other in item.suggested]
+            charts.append(_gallery(evidence, item.rows, captions, f"Suspicious labels in {part}", suggested))
     table = Table("Most suspicious labels", ("split", "row", "label", "suggested", "probability"), tuple(rows))
     return Section(
         title,
@@ -402,20 +400,27 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
     )
 
 
-def _gallery(evidence: Evidence, rows: Labels, captions: Sequence[str], title: str) -> Chart:
+def _gallery(
+    evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, suggested: Sequence[str] = ()
+) -> Chart:
     dataset, some = evidence.dataset, rows[:GALLERY]
+    place = dataset.metadata.get("row", np.arange(len(dataset)))
     pictures = thumbnails(dataset.x[some], float(dataset.x.min()), float(dataset.x.max()))
     tiles = [
         {
-            "group": title,
+            "group": "",
             "shown": captions[number],
             "label": dataset.class_names[evidence.labels[row]],
             "id": str(dataset.ids[row]),
-            "row": int(row),
+            "row": int(place[row]),
+            **({"suggested": suggested[number]} if suggested else {}),
+            **({"path": str(dataset.metadata["path"][row])} if "path" in dataset.metadata else {}),
         }
         for number, row in enumerate(some.tolist())
     ]
-    return gallery_chart(title, pictures, tiles, f"{len(some)} examples: {title.lower()}.")
+    words = "Under each picture: its label"
+    words += ", in orange the suggested class, its probability" if suggested else ""
+    return gallery_chart(title, pictures, tiles, f"{words}, and its row.")
 
 
 def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:

@@ -225,11 +225,15 @@ def gallery(
     if not rows:
         return None
     index = np.array([row for _, row in rows])
-    images = dataset.x[rows_of(dataset.ids, scores.ids[index])]
+    positions = rows_of(dataset.ids, scores.ids[index])
+    images = dataset.x[positions]
     images = thumbnails(images, float(dataset.x.min()), float(dataset.x.max()))
     tiles = []
-    for group, row in rows:
+    for (group, row), position in zip(rows, positions.tolist(), strict=True):
         story = {"id": str(scores.ids[row])}
+        story |= {
+            name: str(dataset.metadata[name][position]) for name in ("row", "path") if name in dataset.metadata
+        }
         error = "" if scores.stderr is None else f" ± {scores.stderr[row]:.3f}"
         text = f"{scores.values[row]:.3f}{error} bits"
         if scores.labels is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -143,7 +144,7 @@ def tiles(chart: Chart) -> dict[str, Any]:
             "words": ", ".join(f"{name} {value}" for name, value in story.items() if name != "id"),
             "label": "" if label in (None, row["group"]) else str(label),
             "other": "" if other in (None, label) else str(other),
-            "where": str(row.get("row", "")),
+            "where": _whereabouts(row),
             "note": row["shown"] if score is None else _short(row["shown"]),
         }
         groups.setdefault(str(row["group"]), []).append(tile)
@@ -160,6 +161,15 @@ def tiles(chart: Chart) -> dict[str, Any]:
     }
 
 
+def _whereabouts(row: Mapping[str, Any]) -> str:
+    """How a person finds an example again: its file, or its row with the split."""
+    if row.get("path"):
+        return str(row["path"])
+    if row.get("row") in (None, ""):
+        return ""
+    return f"{row['split']} {row['row']}" if row.get("split") else f"row {row['row']}"
+
+
 def _short(shown: str) -> str:
-    """A score and its error with two digits behind the point."""
-    return " ± ".join(f"{float(number):.2f}" for number in re.findall(r"[\d.]+", shown))
+    """A score with two decimals; its standard error is in what a click opens."""
+    return "".join(f"{float(number):.2f}" for number in re.findall(r"[\d.]+", shown)[:1])
