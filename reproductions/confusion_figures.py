@@ -1,10 +1,10 @@
-"""Figures 2 to 7 of "Confusing Large Models by Confusing Small Models" in our setting, beside the paper's findings.
+"""Figures 2 to 6 of "Confusing Large Models by Confusing Small Models" in our setting, beside the paper's findings.
 
 Run: python reproductions/confusion_figures.py FOLDER [--scorer resnet18]
 
-FOLDER holds an npz for each model, called as the file is, and mitigation.npz, as reproductions/confusion_device.py
-writes them. Any program can: they hold NumPy arrays only. With N examples (training and test), S seeds, T epochs, C
-classes:
+FOLDER holds one npz per model, named after it, as reproductions/confusion_device.py writes them (its mitigation.npz
+is for objectives.py). Any program can: they hold NumPy arrays only. With N examples (training and test), S seeds, T
+epochs, C classes:
 
     MODEL.npz        ids (N,) text, labels (N,), train (N,) bool, n_classes (), seeds (S,), epochs (T,),
                      scores (N,) float: confusion scores in bits from all seeds and epochs,
@@ -12,9 +12,6 @@ classes:
                      correct (S, N) bool: right at the last epoch, predicted (S, N): the answers,
                      accuracy (S, T, 2): on training and test examples, finished () bool, seconds (S,),
                      config () JSON, data (): name of the dataset
-    mitigation.npz   name, ids, labels, train, n_classes, scores (N,) and cut (): what the two groups were made of,
-                     objectives (R,) text and seeds (R,): a run each, correct (R, N) bool, epochs (), finished,
-                     config
 
 What a reader must know of these runs stands in reproductions/confusion_notes.txt.
 
@@ -35,9 +32,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import confusion, files, stats
+from hardpan import confusion, files
 from hardpan.confusion.ablation import compare_variants
-from hardpan.confusion.banding import TargetErrors, mean_error, target_errors
+from hardpan.confusion.banding import TargetErrors, target_errors
 from hardpan.confusion.charts import confused as confused_chart
 from hardpan.confusion.charts import distribution, error_by_band, joint
 from hardpan.confusion.charts import variants as variant_charts
@@ -103,9 +100,6 @@ class ConfusionFigures:
     ablation_target: str
     predictors: Predictors
     confused: ConfusedModels | None
-    mitigation: Mapping[str, Mapping[str, Estimate]]
-    mitigation_cut: float
-    mitigation_examples: Mapping[str, int]
     findings: tuple[tuple[str, str, str], ...]
 
 
@@ -118,7 +112,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=ROOT, help="root under which docs/ and reproductions/ lie")
     options = parser.parse_args()
     models = load_models(options.folder, options.scorer)
-    found, drawn = reproduce(models, options.folder / MITIGATION)
+    found, drawn = reproduce(models)
     results = options.into / "docs" / "results"
     results.mkdir(parents=True, exist_ok=True)
     for name, chart in drawn.items():
@@ -166,7 +160,7 @@ def _read(path: Path) -> Model:
         )
 
 
-def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionFigures, dict[str, Chart]]:
+def reproduce(models: Mapping[str, Model]) -> tuple[ConfusionFigures, dict[str, Chart]]:
     """All numbers and charts."""
     scorer = next(iter(models.values()))
     test = ~scorer.train
@@ -206,8 +200,6 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
         answers = {name: model.correct[:, test] for name, model in models.items()}
         confused = confused_models({name: m.scores[test] for name, m in models.items()}, answers)
         drawn["confusion_models"] = confused_chart(confused)
-    groups_found, cut, counts, seven = _mitigation(mitigation)
-    drawn |= seven
     found = ConfusionFigures(
         data=scorer.data,
         scorer=scorer.name,
@@ -221,9 +213,6 @@ def reproduce(models: Mapping[str, Model], mitigation: Path) -> tuple[ConfusionF
         ablation_target=best.name,
         predictors=_predictors(scorer, test),
         confused=confused,
-        mitigation=groups_found,
-        mitigation_cut=cut,
-        mitigation_examples=counts,
         findings=(),
     )
     return dataclasses.replace(found, findings=findings(found)), drawn
@@ -273,39 +262,6 @@ def _predictors(model: Model, test: NDArray[np.bool_]) -> Predictors:
     return predictors(known, model.correct[0, test], target=f"{model.name}, first seed")
 
 
-def _mitigation(
-    path: Path,
-) -> tuple[dict[str, dict[str, Estimate]], float, dict[str, int], dict[str, Chart]]:
-    """Figure 7: errors of each objective in the two bands, and its difference from ordinary training."""
-    if not path.is_file():
-        return {}, math.nan, {}, {}
-    with np.load(path, allow_pickle=False) as stored:
-        held = {name: stored[name] for name in stored.files}
-    test, cut = ~held["train"], float(held["cut"])
-    scores = held["scores"].astype(np.float64)
-    masks = {"easy": test & (scores < cut), "hard": test & (scores >= cut), "all": test}
-    runs = {str(name): held["correct"][held["objectives"] == name] for name in dict.fromkeys(held["objectives"])}
-    found: dict[str, dict[str, Estimate]] = {}
-    for name, correct in runs.items():
-        cells = {}
-        for part, mask in masks.items():
-            if not mask.any():
-                continue
-            wrong = ~correct[:, mask]
-            cells[part] = mean_error(int(wrong.sum()), len(wrong), int(mask.sum()))
-            if name != "erm" and "erm" in runs and mask.sum() > 1:
-                change = wrong.mean(axis=0) - (~runs["erm"][:, mask]).mean(axis=0)
-                cells[f"{part}, change"] = stats.bootstrap(change, lambda means: means[:, 0], resamples=2000)
-        found[name] = cells
-    whole = confusion.Scores(ids=held["ids"][test], values=scores[test], n_classes=int(held["n_classes"]))
-    lines = {name: confusion.bands(whole, correct[:, test]) for name, correct in runs.items()}
-    chart = error_by_band(lines, f"Error of {held['name']} by objective")
-    counts = {f"{part} test": int(mask.sum()) for part, mask in masks.items()}
-    counts["hard train"] = int((held["train"] & (scores >= cut)).sum())
-    counts["train"] = int(held["train"].sum())
-    return found, cut, counts, {"confusion_fig7": chart}
-
-
 def findings(found: ConfusionFigures) -> tuple[tuple[str, str, str], ...]:
     """What the paper finds, what is found here, and whether they agree: "as the paper", "not here" or "open"."""
     rows: list[tuple[str, str, str]] = []
@@ -333,7 +289,7 @@ def findings(found: ConfusionFigures) -> tuple[tuple[str, str, str], ...]:
             _verdict(test.low > train.high, test.high < train.low),
         )
     )
-    rows += _transfer_findings(found) + _ablation_findings(found) + _model_findings(found) + _group_findings(found)
+    rows += _transfer_findings(found) + _ablation_findings(found) + _model_findings(found)
     return tuple(rows)
 
 
@@ -405,19 +361,6 @@ def _model_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
     rho = found.confused.rho
     told = f"ρ of mean confusion and accuracy {_number(rho)} over {len(found.confused.models)} models"
     return [("Confused models fare worse", told, _verdict(rho.high < 0, rho.low > 0))]
-
-
-def _group_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
-    if "groupdro" not in found.mitigation or "hard, change" not in found.mitigation["groupdro"]:
-        return []
-    dro = found.mitigation["groupdro"]
-    rows = []
-    for part, word, sign in (("easy", "raises", 1), ("hard", "lowers", -1)):
-        change = dro[f"{part}, change"]
-        told = f"{100 * change.value:+.2f} points [{100 * change.low:+.2f}, {100 * change.high:+.2f}]"
-        wanted, opposite = (change.low > 0, change.high < 0) if sign > 0 else (change.high < 0, change.low > 0)
-        rows.append((f"GroupDRO {word} the error of the {part} band", told, _verdict(wanted, opposite)))
-    return rows
 
 
 def _verdict(same: bool, opposite: bool | None = None) -> str:
@@ -495,36 +438,7 @@ def page(found: ConfusionFigures, drawn: Mapping[str, Chart], note: str = "") ->
             f"| {item.seeds} | {len(item.epochs)} | {item.mean:.3f} | {item.deviation:.3f} | {_number(item.tau)} "
             f"| {rho} |"
         )
-    return "\n".join([*lines, "", *_mitigation_lines(found, drawn)])
-
-
-def _mitigation_lines(found: ConfusionFigures, drawn: Mapping[str, Chart]) -> list[str]:
-    if not found.mitigation:
-        return ["## GroupDRO (Figure 7)", "", "Not run: there is no mitigation.npz."]
-    counts = found.mitigation_examples
-    lines = [
-        "## GroupDRO (Figure 7)",
-        "",
-        f"Two groups, cut at half the range, {found.mitigation_cut:.2f} bits, by training-set scores: "
-        f"{counts['hard train']:,} of {counts['train']:,} training examples are hard, and {counts['hard test']:,} "
-        f"of {counts['all test']:,} test examples. "
-        "Errors are means over seeds; changes are against ordinary training (ERM) on the same examples.",
-        "",
-        *_pictures(drawn, "confusion_fig7"),
-        "| objective | easy band | change, points | hard band | change, points | all |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, cells in found.mitigation.items():
-        row = [_cell(cells.get("easy")), _points(cells.get("easy, change"))]
-        row += [_cell(cells.get("hard")), _points(cells.get("hard, change")), _cell(cells.get("all"))]
-        lines.append(f"| {name} | {' | '.join(row)} |")
-    (easy, easy_base), (hard, hard_base) = PAPER_GROUPDRO["easy"], PAPER_GROUPDRO["hard"]
-    lines.append(f"| the paper, ordinary training | {100 * easy_base:.1f} % | | {100 * hard_base:.1f} % | | |")
-    lines.append(
-        f"| the paper, GroupDRO | {100 * easy:.1f} % | {100 * (easy - easy_base):+.1f} | {100 * hard:.1f} % | "
-        f"{100 * (hard - hard_base):+.1f} | |"
-    )
-    return lines
+    return "\n".join([*lines, "", "## GroupDRO (Figure 7)", "", "See [GroupDRO and its baselines](objectives.md)."])
 
 
 def _pictures(drawn: Mapping[str, Chart], start: str) -> list[str]:
