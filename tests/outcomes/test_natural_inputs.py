@@ -118,6 +118,7 @@ READ: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
     "wide, one row per model": (text("s.csv", WIDE), {}),
     "wide, one row per item": (text("s.csv", TRANSPOSED), {}),
     "wide, unnamed index of models": (text("s.csv", WIDE.replace("model", "", 1)), {}),
+    "wide, unnamed index of items": (text("s.csv", TRANSPOSED.replace("question_id", "")), {}),
     "wide, rows stated": (text("s.csv", TRANSPOSED.replace("question_id", "")), {"rows": "items"}),
     "wide with an index and a subject": (
         text("s.csv", ",item,subject,a,b\n0,q1,x,1,0\n1,q2,x,0,0\n2,q3,y,1,1\n"),

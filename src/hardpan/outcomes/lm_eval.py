@@ -26,7 +26,7 @@ _FIELDS = frozenset(
         *("prompt_hash", "target_hash", "task_name", "schema"),
     )
 )
-_NO_ANSWER = frozenset(("", "[invalid]", "[no match]", "none"))
+_NO_ANSWER = frozenset(("", "[invalid]", "[no match]"))
 _TOLERANCE = 1e-6
 
 
@@ -246,7 +246,7 @@ def _add(
             said = said[0]
         if isinstance(said, str):
             answer = said
-            if said.strip().lower() in _NO_ANSWER:
+            if said.strip().lower() in _NO_ANSWER and not score:
                 answer, score = "", None
         if isinstance(target, (str, int, float)) and not isinstance(target, bool):
             cells.set_key(item, str(target))

@@ -44,6 +44,7 @@ RUN = ("repeat", "epoch", "run", "trial", "seed", "attempt")
 SET = ("set", "test_set", "split", "dataset")
 _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
 _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
+_MODEL_LIKE = re.compile(r"(?:model|system|llm)[\s_\-#]*\w*", re.IGNORECASE)
 ROWS = ("models", "items")
 
 
@@ -266,8 +267,7 @@ def _read_wide(
     elif rows is None and item is not None:
         rows = "items"
     elif rows is None:
-        item_like = sum(bool(_ITEM_LIKE.fullmatch(name)) for name in body) > len(body) / 2
-        rows = "models" if item_like or names is not None or len(body) >= count else "items"
+        rows = _row_kind(list(body), None if names is None else [str(value) for value in columns[names]], count)
         cells.notes.append(f"Rows are read as {rows} (pass rows= to change this).")
     labels = [str(value) for value in columns[names]] if names is not None else None
     others = {name: values for name, values in columns.items() if name not in body and name != names}
@@ -298,6 +298,19 @@ def _read_wide(
     for one, values in zip(models, matrix, strict=True):
         for place, value in zip(index, values, strict=True):
             cells.add(cells.model(one), place, number(value), where=f"{where}, {one}", missing=_blank(value))
+
+
+def _row_kind(columns: Sequence[str], labels: Sequence[str] | None, count: int) -> str:
+    """What the rows of a wide table are, where no column name states it: by names such as "q12" or "model-3"."""
+    if _mostly(_ITEM_LIKE, columns):
+        return "models"
+    if _mostly(_MODEL_LIKE, columns) or (labels is not None and _mostly(_ITEM_LIKE, labels)):
+        return "items"
+    return "models" if labels is not None or len(columns) >= count else "items"
+
+
+def _mostly(pattern: re.Pattern[str], names: Sequence[str]) -> bool:
+    return 2 * sum(bool(pattern.fullmatch(name)) for name in names) > len(names)
 
 
 def _first(columns: Mapping[str, Any], names: Sequence[str]) -> str | None:

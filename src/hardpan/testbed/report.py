@@ -11,6 +11,7 @@ import numpy as np
 from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
+from hardpan.outcomes.outcomes import few
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.testbed.comparison import TIES, Comparison, FitReport, GroupFit, ModelRow, Pairs
@@ -60,7 +61,7 @@ def _(result: Comparison) -> View:
     first, *lede = part.sentences
     rows = result.rows
     return View(
-        f"{len(rows)} models on two test sets",
+        f"{len(rows):,} models on two test sets",
         first,
         (_without_sentences(part, len(lede[:2]) + 1),),
         tuple(lede[:2]),
@@ -87,9 +88,7 @@ def _(result: Comparison) -> View:
 @view.register
 def _(result: FitReport) -> View:
     sentences = [f"Intervals: {result.fit.slope.method}.", *result.fit.slope.notes]
-    models = f"Models in the line: {numbers.listed(result.models[:20])}" if result.models else ""
-    more = len(result.models) - 20
-    sentences.append(models + (f" and {more} more" if more > 0 else "") + ".")
+    sentences.append(f"Models in the line: {few(result.models, 20)}.")
     if result.excluded:
         sentences.append(f"Left out: {', '.join(result.excluded)}.")
     if result.difficulty is not None:
@@ -504,11 +503,11 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
     verb = "lose" if gap.value >= 0 else "gain"
     drop = numbers.plain(_absolute(gap), scale=100, unit="points")
     return (
-        f"{len(rows)} models {verb} {drop} on average from the original to the new test set "
+        f"{len(rows):,} models {verb} {drop} on average from the original to the new test set "
         f"({report.metric}; {_span([row.gap.value for row in rows])}).",
         f"{_kind(gap)}; over models, the test sets as they are: "
         f"{numbers.plain(_absolute(report.gap_over_models, gap.value), scale=100, unit='points')}.",
-        f"Ranks change for {moved} of {len(rows)} models; Kendall's τ between the two orders is "
+        f"Ranks change for {moved:,} of {len(rows):,} models; Kendall's τ between the two orders is "
         f"{numbers.plain(report.kendall)}.",
     )
 
@@ -546,7 +545,8 @@ def line_sentence(fit: LineFit) -> str:
         return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
     return (
         f"On the {fit.scale} scale the new accuracy is the original one times {numbers.plain(fit.slope)}, with an "
-        f"offset of {_offset(fit)}; {100 * fit.slope.confidence:g} % intervals, {fit.n} models, r² = {fit.r2:.3f}."
+        f"offset of {_offset(fit)}; {100 * fit.slope.confidence:g} % intervals, {fit.n:,} models, r² = "
+        f"{fit.r2:.3f}."
     )
 
 
@@ -566,7 +566,7 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
         )
     if report.by_date is not None:
         sentences.append(f"With the date of publication the drop changes by {_per_year(report.by_date)}.")
-    sentences.append(f"Models in the lines: {report.fit.n} of {len(report.rows)}.")
+    sentences.append(f"Models in the lines: {report.fit.n:,} of {len(report.rows):,}.")
     if report.excluded:
         sentences.append(f"Left out of the lines: {', '.join(report.excluded)}.")
     return tuple(sentences)
@@ -779,7 +779,8 @@ def _p(value: float) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[: half + 1]}…{name[-half + 2 :]}"
 
 
 def _signed(value: float) -> str:
