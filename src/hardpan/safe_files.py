@@ -255,6 +255,14 @@ def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArra
         return arrays
 
 
+def read_arrays(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of an npz file by key, or the array of an npy file under the key ""; the content decides which."""
+    file = existing_file(path)
+    with file.open("rb") as stream:
+        is_npy = stream.read(6) == b"\x93NUMPY"
+    return {"": read_npy(file)} if is_npy else read_npz(file, keys)
+
+
 @contextmanager
 def _npz(path: Any) -> Iterator[tuple[Path, zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
     with open_zip(path, "npz file", "write it with numpy.savez") as (file, archive):

@@ -29,6 +29,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.sections import Provenance, Section
+from hardpan.safe_files import read_npy
 
 DRAWN_POINTS = 41
 DRAWN_RTOL = 0.01  # a line on a page needs no more
@@ -174,15 +175,9 @@ def detail_command(
 def _load(name: str, path: Path) -> NDArray[Any]:
     """A .npy file, mapped into memory and never unpickled."""
     try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"{name} {path}: cannot be read ({error.strerror or error}); give a .npy file") from error
-    except (ValueError, EOFError, TypeError, SyntaxError, MemoryError, OverflowError) as error:
-        raise InputError(f"{name} {path}: is not a .npy file of numbers ({_first_line(error)})") from error
-    if not isinstance(loaded, np.ndarray):
-        loaded.close()
-        raise InputError(f"{name} {path}: holds several arrays; give a .npy file with one")
-    return loaded
+        return read_npy(path, mmap=True)
+    except InputError as error:
+        raise InputError(f"{name} {error}") from error
 
 
 def _array(option: str, text: str | None) -> NDArray[Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source, short_name
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
+from hardpan.safe_files import read_npz
 
 app = typer.Typer(
     help="Which examples are hard? Confusion scores, error by band, hard subsets, transfer, ablation.",
@@ -438,14 +438,12 @@ def _correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArray[np
             "hardpan train --scalars-only wrote), or predictions"
         )
     try:
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as kept:
-            ids, right = kept["ids"], np.asarray(kept[of])
-    except FileNotFoundError:
-        raise InputError(f"--correct {path}: no such file; give correct.npz of hardpan train") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        stored = read_npz(path, ("ids", of))
+        ids, right = stored["ids"], stored[of]
+    except (InputError, KeyError) as error:
         raise InputError(
             f"--correct {path}: is not an npz with ids and {of}; give correct.npz of hardpan train --scalars-only"
-        ) from None
+        ) from error
     row_of = {name: row for row, name in enumerate(ids.tolist())}
     if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or not set(scores.ids.tolist()) <= set(row_of):
         raise InputError(f"--correct {path}: is not of the examples that were scored; give their own file")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
@@ -17,6 +16,7 @@ from hardpan.cli.groups import spread
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
+from hardpan.safe_files import few, read_arrays
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -304,22 +304,10 @@ def _predictions(name: str) -> Any:
 def _array(name: str) -> NDArray[Any]:
     """An array of an npy file, or of an npz file by its name behind ::."""
     file, _, wanted = name.partition("::")
-    try:
-        with Path(file).open("rb") as stream:
-            stored = np.load(stream, allow_pickle=False)
-            if isinstance(stored, np.ndarray):
-                return stored
-            with stored:
-                names = list(stored)
-                if not wanted and len(names) == 1:
-                    wanted = names[0]
-                if wanted not in names:
-                    raise InputError(
-                        f"{file}: name one of its arrays, as in {file}::{names[0]}; it has {', '.join(names)}"
-                    )
-                found: NDArray[Any] = stored[wanted]
-                return found
-    except InputError:
-        raise
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{file}: cannot be read as npy or npz ({error})") from error
+    stored = read_arrays(file)
+    names = list(stored)
+    if not wanted and len(names) == 1:
+        wanted = names[0]
+    if wanted not in names:
+        raise InputError(f"{file}: name one of its arrays, as in {file}::{names[0]}; it has {few(names)}")
+    return stored[wanted]

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from hardpan.files import record
 from hardpan.flows import formats
 from hardpan.flows.flow import Flow, fingerprint, weights_hash
 from hardpan.report.base import Report
+from hardpan.safe_files import read_npz
 
 MANIFEST = "manifest.json"
 PARTS = ".parts"
@@ -328,11 +328,9 @@ def _block_seed(seed: int, number: int) -> int:
 
 def _blocks(parts: Path) -> Iterator[dict[str, NDArray[Any]]]:
     for place in sorted(parts.glob("[0-9]*[0-9].npz")):
-        try:
-            with place.open("rb") as stream, np.load(stream, allow_pickle=False) as held:
-                block = {name: held[name] for name in ("x", "y", "posterior")}
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(f"{place}: is damaged; remove it, and the same call goes on") from error
+        block = read_npz(place, ("x", "y", "posterior"))
+        if len(block) < 3:
+            raise InputError(f"{place}: is damaged; remove it and run the same command again to resume")
         yield block
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,7 +184,7 @@ def _text(path: Path, what: str, table: bool) -> list[str]:
     if not table:
         return [line.rstrip("\r\n") for line in text.split("\n") if line.strip()]
     try:
-        rows = [row for row in csv.reader(text.splitlines()) if row]
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     except csv.Error as error:
         raise InputError(f"{path}: {what} cannot be read ({reason(error)}); write it again") from error
     if not rows:

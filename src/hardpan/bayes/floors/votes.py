@@ -15,6 +15,7 @@ from hardpan.bayes.floors.inputs import Floats, Labels, as_probabilities, mean_e
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.safe_files import read_arrays
 
 FEWEST_FOR_POINT = 5  # votes per example: below, posteriors with different Bayes errors give the same votes
 TOPS = 41  # grid of the largest class probability in the mixture
@@ -280,16 +281,9 @@ def _rows(
 
 def _load(path: str) -> dict[str, NDArray[Any]]:
     try:
-        with open(path, "rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {"": loaded}
-            return {key: loaded[key] for key in ("votes", "soft_labels", "ids") if key in loaded}
-    except OSError as error:
-        raise InputError(f"votes: {path}: cannot be read ({error.strerror or error}); pass an npz file") from error
-    except Exception as error:  # NumPy and zipfile raise a dozen kinds for a damaged file
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"votes: {path}: is not an npz file of numbers ({reason})") from error
+        return read_arrays(path, ("votes", "soft_labels", "ids"))
+    except InputError as error:
+        raise InputError(f"votes: {error}") from error
 
 
 def _counts(votes: ArrayLike) -> Floats:
