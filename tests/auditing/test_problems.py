@@ -142,16 +142,27 @@ def test_labels_that_predictions_doubt_are_listed_with_votes_as_precision(tmp_pa
     assert len(lines) == 1 + len(problem.rows)
 
 
+def test_close_neighbours_in_few_dimensions_are_no_near_copies():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3, 8):
+        x = rng.normal(size=(1500, d))
+        assert ("near-copies", "test") not in kinds(x, (x[:, 0] > 0).astype(int))[0]
+
+
 def test_suspects_are_those_of_confident_learning():
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([1.0, 1.0, 1.0], 300)
     labels = rng.integers(0, 3, 300)
     found = suspect_labels(probs, labels, np.arange(300))
     typical = np.array([probs[labels == c, c].mean() for c in range(3)])
+    sure = [np.quantile(probs[(labels == c) & (probs.argmax(axis=1) == c), c], 0.2) for c in range(3)]
     expected = set()
     for row in range(300):
         other = max((c for c in range(3) if c != labels[row]), key=lambda c: probs[row, c])
-        if probs[row, other] >= max(typical[other], 0.5) and probs[row, other] > probs[row, labels[row]]:
+        if (
+            probs[row, other] >= max(typical[other], 0.5, sure[other])
+            and probs[row, other] > probs[row, labels[row]]
+        ):
             expected.add(row)
     assert set(found.rows.tolist()) == expected
     lead = probs[found.rows, found.suggested] - probs[found.rows, labels[found.rows]]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import pdtrc
 
 from hardpan import stats
 from hardpan.auditing.evidence import Evidence
@@ -23,6 +24,7 @@ from hardpan.estimates import Estimate
 MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them
 NEAR = 0.25  # of the usual distance between a test example and its nearest training example
 PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
+FEWEST_DISTANCES = 20
 NEAR_SHARE = 0.1  # of the budget that the search may take
 BROKEN_COPIES = 0.5  # of the test set
 MANY_COPIES = 0.005
@@ -33,6 +35,7 @@ LEAK_SPREAD = 0.1  # deviation within classes, as a part of the distance between
 INDEX_GAIN = 0.5  # an index column that halves the error of the most frequent class predicts the label
 FEWEST_SUSPECTS = 3
 SURE = 0.5  # a suggested class has at least this probability
+USUAL = 0.2  # quantile of the probability of correctly predicted examples that a suggested class has to reach
 POWER = 1.96 + 0.84  # two-sided 5 %, power 80 %
 USABLE = 1.5  # a model whose error is at most so many times the best one's takes part in doubting labels
 
@@ -151,7 +154,8 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
     """Labels that models doubt: another class is at least as probable as it is on its own examples.
 
     With t_j the mean probability of class j over examples labelled j, a label y is suspicious when the best other
-    class has p_j ≥ max(t_j, 1/2) and p_j > p_y. Sorted by p_j − p_y.
+    class has p_j ≥ max(t_j, 1/2), p_j > p_y, and p_j is not below the lowest fifth of its values on examples that
+    are labelled and predicted j: near a boundary between classes models are less sure. Sorted by p_j − p_y.
 
     Args:
         probs: (n, K) held-out or out-of-fold probabilities.
@@ -166,7 +170,13 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
         [4]
     """
     found = label_issues(probs, labels=labels)
-    sure = found.suggested_probability >= SURE
+    usual = np.ones(probs.shape[1])
+    predicted = probs.argmax(axis=1)
+    for c in range(probs.shape[1]):
+        agreed = probs[(labels == c) & (predicted == c), c]
+        if len(agreed):
+            usual[c] = float(np.quantile(agreed, USUAL))
+    sure = found.suggested_probability >= np.maximum(usual[found.suggested], SURE)
     at = found.row[sure]
     return Suspects(rows[at], found.suggested[sure], found.suggested_probability[sure], len(labels))
 
@@ -280,9 +290,9 @@ def _near_copies(evidence: Evidence) -> Iterator[Problem]:
     distances = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
     searched = np.flatnonzero(np.isfinite(distances))
     exact = inputs.equal.with_copy_in(searched, np.concatenate([inputs.split.train, inputs.split.validation]))
-    usual = float(np.median(distances[searched][~exact])) if (~exact).any() else 0.0
+    usual, expected = _usual_distance(distances[searched][~exact])
     rows = searched[(distances[searched] < NEAR * usual) & ~exact]
-    if len(rows):
+    if len(rows) > poisson_limit(expected):
         rows = rows[np.argsort(distances[rows], kind="stable")]
         count, proportion = _counted(evidence, len(rows), len(searched))
         severity = "medium" if proportion.value > MANY_COPIES else "low"
@@ -294,6 +304,34 @@ def _near_copies(evidence: Evidence) -> Iterator[Problem]:
             details={"distance": NEAR * usual, "searched": len(searched)},
             **_named(evidence, rows),
         )
+
+
+def _usual_distance(distances: Floats) -> tuple[float, float]:
+    """The median distance to the nearest neighbour, and how many are expected below a quarter of it by chance.
+
+    In d dimensions the d-th power of the distance is about exponential: P(D < f · median) = 1 − 2^(−f^d). The
+    quartile of the distances gives d; so few dimensions, where close neighbours are common, raise no alarm.
+    """
+    if len(distances) < FEWEST_DISTANCES:
+        return 0.0, 0.0
+    quartile, median = (float(q) for q in np.quantile(distances, (0.25, 0.5)))
+    if not 0 < quartile < median:
+        return median, 0.0
+    dimension = np.log(np.log2(4 / 3)) / np.log(quartile / median)
+    return median, len(distances) * (1 - 2 ** -(NEAR**dimension))
+
+
+def poisson_limit(mean: float) -> int:
+    """The count that a Poisson variable of this mean exceeds with probability below 0.1 %.
+
+    Example:
+        >>> poisson_limit(0.0), poisson_limit(10.0)
+        (0, 21)
+    """
+    count = 0
+    while mean > 0 and pdtrc(count, mean) > 0.001:
+        count += 1
+    return count
 
 
 def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Problem]:
