@@ -13,7 +13,7 @@ from hardpan import Outcomes, files, safe_files, tables, testbed
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.outcomes.outcomes import few
+from hardpan.safe_files import few
 from hardpan.testbed import followups
 from hardpan.testbed.sets import TwoSets, open_outcomes
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.outcomes.outcomes import Choices, Outcomes, few
+from hardpan.outcomes.outcomes import Choices, Outcomes
+from hardpan.safe_files import few
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
 MOST_ANSWER_BYTES = 256 << 20

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import number
-from hardpan.outcomes.outcomes import Outcomes, few
+from hardpan.outcomes.outcomes import Outcomes
+from hardpan.safe_files import few
 
 Columns = Mapping[str, Sequence[Any]]
 Totals = int | Sequence[int] | Mapping[str, int] | None

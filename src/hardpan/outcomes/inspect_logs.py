@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
-from hardpan.outcomes.outcomes import few
 from hardpan.outcomes.sources import LARGEST_JSON, LogFile, Options, as_list, as_mapping, group_columns, parsed
+from hardpan.safe_files import few
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000

@@ -21,8 +21,9 @@ from hardpan.errors import InputError
 from hardpan.outcomes import classes
 from hardpan.outcomes.cells import MOST_ANSWER_BYTES, Cells, distinct, label_text
 from hardpan.outcomes.counts import metric_name
-from hardpan.outcomes.outcomes import Outcomes, few
+from hardpan.outcomes.outcomes import Outcomes
 from hardpan.outcomes.sources import Options
+from hardpan.safe_files import few
 
 ONLY_SET = ""
 SCORES = ("scores?", "right", "correct", "outcomes", "matrix", "responses")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
+from hardpan.safe_files import few
 
 GROUP = "group"  # the name of the group column where only one sequence of labels is given
 
@@ -294,9 +295,3 @@ def _positions(name: str, subset: Any, known: Sequence[str]) -> NDArray[np.int64
     if missing:
         raise InputError(f"{name}: {few(missing)} not found; there are {few(known)}")
     return np.array([rows[str(value)] for value in array], dtype=np.int64)
-
-
-def few(values: Sequence[str], most: int = 10) -> str:
-    """The first names of a list, and how many more there are."""
-    listed = ", ".join(values[:most])
-    return listed if len(values) <= most else f"{listed} and {len(values) - most:,} more"

@@ -14,8 +14,9 @@ import numpy as np
 from hardpan.errors import InputError
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells
-from hardpan.outcomes.outcomes import Outcomes, few
+from hardpan.outcomes.outcomes import Outcomes
 from hardpan.outcomes.sources import LARGEST_JSON, LONGEST_LINE, LogFile, Options, Progress, parsed, read_json
+from hardpan.safe_files import few
 
 MOST_FILES = 200_000
 LOGS = {

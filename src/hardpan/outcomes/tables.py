@@ -14,8 +14,8 @@ import numpy as np
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import BLANK, Cells, number
-from hardpan.outcomes.outcomes import few
 from hardpan.outcomes.sources import GROUPS, Options, json_lines, read_json
+from hardpan.safe_files import few
 from hardpan.tables import read_columns as table_columns
 
 Columns = dict[str, Sequence[Any]]

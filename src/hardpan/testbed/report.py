@@ -11,9 +11,9 @@ import numpy as np
 from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
-from hardpan.outcomes.outcomes import few
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.safe_files import few
 from hardpan.testbed.comparison import TIES, Comparison, FitReport, GroupFit, ModelRow, Pairs
 from hardpan.testbed.discrimination import Discrimination
 from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates

@@ -24,7 +24,7 @@ from hardpan.files import file_hash
 from hardpan.outcomes import Outcomes
 from hardpan.outcomes.classes import check_both, check_sets
 from hardpan.outcomes.counts import right_and_total
-from hardpan.outcomes.outcomes import few
+from hardpan.safe_files import few
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
