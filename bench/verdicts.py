@@ -281,7 +281,7 @@ def _conflicts(rng: np.random.Generator) -> Planted:
     x = rng.normal(size=(N, 6))
     y = (x[:, 0] > 0).astype(int)
     x[:30], y[:30] = x[30:60], 1 - y[30:60]
-    return Planted(x, y, None, ("conflicting-labels", "duplicates", "test-copies"))
+    return Planted(x, y, None, ("conflicting-labels", "duplicates"))
 
 
 @problem("defects", "row number among the features")

@@ -63,8 +63,9 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     config, images = evidence.config, evidence.is_images
     weights = dict(IMAGE_WEIGHTS if images else TABLE_WEIGHTS)
     skipped = {}
-    if config.ensemble == "none" or evidence.inputs is None:
-        skipped = dict.fromkeys(weights, "not requested")
+    usable = evidence.inputs is not None and len(evidence.inputs.test) > 0
+    if config.ensemble == "none" or not usable:
+        skipped = dict.fromkeys(weights, "not requested" if usable else "no test example to evaluate models on")
         weights = {}
     elif config.predictions or evidence.models:
         skipped["networks"] = "predictions were passed"
@@ -75,10 +76,10 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
         if images:
             weights["extra trees"] = 3.0
     if config.flow == "auto":
-        if networks.available() and evidence.inputs is not None:
+        if networks.available() and usable:
             weights["flow"] = max(2.0, 0.5 * sum(weights.values()))
         else:
-            skipped["flow"] = NO_TORCH
+            skipped["flow"] = NO_TORCH if usable else "no test example to evaluate models on"
     budget = Budget(config.budget, weights)
     steps = [AuditStep(name, seconds) for name, seconds in budget.planned.items()]
     return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
@@ -300,7 +301,7 @@ def _reduced(evidence: Evidence, rows: int) -> Any:
 def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     """The flow that the settings name, or a bundled flow of this dataset: flow, source, rows to evaluate."""
     config, dataset = evidence.config, evidence.dataset
-    if config.flow in ("none", "auto") or evidence.inputs is None:
+    if config.flow in ("none", "auto") or evidence.inputs is None or not len(evidence.inputs.test):
         return None
     if config.flow != "bundled":
         from hardpan import flows
