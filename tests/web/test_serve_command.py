@@ -131,6 +131,7 @@ NURSERY = textwrap.dedent("""
         child = os.fork()
         if child == 0:
             project = replicate.Project.open(folder)
+            project.database.migrate()  # as serve does before it listens
             if number % 4 == 1:
                 off = random.choice([-3600, 3600])
                 project = project.with_clock(lambda: time.time() + off)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
@@ -117,6 +119,7 @@ def on_ray(
     ready: Callable[[], object],
 ) -> TaskResults:
     """Results in the order in which Ray finishes the tasks."""
+    _require_token(address)
     ray: Any = optional("ray", "ray")
     with ExitStack() as stack:
         _join_ray(ray, stack, workers, address)
@@ -148,6 +151,17 @@ def on_ray(
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)
+
+
+def _require_token(address: str) -> None:
+    """Let a cluster of this machine accept only processes that have its random token.
+
+    Ray listens on every address of the machine. It reads these variables when it is imported, so a program that has
+    imported Ray itself keeps its own setting, and so does one that sets them.
+    """
+    if not address and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
+        os.environ["RAY_AUTH_MODE"] = "token"
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _join_ray(ray: Any, stack: ExitStack, workers: int | None, address: str) -> None:
