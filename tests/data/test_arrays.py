@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow
 import pytest
 
 from hardpan.data.dataset import Dataset, content_ids
@@ -138,3 +139,16 @@ def test_one_part_in_text_and_one_in_numbers_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", x_train=X, y_train=TEXT, x_test=X, y_test=np.arange(6))
     with pytest.raises(InputError, match="y_train"):
         Dataset.open(str(tmp_path / "a.npz"))
+
+
+def test_a_frame_with_labels_apart_keeps_ids_and_metadata():
+    frame = pyarrow.table({"a": [1.5, 2.5, 4.0], "town": ["x", "y", "x"]})
+    dataset = Dataset.from_arrays(
+        frame, ["p", "q", "p"], ids=["i", "j", "k"], metadata={"votes": [3, 1, 2]}, name="m"
+    )
+    assert dataset.ids.tolist() == ["i", "j", "k"]
+    assert dataset.metadata["votes"].tolist() == [3, 1, 2]
+    assert dataset.feature_names == ("a", "town=x", "town=y")
+    assert dataset.name == "m"
+    with pytest.raises(InputError, match="feature_names"):
+        Dataset.from_arrays(frame, [0, 1, 0], feature_names=["a", "b"])

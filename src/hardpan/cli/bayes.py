@@ -195,10 +195,6 @@ def _array(option: str, text: str | None) -> NDArray[Any] | None:
     return np.array(values[0] if len(values) == 1 and option == "--cov" else values)
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 def _curve_table(curve: Curve, page: Path | None) -> Table:
     table = Table(box=None, pad_edge=False, title_justify="left")
     for name in ("temperature", "Bayes error", "log10", "method", "draws"):

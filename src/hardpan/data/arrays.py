@@ -9,6 +9,7 @@ x_train, ``val`` for validation. ``what`` and ``where`` name an array in message
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -161,9 +162,26 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
     table, official, rows = join_tables("x", tables)
     if split is not None:
         official = checked_split("split", as_array("split", split), table.num_rows)
-    known = {key: options[key] for key in ("class_names", "name") if options.get(key) is not None}
-    return from_table(
-        table, Columns(label=label), split=official, rows=rows, **{"name": "frame", "source": "frame"} | known
+    if options.get("feature_names") is not None:
+        raise InputError("feature_names does not apply to a data frame, whose columns have names; leave it out")
+    dataset = from_table(
+        table,
+        Columns(label=label),
+        split=official,
+        rows=rows,
+        class_names=options.get("class_names"),
+        name=options.get("name", "frame"),
+        source="frame",
+    )
+    n, ids = len(dataset), options.get("ids")
+    metadata = {
+        str(key): checked_length(f"metadata[{key!r}]", np.asarray(values), n)
+        for key, values in (options.get("metadata") or {}).items()
+    }
+    return dataclasses.replace(
+        dataset,
+        ids=dataset.ids if ids is None else checked_ids("ids", as_array("ids", ids), n),
+        metadata={**dataset.metadata, **metadata},
     )
 
 
