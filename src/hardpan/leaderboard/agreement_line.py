@@ -196,8 +196,8 @@ def _classes(name: str, given: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
         array = array.argmax(axis=2)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "iuUb":
         raise InputError(
-            f"{name} must be predicted classes, (models, examples), or probabilities, (models, examples, classes); "
-            f"got {array.dtype} of shape {array.shape}"
+            f"{name} must be predicted classes, (models, examples), or probabilities, (models, examples, "
+            f"classes); got {array.dtype} of shape {array.shape}"
         )
     return tuple(f"model-{i}" for i in range(len(array))), array
 

@@ -138,8 +138,8 @@ class ItemFit(Report):
         flags = {name: int((self.flag == name).sum()) for name in ("broken", "dead")}
         return (
             f"ItemFit({self.model}, {len(self.models):,} models, {len(self.items):,} items: {flags['broken']} "
-            f"broken, "
-            f"{flags['dead']} dead; {'converged' if self.converged else 'not converged'} in {self.steps} steps)"
+            f"broken, {flags['dead']} dead; {'converged' if self.converged else 'not converged'} in "
+            f"{self.steps} steps)"
         )
 
 

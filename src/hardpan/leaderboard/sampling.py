@@ -50,13 +50,12 @@ def check_outcomes(outcomes: Outcomes, *, models: int = 1, items: int = 2) -> No
     if outcomes.totals is not None:
         raise InputError(
             "outcomes has accuracies of whole test sets, not scores item by item; models cannot be compared on "
-            "shared "
-            "items: read logs or a table of items, or compare two test sets with hardpan testbed compare"
+            "shared items: read logs or a table of items, or compare two test sets with hardpan testbed compare"
         )
     if outcomes.n_models < models or outcomes.n_items < items:
         raise InputError(
-            f"outcomes must have at least {models} models and {items} items; "
-            f"got {outcomes.n_models} and {outcomes.n_items}"
+            f"outcomes must have at least {models} models and {items} items; got {outcomes.n_models} and "
+            f"{outcomes.n_items}"
         )
 
 

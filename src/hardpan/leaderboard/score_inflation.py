@@ -178,8 +178,8 @@ def _line(x: Floats, y: Floats, noise: Floats, rows: NDArray[np.int64]) -> tuple
     share = float(_relative(noise, rows).sum()) / spread if spread > 0 else 1.0
     if share > 1 - _LEFT:
         raise InputError(
-            "reference: the models' scores differ by little more than sampling noise, so no line can be fitted; "
-            "use more items or models that differ more"
+            "reference: the models' scores differ by little more than sampling noise, so no line can be "
+            "fitted; use more items or models that differ more"
         )
     plain = float(a @ b) / spread
     slope = plain / (1 - share)

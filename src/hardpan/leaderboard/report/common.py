@@ -1,0 +1,42 @@
+"""What the views of :mod:`hardpan.leaderboard` share."""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from pathlib import PurePath
+from typing import Any
+
+from hardpan import numbers
+from hardpan.report.base import View
+
+CHART_ROWS = 24
+HERO_ROWS = 16
+ROWS = 100  # of a table on a page; to_frame has all of them
+
+
+@singledispatch
+def view(result: Any) -> View:
+    """What a result says and shows."""
+    raise TypeError(f"no view of {type(result).__name__}")
+
+
+def points(value: float, digits: int = 1) -> str:
+    """A difference of scores in points: 100 times the fraction."""
+    return numbers.NOTHING if not math.isfinite(value) else f"{100 * value:.{digits}f}"
+
+
+def short_name(source: str) -> str:
+    """The last part of a path, without the folders that only its owner knows."""
+    return PurePath(source).name if source else ""
+
+
+def signed_points(value: float) -> str:
+    """A difference in points with its sign."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def round_up(count: float) -> str:
+    """A number of items with two significant digits, rounded up."""
+    step = 10 ** max(0, math.floor(math.log10(max(count, 1))) - 1)
+    return f"{math.ceil(count / step) * step:,}"

@@ -1,0 +1,357 @@
+"""Item analysis and answer keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hardpan import numbers
+from hardpan.files import versions_of
+from hardpan.leaderboard.item_analysis import ItemFit
+from hardpan.leaderboard.keys import CorrectedKeys, SuspectKeys
+from hardpan.leaderboard.report.common import (
+    ROWS,
+    short_name,
+    view,
+)
+from hardpan.report.base import View
+from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.tables import csv_text
+
+ITEM_METHODS = (
+    "P(right) = c + (1 − c) σ(slope · skill + intercept). Skills are standard normal and integrated out; "
+    "slopes and intercepts maximise the marginal likelihood (Newton's method), standard errors come from the "
+    "observed information, for fractions from the sandwich.",
+    "Broken items: one-sided rank test of an item's scores against the mean score on the other items "
+    "(Mann–Whitney for right and wrong), corrected by Benjamini–Hochberg at 5 %. It treats models as "
+    "exchangeable: families of related models weaken it.",
+)
+IRT = "Bock and Aitkin, Marginal maximum likelihood estimation of item parameters (1981)."
+
+
+@view.register
+def _(result: ItemFit) -> View:
+    return View(
+        title="Item analysis",
+        headline=items_headline(result),
+        sections=(items_section(result), information_section(result)),
+        provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
+        columns=item_columns(result),
+        name=short_name(result.source),
+        size=f"{numbers.counted(len(result.models), 'model')}, {numbers.counted(len(result.items), 'item')}",
+        links={"items.csv": "items.csv"},
+        downloads={"items.csv": csv_text(item_columns(result)), "skills.csv": csv_text(skill_columns(result))},
+    )
+
+
+def item_columns(result: ItemFit) -> dict[str, Any]:
+    """The columns of ``to_frame`` of an item analysis."""
+    return {
+        "item": result.items,
+        "slope": result.slope,
+        "slope_stderr": result.slope_stderr,
+        "intercept": result.intercept,
+        "intercept_stderr": result.intercept_stderr,
+        "mean_score": result.mean_score,
+        "flag": result.flag,
+    }
+
+
+def skill_columns(result: ItemFit) -> dict[str, Any]:
+    """Skills of the models as columns."""
+    return {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
+
+
+def items_headline(result: ItemFit) -> str:
+    """What the items are worth, in one sentence."""
+    broken = int((result.flag == "broken").sum())
+    start = (
+        "No item is shown to be broken"
+        if not broken
+        else f"On {numbers.counted(broken, 'item')} better models do worse, beyond chance"
+    )
+    cohort = result.cohorts[min(1, len(result.cohorts) - 1)]
+    share = cohort.dead / max(cohort.items, 1)
+    best = f"the best {cohort.size} models" if cohort.size < len(result.models) else "any models"
+    return f"{start}; {100 * share:.0f} % of the {cohort.items:,} items do not separate {best}."
+
+
+def items_section(result: ItemFit, key: str = "items") -> Section:
+    """The item map and the items that need attention."""
+    broken = np.flatnonzero(result.flag == "broken")
+    negative = int((result.slope < 0).sum())
+    first = result.cohorts[min(1, len(result.cohorts) - 1)]
+    sentences = []
+    if result.model != "rasch":
+        chance = "as chance gives with few models" if not len(broken) and negative else "the flagged ones excepted"
+        sentences.append(
+            f"{numbers.counted(negative, 'slope')} of {len(result.items):,} are negative"
+            + (f", {chance}" if negative else "")
+            + f"; {len(broken)} survive the rank test with Benjamini–Hochberg at 5 %."
+        )
+    power = ", ".join(
+        f"slope {slope:g}: {100 * value:.0f} %".replace("-", "−")
+        for slope, value in zip(result.broken_slopes, result.broken_power, strict=True)
+    )
+    sentences.append(f"Chance that the test flags a broken item of medium difficulty: {power}.")
+    sentences.append(
+        f"Of {first.items:,} items the best {first.size} models get {first.all_right:,} all right and "
+        f"{first.all_wrong:,} all wrong."
+    )
+    warnings = [] if result.converged else ["The fit did not converge; do not use its numbers."]
+    if result.robust:
+        sentences.append("Scores are fractions: fitted by quasi-likelihood with robust standard errors.")
+    if result.few_models:
+        sentences.append(
+            f"With {len(result.models)} models slopes are shrunk towards {result.slope_prior[0]:g} (normal "
+            f"prior, standard deviation {result.slope_prior[1]:g})."
+        )
+    table = Table(
+        "Broken items" if len(broken) else "Items with the lowest slopes",
+        ("item", "mean score, %", "slope", "standard error", "adjusted p"),
+        tuple(
+            (
+                str(result.items[i]),
+                round(100 * float(result.mean_score[i]), 1),
+                round(float(result.slope[i]), 2),
+                round(float(result.slope_stderr[i]), 2),
+                float(f"{result.p_adjusted[i]:.2g}"),
+            )
+            for i in (broken if len(broken) else np.argsort(result.slope, kind="stable")[:10])[:ROWS]
+            if math.isfinite(result.slope[i])
+        ),
+    )
+    cohorts = Table(
+        "Items that do not separate the best models",
+        ("best models", "all right", "all wrong", "same score", "items"),
+        tuple((c.size, c.all_right, c.all_wrong, c.dead, c.items) for c in result.cohorts),
+    )
+    charts = (item_map(result),) if result.model != "rasch" else ()
+    title = (
+        "No item is shown to be broken"
+        if not len(broken)
+        else f"{numbers.counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
+    )
+    return Section(
+        title,
+        tuple(sentences),
+        charts=charts,
+        tables=(table,) if len(broken) else (),
+        folded=(cohorts,) if len(broken) else (table, cohorts),
+        warnings=tuple(warnings),
+        key=key,
+        short="Items",
+        methods=ITEM_METHODS,
+    )
+
+
+def item_map(result: ItemFit, most: int = 1500) -> Chart:
+    """Difficulty against discrimination, one point per item; suspects named."""
+    known = np.flatnonzero(np.isfinite(result.slope))
+    flagged = known[result.flag[known] == "broken"]
+    if len(known) > most:
+        known = np.union1d(known[:: math.ceil(len(known) / most)], flagged[:200])
+    hard = -result.intercept / np.maximum(np.abs(result.slope), 0.25)
+    low, high = np.quantile(result.skill[np.isfinite(result.skill)], [0.0, 1.0])
+    hard = np.clip(hard, low - 3, high + 3)
+    named = set(flagged[:6].tolist())
+    rows = tuple(
+        {
+            "x": round(float(hard[i]), 3),
+            "y": round(float(result.slope[i]), 3),
+            "name": str(result.items[i]),
+            "role": "ceiling" if result.flag[i] == "broken" else "muted" if result.flag[i] == "dead" else "floor",
+            "label": str(result.items[i])[:24] if i in named else "",
+        }
+        for i in known
+    )
+    rug = [round(float(value), 3) for value in result.skill[np.isfinite(result.skill)][:200]]
+    words = "Items by difficulty and discrimination; below zero better models do worse."
+    options = {
+        "x_title": "difficulty (ticks: skills of the models)",
+        "y_title": "discrimination (slope)",
+        "rule": 0.0,
+        "rule_text": "below: better models do worse",
+        "rug": rug,
+    }
+    return Chart("points", "Each point is an item", rows, words, options)
+
+
+def information_section(result: ItemFit) -> Section:
+    """Where along skill the test measures well."""
+    skill = np.sort(result.skill[np.isfinite(result.skill)])[::-1]
+    top = float(skill[0])
+    error = 1 / math.sqrt(max(float(result.information([top])[0]), 1e-12))
+    sentence = (
+        f"At the skill of the best model the whole test measures skill to ±{error:.2f} (one standard error; "
+        "skills have standard deviation 1)."
+    )
+    return Section(
+        "Where the test measures well",
+        (sentence,),
+        charts=(information_chart(result),),
+        key="information",
+        short="Information",
+    )
+
+
+def information_chart(result: ItemFit) -> Chart:
+    """Information along skill, with the ten best models as ticks."""
+    skill = np.sort(result.skill[np.isfinite(result.skill)])[::-1]
+    grid = np.linspace(skill[-1] - 0.7, skill[0] + 0.7, 61)
+    curve = result.information(grid)
+    rows = tuple(
+        {"series": "information", "x": round(float(x), 3), "y": round(float(y), 3)}
+        for x, y in zip(grid, curve, strict=True)
+    )
+    peak = float(grid[int(curve.argmax())])
+    words = f"Information is highest at skill {peak:.1f}; the best model has skill {skill[0]:.1f}."
+    options = {
+        "x_title": "skill (ticks: the ten best models)",
+        "y_title": "information",
+        "rug": [round(float(value), 3) for value in skill[:10]],
+        "percent": False,
+        "domain": [0.0, float(curve.max()) * 1.05],
+    }
+    return Chart("lines", "Which items still measure the best models?", rows, words, options)
+
+
+@view.register
+def _(result: SuspectKeys) -> View:
+    return View(
+        title="Answer keys that look wrong",
+        headline=keys_headline(result),
+        sections=(keys_section(result),),
+        provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
+        columns=key_columns(result),
+        name=short_name(result.source),
+        size=numbers.counted(result.answered, "item"),
+        links={"review sheet": "review.csv"},
+        downloads={"review.csv": review_sheet(result)},
+    )
+
+
+KEY_METHODS = (
+    "margin = share of models on the most frequent other answer − share on the key. Equal margins share a "
+    "rank. The margin is plain on purpose: weighting models by skill or correlations gained nothing on "
+    "expert-checked keys.",
+)
+
+
+def key_columns(result: SuspectKeys) -> dict[str, Any]:
+    """The columns of ``to_frame`` of suspect keys."""
+    return {
+        "item": result.items,
+        "key": result.key,
+        "suggested": result.suggested,
+        "margin": result.margin,
+        "models": result.models,
+    }
+
+
+def review_sheet(result: SuspectKeys) -> str:
+    """CSV for a reviewer: the question where logs have it, the key, what models say, an empty column for the "
+    "verdict."""
+    count = len(result.votes)
+    columns: dict[str, Any] = {"rank": result.position, **key_columns(result)}
+    cut = {name: values[:count] for name, values in columns.items()}
+    said = [
+        ", ".join(f"{answer}: {100 * share:.0f} %" for answer, share in votes.items()) for votes in result.votes
+    ]
+    more = {name: values for name, values in result.groups.items() if name not in cut}
+    return csv_text({**cut, "answers": said, "correct_key": [""] * count, "comment": [""] * count, **more})
+
+
+def keys_headline(result: SuspectKeys) -> str:
+    """How many keys should be looked at."""
+    if not result.suspicious:
+        return f"On none of {result.answered:,} items do more models agree on another answer than on the key."
+    return (
+        f"On {numbers.counted(result.suspicious, 'item')} of {result.answered:,} more models give the same "
+        "other answer than the key: check these keys first."
+    )
+
+
+def keys_section(result: SuspectKeys) -> Section:
+    """The most suspicious items."""
+    rows = tuple(
+        (
+            int(result.position[i]),
+            str(result.items[i]),
+            str(result.key[i])[:60],
+            str(result.suggested[i])[:60],
+            round(float(result.margin[i]), 3),
+            int(result.models[i]),
+        )
+        for i in range(min(len(result.items), max(10, min(result.suspicious, ROWS))))
+    )
+    sentences = [
+        "A positive margin is a reason to read the question, no proof: hard questions have attractive wrong "
+        "answers.",
+        f"The models' answers are worth about {result.effective_models:.1f} independent models: models that "
+        "err alike agree on wrong answers too.",
+    ]
+    most = int(result.models.max())
+    if most < 5:
+        sentences.append(f"At most {numbers.counted(most, 'model')} answered an item: a margin says little.")
+    tied = int((result.position == 1).sum())
+    if tied > 1:
+        sentences.append(f"{tied} items share the highest margin.")
+    if result.unanswered:
+        sentences.append(
+            f"{numbers.counted(result.unanswered, 'item')} without a key or an answer were not examined."
+        )
+    return Section(
+        "Keys to check, most suspicious first",
+        tuple(sentences),
+        tables=(Table("Suspect keys", ("rank", "item", "key", "suggested", "margin", "models"), rows),),
+        key="keys",
+        short="Keys",
+        methods=KEY_METHODS,
+    )
+
+
+@view.register
+def _(result: CorrectedKeys) -> View:
+    moved = int((result.rank_before != result.rank_after).sum())
+    tiers = int((result.tier_before != result.tier_after).sum())
+    change = 100 * np.abs(result.score_after - result.score_before)
+    headline = (
+        f"{numbers.counted(len(result.items), 'corrected key')} of {result.n_items:,}: scores change by up to "
+        f"{change.max():.1f} points, {moved} of {len(result.models):,} models change rank, {tiers} change tier."
+    )
+    rows = tuple(
+        (
+            name,
+            round(100 * float(result.score_before[i]), 1),
+            round(100 * float(result.score_after[i]), 1),
+            int(result.rank_before[i]),
+            int(result.rank_after[i]),
+            int(result.tier_before[i]),
+            int(result.tier_after[i]),
+        )
+        for i, name in enumerate(result.models[:ROWS])
+    )
+    head = ("model", "score before, %", "after, %", "rank before", "after", "tier before", "after")
+    keys = Table(
+        "Corrected keys",
+        ("item", "old key", "new key"),
+        tuple(zip(result.items, result.old_key, result.new_key, strict=True)),
+    )
+    section = Section("Scores with the corrected keys", tables=(Table("Models", head, rows),), folded=(keys,))
+    return View(
+        title="Corrected keys",
+        headline=headline,
+        sections=(section,),
+        columns={
+            "model": result.models,
+            "score_before": result.score_before,
+            "score_after": result.score_after,
+            "rank_before": result.rank_before,
+            "rank_after": result.rank_after,
+            "tier_before": result.tier_before,
+            "tier_after": result.tier_after,
+        },
+    )

@@ -1,0 +1,211 @@
+"""The whole leaderboard on one page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hardpan import numbers
+from hardpan.files import versions_of
+from hardpan.leaderboard.report.common import (
+    HERO_ROWS,
+    short_name,
+    view,
+)
+from hardpan.leaderboard.report.items import (
+    IRT,
+    ITEM_METHODS,
+    information_chart,
+    item_columns,
+    items_section,
+    keys_headline,
+    keys_section,
+    review_sheet,
+    skill_columns,
+)
+from hardpan.leaderboard.report.models import (
+    CITATIONS,
+    PAIRED,
+    first_tier,
+    pairs_section,
+    ranking_chart,
+    ranking_columns,
+    ranking_headline,
+    ranking_section,
+    ranking_table,
+)
+from hardpan.leaderboard.report.scores import (
+    SHORT_METHODS,
+    short_files,
+    short_headline,
+    short_section,
+)
+from hardpan.leaderboard.summary import GroupScores, LeaderboardSummary
+from hardpan.report.base import View
+from hardpan.report.figures import raster_chart
+from hardpan.report.sections import Chart, Problem, Provenance, Section
+from hardpan.tables import csv_text
+
+
+@view.register
+def _(result: LeaderboardSummary) -> View:
+    ranking, fit, keys, short = result.ranking, result.fit, result.keys, result.short
+    headline = ranking_headline(ranking)
+    lede = []
+    if keys is not None and keys.suspicious:
+        lede.append(keys_headline(keys))
+    if short is not None:
+        lede.append(short_headline(short))
+    ranked = ranking_section(ranking)
+    sections = [
+        Section(
+            "Ranking",
+            ranked.sentences,
+            folded=(ranking_table(ranking),),
+            warnings=ranked.warnings,
+            key="ranking",
+            methods=PAIRED,
+        )
+    ]
+    picture = picture_chart(result)
+    downloads: dict[str, Any] = {"ranking.csv": csv_text(ranking_columns(ranking))}
+    links = {"ranking.csv": "ranking.csv"}
+    hero = [ranking_chart(ranking, HERO_ROWS)]
+    if fit is not None:
+        found = items_section(fit)
+        sections.append(
+            Section(
+                found.title,
+                found.sentences,
+                charts=(*found.charts, picture),
+                tables=found.tables,
+                folded=found.folded,
+                warnings=found.warnings,
+                key="items",
+                short="Items",
+                methods=found.methods,
+            )
+        )
+        hero.append(information_chart(fit))
+        downloads |= {"items.csv": csv_text(item_columns(fit)), "skills.csv": csv_text(skill_columns(fit))}
+        links["items.csv"] = "items.csv"
+    else:
+        sections.append(Section("All scores", charts=(picture,), key="items", short="Scores"))
+    if keys is not None:
+        sections.append(keys_section(keys))
+        downloads["review.csv"] = review_sheet(keys)
+        links["review sheet"] = "review.csv"
+    if result.groups is not None:
+        sections.append(groups_section(result.groups))
+    if len(ranking.models) > 1:
+        sections.append(pairs_section(ranking))
+    if short is not None:
+        sections.append(short_section(short))
+        downloads |= short_files(short)
+        links["short test for lm-eval"] = "samples.json"
+    if result.notes:
+        sections.append(Section("How the scores were read", tuple(result.notes), key="input", short="Input"))
+    size = f"{numbers.counted(len(ranking.models), 'model')}, {numbers.counted(ranking.n_items, 'item')}"
+    if ranking.groups:
+        size += f", {ranking.groups:,} groups ({ranking.group_column})"
+    return View(
+        title="Leaderboard",
+        headline=headline,
+        lede=tuple(lede),
+        sections=tuple(sections),
+        provenance=Provenance(
+            method=(*PAIRED, *ITEM_METHODS, *SHORT_METHODS),
+            citations=(*CITATIONS, IRT),
+            versions=versions_of("numpy", "scipy"),
+        ),
+        columns=ranking_columns(ranking),
+        name=short_name(result.source) or "Leaderboard",
+        size=size,
+        problems=leaderboard_problems(result),
+        hero=tuple(hero),
+        links=links,
+        downloads=downloads,
+        terminal=(Section("Ranking", tables=(ranking_table(ranking, 10),)),),
+    )
+
+
+def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
+    """What endangers the ranking, worst first."""
+    ranking, fit, keys = result.ranking, result.fit, result.keys
+    m = len(ranking.models)
+    found = []
+    if ranking.unconnected:
+        found.append(
+            Problem("overlap", "high", "Some models share no items with the others", "They cannot be ranked.")
+        )
+    if fit is not None and (fit.flag == "broken").any():
+        count = int((fit.flag == "broken").sum())
+        title = f"On {numbers.counted(count, 'item')} better models do worse"
+        found.append(
+            Problem(
+                "broken-items", "high", title, "Check their keys and wording.", link="#items", link_text="which"
+            )
+        )
+    if keys is not None and keys.suspicious:
+        title = f"{numbers.counted(keys.suspicious, 'answer key')} should be checked"
+        detail = "More models agree on another answer than on the key."
+        found.append(Problem("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
+    if ranking.complete < m:
+        title = f"{m - ranking.complete:,} of {m:,} models lack some of the items"
+        detail = "Pairs are compared on the items both have; scores are adjusted."
+        severity = "high" if ranking.few_shared else "medium"
+        found.append(Problem("missing", severity, title, detail, link="ranking.csv", link_text="which"))
+    tied = first_tier(ranking)
+    if tied > 1:
+        title = f"The first {tied:,} models cannot be separated" if tied < m else "The first model is not separated"
+        detail = "Report ranks as sets, or add items."
+        found.append(Problem("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
+    if fit is not None and len(fit.cohorts) > 1:
+        cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
+        share = cohort.dead / max(cohort.items, 1)
+        if share > 0.2 and cohort.size < m:
+            title = f"{100 * share:.0f} % of the items do not separate the {cohort.size} best models"
+            detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
+            found.append(Problem("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv"))
+    known = np.isfinite(ranking.stderr_clustered) & (ranking.stderr > 0)
+    if known.any() and not ranking.cluster:
+        ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
+        if ratio > 1.2:
+            title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"
+            detail = f"Matters if the {ranking.groups} groups are a sample; use --cluster {ranking.group_column}."
+            found.append(Problem("clusters", "medium", title, detail, link="#ranking", link_text="why"))
+    if fit is not None and not fit.converged:
+        found.append(Problem("fit", "medium", "The item analysis did not converge", "Do not use its numbers."))
+    order = {"high": 0, "medium": 1, "low": 2, "note": 3}
+    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+
+
+def picture_chart(result: LeaderboardSummary) -> Chart:
+    """All scores as an image."""
+    words = "Scores of all models (best on top) on all items (easiest left); darker is higher, grey is missing."
+    title = "Models (best on top) × items (easiest left)"
+    return raster_chart(result.picture, title, words, left="easiest items", right="hardest items")
+
+
+def groups_section(groups: GroupScores) -> Section:
+    """Scores by group of the best models."""
+    rows = tuple(
+        {"row": name, "column": group, "value": None if math.isnan(value) else round(float(value), 4)}
+        for i, name in enumerate(groups.models)
+        for group, value in zip(groups.groups, groups.scores[i], strict=True)
+    )
+    spread = groups.scores - np.nanmean(groups.scores, axis=0)
+    j = int(np.nanargmax(np.nanmax(spread, axis=0) - np.nanmin(spread, axis=0)))
+    sentences = [f"The models differ most on {groups.groups[j]}."]
+    if groups.left_out:
+        sentences.append(f"{numbers.counted(groups.left_out, 'smaller group')} not shown.")
+    chart = Chart(
+        "matrix",
+        f"Score by {groups.column}, percent",
+        rows,
+        f"Scores of the first {len(groups.models)} models by {groups.column}.",
+        {"x_title": groups.column, "y_title": "", "percent": True, "text": True},
+    )
+    return Section("Where the best models differ", tuple(sentences), charts=(chart,), key="groups", short="Groups")
