@@ -127,9 +127,13 @@ def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]
         log.advance(log.path.stat().st_size)
         return log.data, iter(samples)
     archive = _Archive(log)
-    header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")
-    if not is_log(header):
-        raise InputError(f"{log.path}: not an Inspect log (no eval.model in its header)")
+    try:
+        header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")
+        if not is_log(header):
+            raise InputError(f"{log.path}: not an Inspect log (no eval.model in its header)")
+    except InputError:
+        archive.close()
+        raise
     return header, archive.samples()
 
 
@@ -139,13 +143,18 @@ class _Archive:
     def __init__(self, log: LogFile) -> None:
         self._log = log
         try:
-            with zipfile.ZipFile(log.path) as stored:
-                members = stored.infolist()
+            self._stored = zipfile.ZipFile(log.path)
         except _BROKEN as error:
             raise InputError(f"{log.path}: cannot be read as an .eval archive ({error})") from error
+        members = self._stored.infolist()
         if len(members) > MOST_MEMBERS:
+            self.close()
             raise InputError(f"{log.path}: more than {MOST_MEMBERS:,} members; not an .eval archive")
         self.names = {member.filename: member for member in members}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stored.close()
 
     def json(self, name: str) -> Any:
         """The JSON of a member."""
@@ -155,21 +164,24 @@ class _Archive:
 
     def samples(self) -> Iterator[Mapping[str, Any]]:
         """The samples: summaries where they have scores, else the samples themselves."""
-        names = ["summaries.json"] if "summaries.json" in self.names else []
-        names = names or sorted(name for name in self.names if name.startswith("_journal/summaries/"))
-        summarised = False
-        for name in names:
-            rows = self.json(name)
-            for row in as_list(rows):
-                summarised = True
-                known = as_mapping(row)
-                key = f"samples/{known.get('id')}_epoch_{known.get('epoch')}.json"
-                yield row if "scores" in known or key not in self.names else self.json(key)
-        if not summarised:
-            for name in self.names:
-                if name.startswith("samples/") and name.endswith(".json"):
-                    yield self.json(name)
-        self._log.advance(self._log.path.stat().st_size)
+        try:
+            names = ["summaries.json"] if "summaries.json" in self.names else []
+            names = names or sorted(name for name in self.names if name.startswith("_journal/summaries/"))
+            summarised = False
+            for name in names:
+                rows = self.json(name)
+                for row in as_list(rows):
+                    summarised = True
+                    known = as_mapping(row)
+                    key = f"samples/{known.get('id')}_epoch_{known.get('epoch')}.json"
+                    yield row if "scores" in known or key not in self.names else self.json(key)
+            if not summarised:
+                for name in self.names:
+                    if name.startswith("samples/") and name.endswith(".json"):
+                        yield self.json(name)
+            self._log.advance(self._log.path.stat().st_size)
+        finally:
+            self.close()
 
     def _content(self, member: zipfile.ZipInfo) -> bytes:
         path = self._log.path
@@ -181,7 +193,7 @@ class _Archive:
             if member.compress_type == ZSTANDARD:
                 with path.open("rb") as stream:
                     return _unpacked(_raw(stream, member), member.file_size)
-            with zipfile.ZipFile(path) as stored, stored.open(member) as content:
+            with self._stored.open(member) as content:
                 return content.read(member.file_size)
         except NotImplementedError as error:
             raise InputError(f"{path}: member {member.filename} is compressed in an unsupported way") from error
