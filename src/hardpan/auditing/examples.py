@@ -1,7 +1,7 @@
-"""The table of all examples: what every part of an audit found of each one, joined by id, in one Parquet file.
+"""The table of all examples: the results of every step of an audit per example, joined by id, in one Parquet file.
 
 Columns that every table has: ``id``, ``part`` ("train", "validation" or "test") and ``label``. The others are there
-when a part of the audit found them:
+if a step of the audit computed them:
 
 - ``confusion``, ``confusion_stderr``: confusion score in bits, and its standard error;
 - ``predicted``, ``p_label``: what the ensemble says, and the probability that it gives the label;

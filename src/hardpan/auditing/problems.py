@@ -31,7 +31,7 @@ MANY_COPIES = 0.005
 IMBALANCE = 30.0  # examples of the largest class per example of the smallest
 FEW_PER_CLASS = 5
 LEAK_ERROR = 0.01
-LEAK_SPREAD = 0.1  # deviation within classes, as a part of the distance between classes
+LEAK_SPREAD = 0.1  # deviation within classes, relative to the distance between classes
 INDEX_GAIN = 0.5  # an index column that halves the error of the most frequent class predicts the label
 FEWEST_SUSPECTS = 3
 SURE = 0.5  # a suggested class has at least this probability
@@ -457,7 +457,7 @@ def _leaks(evidence: Evidence) -> Iterator[Problem]:
 
 
 def _is_label(column: Floats, labels: Labels) -> bool:
-    """Whether the values of a column tell the classes apart as labels would.
+    """Whether the values of a column separate the classes as labels would.
 
     Discrete columns: at most two values per class, and the most frequent class of each value is wrong in at most 1
     %.

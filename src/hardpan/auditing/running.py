@@ -182,8 +182,8 @@ def audit(
     """
     reading, changes = split_options(changes)
     config = _settings(config, predictions, changes)
-    told = progress or (lambda step, fraction: None)
-    told("reading the data", 0.0)
+    tell = progress or (lambda step, fraction: None)
+    tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
     evidence = _gather(as_dataset(dataset, **reading), config)
     if config.testbed or config.new_test:
@@ -199,9 +199,9 @@ def audit(
                 votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
             )
     with _work_folder(out, evidence) as work:
-        made, extra = _run(evidence, work, source, told, on_plan)
+        made, extra = _run(evidence, work, source, tell, on_plan)
         if out is not None:
-            told("writing", 0.97)
+            tell("writing", 0.97)
             made.save(out, extra=extra)
     return made
 
@@ -261,7 +261,7 @@ def _run(
     evidence: Evidence,
     work: Path,
     source: str,
-    told: Progress,
+    tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> tuple[Audit, dict[str, Any]]:
     from hardpan.auditing import report
@@ -274,11 +274,11 @@ def _run(
     evidence.notes += [
         f"{step.name}: {step.skipped}." for step in evidence.steps if step.skipped == training.NO_TORCH
     ]
-    flow = training.train_all(evidence, budget, work, _between(told, 0.02, 0.7))
+    flow = training.train_all(evidence, budget, work, _between(tell, 0.02, 0.7))
     view = None
     passed = training.passed_flow(evidence)
     if passed is not None:
-        flow = training.evaluate_flow(evidence, *passed, _between(told, 0.7, 0.75))
+        flow = training.evaluate_flow(evidence, *passed, _between(tell, 0.7, 0.75))
         view = training.flow_view(evidence, *passed)
     elif flow is not None:
         from hardpan import flows
@@ -287,13 +287,13 @@ def _run(
     floor, suspects, sections = None, {}, []
     measures: dict[str, Estimate] = {}
     if evidence.inputs is not None:
-        floor = _floor(evidence, flow, _between(told, 0.75, 0.85))
-        told("looking for copies", 0.85)
+        floor = _floor(evidence, flow, _between(tell, 0.75, 0.85))
+        tell("looking for copies", 0.85)
         queries, distances, nearest = problems.nearest_training(evidence)
         _near_columns(evidence, queries, distances, nearest)
         suspects = problems.find_suspects(evidence)
         measures |= _floor_measures(floor, view)
-    told("scoring the examples", 0.88)
+    tell("scoring the examples", 0.88)
     hard = hardness.find(evidence) if evidence.models else None
     if hard is not None:
         measures |= hard.measures
@@ -355,7 +355,7 @@ def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> str:
     return stream.getvalue()
 
 
-def _floor(evidence: Evidence, flow: FlowEvidence | None, told: Progress) -> Floor:
+def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:
     config, inputs = evidence.config, evidence.inputs
     assert inputs is not None
     large = len(inputs.split.train) > LARGE_TRAIN
@@ -375,7 +375,7 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, told: Progress) -> Flo
         fitted=evidence.fitted,
         flow=flow,
         annotations=evidence.annotations,
-        progress=told,
+        progress=tell,
     )
 
 

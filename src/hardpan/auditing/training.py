@@ -204,7 +204,7 @@ def _fold_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: La
 def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> Floats:
     """Predictions of every training example by a model that was trained on the other folds.
 
-    Equal inputs are kept in one fold: a copy of an example would tell its label.
+    Equal inputs are kept in one fold: a copy of an example would reveal its label.
     """
     train = inputs.split.train
     order = np.random.default_rng([evidence.config.seed, 51]).permutation(int(inputs.equal.group.max()) + 1)

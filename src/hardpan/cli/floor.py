@@ -135,7 +135,7 @@ def bench_command(
     """
     from hardpan import files
     from hardpan.studies import floor_bench
-    from hardpan.studies.floor_table import bench_markdown
+    from hardpan.studies.floor_bench import bench_markdown
 
     check_out(out)
     if markdown is not None and markdown.is_dir():

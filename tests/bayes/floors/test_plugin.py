@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from hardpan.bayes.floors import calibrated_plug_in, plug_in
-from hardpan.bayes.floors.plugin import CALIBRATIONS, best_temperature, fit_calibration, promise_p_value
+from hardpan.bayes.floors.plugin import CALIBRATIONS, best_temperature, fit_calibration, predicted_errors_test
 from hardpan.errors import InputError
 
 
@@ -92,13 +92,13 @@ def test_a_rare_error_has_an_interval_that_reaches_it():
 
 def test_the_promise_is_held_against_poisson_tails():
     probs, labels, _ = labelled(2, 500)
-    made, promised, p_value = promise_p_value(probs, labels)
+    made, promised, p_value = predicted_errors_test(probs, labels)
     assert made == (probs.argmax(axis=1) != labels).sum()
     expected = 2 * min(poisson.sf(made - 1, promised), poisson.cdf(made, promised))
     assert p_value == pytest.approx(min(1.0, expected))
     assert p_value > 1e-3
     sharp, labels, _ = labelled(2, 500, sharpness=5.0)
-    assert promise_p_value(sharp, labels)[2] < 1e-6
+    assert predicted_errors_test(sharp, labels)[2] < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hardpan.bayes.floors.flow import Difference, FlowEvidence, FlowModel, flow_
 from hardpan.bayes.floors.gaussian_fit import fit_shared, gaussian_floor, own_decisions_p_value
 from hardpan.bayes.floors.inputs import Floats, Labels, Moving, held_out_error, moving, standardised
 from hardpan.bayes.floors.models import Model, Sources, read_models
-from hardpan.bayes.floors.plugin import CALIBRATIONS, calibrated_plug_in, plug_in, promise_p_value
+from hardpan.bayes.floors.plugin import CALIBRATIONS, calibrated_plug_in, plug_in, predicted_errors_test
 from hardpan.bayes.floors.repeats import EqualInputs, RepeatFloor, equal_inputs, repeat_floor
 from hardpan.bayes.floors.verdict import (
     HELD_OUT,
@@ -508,7 +508,7 @@ def _plug_ins(
 ) -> list[Entry]:
     """A model's held-out error, and its plug-ins: raw, and calibrated."""
     level = config.confidence
-    wrong, predicted, p_value = promise_p_value(probs, labels)
+    wrong, predicted, p_value = predicted_errors_test(probs, labels)
     made = _classifier(name, wrong, len(labels), f"held-out errors of {name}", level)
     check = AssumptionTest(p_value, predicted / len(labels), made.estimate.value)
     raw = plug_in(probs, confidence=level, method="mean of 1 − max posterior, not calibrated")

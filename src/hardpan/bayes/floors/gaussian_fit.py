@@ -44,7 +44,7 @@ NARROWER = 0.95  # a second factor, times c, to see how the numbers move with it
 DECIDED = 10_000  # draws that decisions are tried on
 QUANTILES = 101  # of the distribution of errors that decisions make
 POINTS = 2048  # at which integrals are taken, the same for all refits
-NEAR = 0.02  # how near, relatively, what refits promise on average comes to what the fit does
+NEAR = 0.02  # how near, relatively, what refits predict on average comes to what the fit predicts
 MOST_ROWS = 512  # of a covariance; beyond this, or MOST_CLASSES classes, refits take more than a few seconds
 MOST_CLASSES = 200
 _TINY = 1e-300
@@ -208,18 +208,18 @@ def binomial_tails(wrong: int, n: int, share: float) -> tuple[float, float]:
 
 
 def fit_error(
-    model: SharedGaussian, promised: Estimate, *, confidence: float = 0.95, seed: int = 0
+    model: SharedGaussian, predicted: Estimate, *, confidence: float = 0.95, seed: int = 0
 ) -> FitError | None:
     """Correct a fitted model's Bayes error for the error of the fit, and say what its decisions should make.
 
     Args:
         model: Gaussian classes with one covariance, as fitted.
-        promised: their Bayes error.
+        predicted: their Bayes error.
         confidence: of the interval.
         seed: same seed, same result.
 
     Returns:
-        None where refits would take too long, or the model promises no error that a number can hold.
+        None where refits would take too long, or the predicted error is below the smallest number.
 
     Example:
         >>> from hardpan import bayes
@@ -228,21 +228,23 @@ def fit_error(
         >>> x = rng.normal(size=(200, 40))
         >>> x[:, 0] += 2.0 * y                                         # Bayes error 0.159
         >>> model = fit_shared(x, y)
-        >>> promised = bayes.gaussian(model.means, model.cov, model.priors)
-        >>> found = fit_error(model, promised)
-        >>> bool(promised.value < found.error.value < found.made.mean()), found.error.low < 0.159 < found.error.high
-        (True, True)
+        >>> predicted = bayes.gaussian(model.means, model.cov, model.priors)
+        >>> found = fit_error(model, predicted)
+        >>> bool(predicted.value < found.error.value < found.made.mean())
+        True
+        >>> found.error.low < 0.159 < found.error.high
+        True
     """
-    if model.means.shape[1] > MOST_ROWS or len(model.means) > MOST_CLASSES or not promised.value > _TINY:
+    if model.means.shape[1] > MOST_ROWS or len(model.means) > MOST_CLASSES or not predicted.value > _TINY:
         return None
     planted = _Planted(model, seed)
-    wanted = math.log(promised.value)
+    wanted = math.log(predicted.value)
     factor = _matching(planted, wanted)
     at, near = (planted.scaled(scale) for scale in (factor, NARROWER * factor))
     refits = np.array([at.refit(b) for b in range(DRAWS)])
     step = np.mean([near.refit(b) for b in range(SEARCH_DRAWS)], axis=0) - refits[:SEARCH_DRAWS].mean(axis=0)
     truth, beside = at.log_error(), near.log_error()
-    # How the truth and the decisions move with what the fit promises, along c.
+    # How the truth and the decisions move with what the fit predicts, along c.
     slopes = ((beside - truth) / step[0], step[1] / step[0]) if abs(step[0]) > 1e-9 else (1.0, 1.0)
     # The factor was chosen on few refits: what is left of the difference, on all of them, is taken off here.
     said = refits[:, 0] - wanted
@@ -259,7 +261,7 @@ def fit_error(
         method=f"Bayes error of the model fitted on train, corrected for the error of the fit by {DRAWS} refits",
         n=model.n,
         seed=seed,
-        notes=(f"As fitted it is {promised.value:.3g}; the interval holds only if the classes are Gaussian.",),
+        notes=(f"As fitted it is {predicted.value:.3g}; the interval holds only if the classes are Gaussian.",),
         log10=truth / math.log(10),
     )
     expected = refits[:, 1] - slopes[1] * said
@@ -269,11 +271,11 @@ def fit_error(
 
 
 def _matching(planted: _Planted, wanted: float) -> float:
-    """The factor of the means at which refits promise, on average of the logarithm, what is wanted: by secants."""
+    """The factor of the means at which refits predict, on average of the logarithm, the target: by secants."""
 
     def excess(place: float) -> float:
         scaled = planted.scaled(math.exp(place))
-        return float(np.mean([scaled.promise(b) for b in range(SEARCH_DRAWS)])) - wanted
+        return float(np.mean([scaled.refit_error(b) for b in range(SEARCH_DRAWS)])) - wanted
 
     before, here = 0.0, -0.1
     value_before, value = excess(before), excess(here)
@@ -309,12 +311,12 @@ class _Planted:
         """Logarithm of the Bayes error of the planted classes."""
         return self._log_error(self.means, self.model.cov, self.model.priors)
 
-    def promise(self, number: int) -> float:
-        """Logarithm of what one refit promises: its Bayes error."""
+    def refit_error(self, number: int) -> float:
+        """Logarithm of the Bayes error of one refit."""
         return self._log_error(*self._fitted(np.random.default_rng([self.seed, 12, number])))
 
     def refit(self, number: int) -> tuple[float, float]:
-        """Logarithms of what one refit promises, and of the errors that its decisions make on planted classes."""
+        """Logarithms of the Bayes error of one refit, and of the errors that its decisions make."""
         rng = np.random.default_rng([self.seed, 12, number])
         means, cov, priors = self._fitted(rng)
         weights = linalg.cho_solve(linalg.cho_factor(cov), means.T)
@@ -379,7 +381,7 @@ def gaussian_floor(
     return dataclasses.replace(exact, method=method, notes=(*exact.notes, note)), None
 
 
-def own_decisions_p_value(promised: Estimate, made: Estimate) -> float:
+def own_decisions_p_value(predicted: Estimate, made: Estimate) -> float:
     """Two-sided p-value that a model's own classifier errs as often as the model's Bayes error says.
 
     If the model were the data's distribution, the errors made on n test examples would be binomial with that
@@ -387,7 +389,7 @@ def own_decisions_p_value(promised: Estimate, made: Estimate) -> float:
     it is; to test a family of models, of which one was fitted, use :func:`fit_error`.
 
     Args:
-        promised: the model's Bayes error.
+        predicted: the model's Bayes error.
         made: held-out error of its decisions.
 
     Example:
@@ -396,6 +398,6 @@ def own_decisions_p_value(promised: Estimate, made: Estimate) -> float:
         True
     """
     wrong, n = round(made.value * made.n), made.n
-    shares = normal_mixture(promised.value, promised.stderr)
+    shares = normal_mixture(predicted.value, predicted.stderr)
     as_few, as_many = np.mean([binomial_tails(wrong, n, float(share)) for share in shares], axis=0)
     return min(1.0, 2 * float(min(as_many, as_few)))

@@ -46,7 +46,7 @@ def as_labels(name: str, labels: ArrayLike, n: int | None = None) -> Labels:
 
 
 def as_classes(n_classes: int | None, *labels: Labels | None) -> int:
-    """K: as given, or one more than the highest label; refuses labels beyond it."""
+    """K as passed, or one more than the highest label; refuses labels beyond it."""
     highest = max((int(item.max()) for item in labels if item is not None and len(item)), default=-1)
     k = highest + 1 if n_classes is None else int(n_classes)
     if k < 2:

@@ -30,7 +30,7 @@ class BhattacharyyaBounds:
     Attributes:
         lower: the lower end.
         upper: the upper end.
-        classifier: held-out error of the fitted model's own decisions, or None where no test part was given.
+        classifier: held-out error of the fitted model's own decisions, or None without a test set.
         n_classes: classes that were fitted.
     """
 

@@ -1,4 +1,4 @@
-"""The plug-in estimate, mean of 1 − max posterior on held-out examples, as it is and after calibration."""
+"""The plug-in estimate, mean of 1 − max posterior on held-out examples, raw and after calibration."""
 
 from __future__ import annotations
 
@@ -111,25 +111,25 @@ def calibrated_plug_in(
     )
 
 
-def promise_p_value(probs: Floats, labels: Labels) -> tuple[int, float, float]:
-    """Compare the errors that probabilities promise with those that their decisions make.
+def predicted_errors_test(probs: Floats, labels: Labels) -> tuple[int, float, float]:
+    """Compare the errors that probabilities predict with those that their decisions make.
 
     If the probabilities were the data's, the number of wrong decisions would be a sum of independent chances
     1 − max; a Poisson variable of that mean has heavier tails, so the two-sided p-value from it is conservative.
 
     Returns:
-        Wrong decisions made, wrong decisions promised, p-value.
+        Wrong decisions made, wrong decisions predicted, p-value.
 
     Example:
         >>> sure = np.tile([0.99, 0.01], (100, 1))
-        >>> made, promised, p = promise_p_value(sure, np.repeat([0, 1], [90, 10]))
-        >>> made, round(promised, 6), p < 1e-6
+        >>> made, predicted, p = predicted_errors_test(sure, np.repeat([0, 1], [90, 10]))
+        >>> made, round(predicted, 6), p < 1e-6
         (10, 1.0, True)
     """
     made = int((probs.argmax(axis=1) != labels).sum())
-    promised = float((1.0 - probs.max(axis=1)).sum())
-    above = float(pdtrc(made - 1, promised)) if made else 1.0
-    return made, promised, min(1.0, 2 * min(above, float(pdtr(made, promised))))
+    predicted = float((1.0 - probs.max(axis=1)).sum())
+    above = float(pdtrc(made - 1, predicted)) if made else 1.0
+    return made, predicted, min(1.0, 2 * min(above, float(pdtr(made, predicted))))
 
 
 def _confidences(calibration: str, fitted_on: Floats, truth: Labels, rows: Floats, folds: Labels | None) -> Floats:

@@ -17,8 +17,8 @@ from hardpan.files import record
 MOST_POINTS = 10_000  # the distances of so many points take 0.4 GB
 PARTS = 8
 FINITE_SAMPLE = (
-    "With finitely many examples the share of edges between classes lies above its limit, so the lower end may lie "
-    "above the Bayes error; both ends are only as good as the assumption."
+    "With finitely many examples the proportion of edges between classes lies above its limit, so the lower end may "
+    "lie above the Bayes error; both ends are only as good as the assumption."
 )
 _ROWS_AT_ONCE = 1024
 
@@ -34,7 +34,7 @@ class TreeBounds:
             nearest neighbour.
         mixed: how many edges join two classes, less the K − 1 that any tree needs.
         n: examples in the tree.
-        of: examples that were given; more than ``n`` where a sample of them was drawn.
+        of: examples that were passed; more than ``n`` if the tree is of a random sample.
         n_classes: how many classes are in the tree.
     """
 
@@ -67,7 +67,7 @@ def henze_penrose(
         labels: (n,) class numbers.
         n_classes: K of the bound; by default one more than the highest label.
         most: with more examples, a tree of so many drawn without replacement (the estimate's ``method`` says so).
-        seed: of that draw and of the parts.
+        seed: of the sample and of the parts.
 
     Source: Sekeh, Oselio and Hero, "Learning to bound the multi-class Bayes error" (2020); for two classes Berisha,
     Wisler, Hero and Spanias (2016).
@@ -133,7 +133,7 @@ def minimal_spanning_tree(x: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.i
         >>> sorted(lengths.round(4).tolist())
         [1.0, 2.0, 2.0]
     """
-    from hardpan.bayes.floors.prim import grow  # numba: only where a tree is asked for
+    from hardpan.bayes.floors.prim import grow  # numba: only for a tree
 
     squares, scale = _squared_distances(as_features("x", x))
     n = len(squares)

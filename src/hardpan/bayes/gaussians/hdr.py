@@ -161,7 +161,7 @@ def _subset_simulation(regions: _Regions, generator: np.random.Generator) -> tup
         shift = np.minimum(shift, shifts[-1])
         inside = np.argsort(margin < -shift[:, None], axis=1, kind="stable")
         count = np.sum(margin >= -shift[:, None], axis=1)
-        # A region met by no draw at all keeps its best draw's shift: the level after it goes on from there.
+        # A region met by no draw at all keeps its best draw's shift: the next level starts from there.
         pick = np.take_along_axis(inside, np.arange(values.shape[1])[None] % np.maximum(count, 1)[:, None], axis=1)
         values = np.take_along_axis(values, pick[:, :, None], axis=1)
         for _ in range(_BURN_IN):
@@ -184,7 +184,7 @@ def _move(regions: _Regions, shift: Float, values: Float, generator: np.random.G
     # Where the bound is beyond the ellipse nothing is forbidden; −1 gives an arc of no width.
     half = math.pi - np.arccos(np.clip(np.where(np.isnan(ratio), -1.0, ratio), -1.0, 1.0))
     centre = np.mod(np.arctan2(other, values) + math.pi, 2 * math.pi)
-    # θ = 0 is where the chain stands: allowed, so no forbidden arc contains it and none wraps around.
+    # θ = 0 is the current point of the chain: allowed, so no forbidden arc contains it and none wraps around.
     begin, end = np.maximum(centre - half, 0.0), np.minimum(centre + half, 2 * math.pi)
     order = np.argsort(begin, axis=2)
     begin, end = np.take_along_axis(begin, order, 2), np.take_along_axis(end, order, 2)

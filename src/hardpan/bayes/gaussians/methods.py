@@ -108,7 +108,7 @@ def solve(
     automatic = method == "auto"
     method = best if automatic else method
     if method not in fitting:
-        raise InputError(f"method {method!r} does not go with {given}; use one of {', '.join(fitting)}")
+        raise InputError(f"method {method!r} cannot be used with {given}; use one of {', '.join(fitting)}")
     try:
         found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
     except contour.NotConverged:

@@ -1,4 +1,4 @@
-"""Gaussian classification problems: checked at the door, then reduced to the few dimensions that matter.
+"""Gaussian classification problems: checked, then reduced to the few dimensions that matter.
 
 For one shared covariance only the differences of the whitened means matter, so K classes live in r ≤ K − 1
 dimensions whatever the dimension d of the data is. :func:`shared_problem` finds those r coordinates in one pass
