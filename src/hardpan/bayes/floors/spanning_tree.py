@@ -17,7 +17,7 @@ from hardpan.files import record
 MOST_POINTS = 10_000  # the distances of so many points take 0.4 GB
 PARTS = 8
 FINITE_SAMPLE = (
-    "With finitely many examples the proportion of edges between classes lies above its limit, so the lower end may "
+    "With finitely many examples the proportion of edges between classes is above its limit, so the lower end may "
     "lie above the Bayes error; both ends are only as good as the assumption."
 )
 _ROWS_AT_ONCE = 1024
