@@ -18,7 +18,6 @@ import numpy as np
 import uvicorn
 from screenshot import README_PARTS, take, window
 
-from hardpan import testbed
 from hardpan.auditing import examples
 from hardpan.web import serving
 from hardpan.web.explorer import create_app
@@ -29,27 +28,25 @@ COMMANDS = {
     "run": "train digits --model mlp --seeds 3 --epochs 8",
     "floor": "floor estimate digits --predictions run",
     "confusion": "confusion score run --data digits",
-    "testbed": "testbed compare outcomes.npz --original original --new new",
-    "samples": "flow samples fashion-mnist --temperature 0.2,1,1.4,3",
+    "testbed": "testbed compare original.csv new.csv",
+    "leaderboard": "leaderboard report original.csv",
 }
-# Of which page which parts, and how high a picture may be.
-PAGES = {
-    "floor": ("floor", ("header", "#section-1 .charts figure:nth-child(-n+2)"), 1700),
-    "confusion": ("confusion", ("header", "#section-1 .charts figure:nth-child(-n+2)", ".gallery"), 1400),
-    "testbed": ("testbed", ("header", "#section-1 .charts figure:nth-child(-n+2)"), 1200),
-    "samples": ("samples", ("header", "#section-1 .charts figure:nth-child(-n+2)", ".gallery"), 1400),
-}
+# How high the picture of a page may be: its first screen and the first section.
+PAGES = {"floor": 1100, "confusion": 1300, "testbed": 1200, "leaderboard": 1100}
 
 
 def make(folder: Path) -> None:
     """Run the commands whose results are not in the folder."""
-    original, new = testbed.simulate(np.linspace(0.5, 3.0, 20), examples=(5000, 2000))
-    np.savez(
-        folder / "outcomes.npz",
-        models=np.array(original.models),
-        correct_original=original.scores,
-        correct_new=new.scores,
-    )
+    rng = np.random.default_rng(0)
+    skill = np.linspace(0.2, 2.4, 20)
+    for name, count, shift in (("original", 1000, 0.0), ("new", 800, 0.4)):
+        difficulty = rng.normal(shift, 1.0, count)
+        right = rng.random((20, count)) < 1 / (1 + np.exp(difficulty - skill[:, None]))
+        lines = ["model,item,correct"]
+        lines += [
+            f"model-{k:02d},{name}-{i},{int(value)}" for k, row in enumerate(right) for i, value in enumerate(row)
+        ]
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for place, command in COMMANDS.items():
         if not (folder / place).exists():
             words = [sys.executable, "-m", "hardpan", *command.split(), "--out", place]
@@ -61,9 +58,11 @@ def shoot_pages(folder: Path, target: Path) -> None:
     with window() as opened:
         opened.goto((folder / "audits" / "digits" / "index.html").resolve().as_uri())
         take(opened, target / "audit-digits.png", README_PARTS)
-        for name, (place, parts, height) in PAGES.items():
-            opened.goto((folder / place / "index.html").resolve().as_uri())
-            take(opened, target / f"page-{name}.png", parts, most_height=height)
+        for name, height in PAGES.items():
+            opened.goto((folder / name / "index.html").resolve().as_uri())
+            take(
+                opened, target / f"page-{name}.png", ("header", "main > section:first-of-type"), most_height=height
+            )
 
 
 def shoot_explorer(folder: Path, target: Path) -> None:

@@ -22,6 +22,15 @@ CELLS = (
     ("code", 'import numpy as np\n\nimport hardpan as hp\n\ndigits = hp.Dataset.open("digits")\ndigits'),
     (
         "markdown",
+        "## Audit a dataset\n\n`hp.audit` takes a name, a file, a folder, a frame, arrays, a torch or Hugging Face "
+        'dataset. Without networks (`ensemble="none"`) it takes a few seconds.',
+    ),
+    ("code", 'report = hp.audit(digits, ensemble="none", flow="none")\nreport'),
+    ("code", "report.headline"),
+    ("code", "[(problem.kind, problem.severity, problem.title) for problem in report.problems]"),
+    ("markdown", "`report.save(folder)` writes the whole page, with everything in it, as one HTML file."),
+    (
+        "markdown",
         "## Rank models\n\nOutcomes say which model got which item right. They come from logs of harnesses, "
         "from tables, or from arrays.",
     ),

@@ -27,6 +27,7 @@ from hardpan.report.galleries import gallery_chart, thumbnails
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 
 GALLERY = 12
+THUMBNAILS = 8  # under a problem on the first screen
 COLUMNS = 20  # classes that are drawn as upright bars
 CLASS_BARS = 12  # classes with the largest errors
 MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
@@ -189,9 +190,29 @@ def shown_problems(audit: Audit) -> tuple[shown.Problem, ...]:
     for item in audit.problems:
         link, text = links.get(item.kind, ("", ""))
         found.append(
-            shown.Problem(item.kind, item.severity, item.title, item.advice, item.count, link, text or "see them")
+            shown.Problem(
+                item.kind,
+                item.severity,
+                item.title,
+                item.advice,
+                item.count,
+                link,
+                text or "see them",
+                _thumbnails(audit, item.kind),
+            )
         )
     return tuple(found)
+
+
+def _thumbnails(audit: Audit, kind: str) -> Chart | None:
+    """A few pictures of a problem: the first ones of its section's gallery."""
+    key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(kind)
+    for part in audit.parts:
+        if part.key == key:
+            for chart in (*part.charts, *part.folded):
+                if isinstance(chart, Chart) and chart.drawing == "gallery":
+                    return dataclasses.replace(chart, rows=chart.rows[:THUMBNAILS])
+    return None
 
 
 # The audit
