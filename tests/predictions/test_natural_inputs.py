@@ -52,6 +52,10 @@ def write(folder, kind):
             np.savez(npz, probs=PROBS, labels=np.array(NAMES)[LABELS], class_names=NAMES)
         case "csv":
             FRAME.to_csv(csv, index=False)
+        case "csv numbers as names":
+            pandas.DataFrame(PROBS).to_csv(csv, index=False)
+        case "csv id and numbers":
+            pandas.DataFrame(PROBS).assign(id=IDS, label=LABELS).to_csv(csv, index=False)
         case "csv id label":
             FRAME.assign(id=IDS, label=LABELS).to_csv(csv, index=False)
         case "csv class columns":
@@ -95,6 +99,8 @@ def write(folder, kind):
         "npz one model",
         "npz text labels",
         "csv",
+        "csv numbers as names",
+        "csv id and numbers",
         "csv id label",
         "csv class columns",
         "csv prefixed columns",
@@ -161,6 +167,7 @@ def test_rounded_rows_and_percentages_are_normalized_on_request(tmp_path):
 
 def mistakes(folder):
     FRAME.to_csv(folder / "index.csv")
+    pandas.DataFrame(PROBS).to_csv(folder / "numbers-index.csv")
     FRAME.to_csv(folder / "headerless.csv", header=False, index=False)
     FRAME.assign(id=IDS).to_csv(
         folder / "headerless-ids.csv", header=False, index=False, columns=["id", "p0", "p1"]
@@ -190,6 +197,7 @@ def mistakes(folder):
     [
         ("index.csv", "index=False"),
         ("un.csv", "index=False"),
+        ("numbers-index.csv", "index=False"),
         ("index.parquet", "index=False"),
         ("headerless.csv", "header"),
         ("headerless-ids.csv", "header"),

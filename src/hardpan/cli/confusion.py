@@ -32,6 +32,7 @@ from hardpan.confusion.summaries import ConfusionConfig
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import parse_source, short_name
 from hardpan.errors import InputError
+from hardpan.execution import Progress
 from hardpan.predictions import Predictions
 from hardpan.safe_files import read_npz
 
@@ -113,7 +114,7 @@ class Inputs(DataFlags):
         return opened if self.subset is None else opened.select(confusion.load_subset(self.subset))
 
     def scores(
-        self, path: str, dataset: Dataset | None, config: ConfusionConfig, *, stderr: bool, progress: object
+        self, path: str, dataset: Dataset | None, config: ConfusionConfig, *, stderr: bool, progress: Progress
     ) -> tuple[confusion.Scores, Predictions | None]:
         """Saved scores, or those of predictions (then with the predictions)."""
         _check_exists(path)
@@ -121,7 +122,8 @@ class Inputs(DataFlags):
         if saved is not None:
             return (saved if self.subset is None else saved.select(confusion.load_subset(self.subset))), None
         predictions = self.predictions(path, dataset, config)
-        return confusion.scores(predictions, config.base, stderr=stderr, progress=progress), predictions  # type: ignore[arg-type]
+        found = confusion.scores(predictions, config.base, stderr=stderr, progress=_named(progress, "scoring"))
+        return found, predictions
 
 
 NONE = Inputs()
@@ -149,8 +151,10 @@ def score(
     config = _config(inputs, epochs=epochs, seeds=seeds, base=base, split=split, confidence=confidence)
     dataset = inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.scores(predictions, dataset, config, stderr=True, progress=progress)
-        signals = None if source is None else confusion.signals(source, progress=progress)
+        scores, source = inputs.scores(
+            predictions, dataset, config, stderr=True, progress=_named(progress, "scoring")
+        )
+        signals = None if source is None else confusion.signals(source, progress=_named(progress, "comparing"))
         report = confusion.summarize(scores, signals, dataset, config=config)
         emit_report(report, json=json, out=out)
 
@@ -180,11 +184,13 @@ def bands(
     config = _config(inputs, epochs=epochs, seeds=seeds, of=of, edges=limits, confidence=confidence, seed=seed)
     dataset = inputs.dataset()
     with progress_on_stderr() as progress:
-        scores, source = inputs.scores(predictions, dataset, config, stderr=False, progress=progress)
+        scores, source = inputs.scores(
+            predictions, dataset, config, stderr=False, progress=_named(progress, "scoring")
+        )
         if source is None or correct is not None:
             right = _correct(correct, scores, of)
         else:
-            right = confusion.signals(source, progress=progress).correct(of)
+            right = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)
         emit_report(summaries.bands_by_split(scores, right, config), json=json, out=out)
 
 
@@ -294,7 +300,9 @@ def transfer(
             rows = summaries.split_rows(found, split)
             scores[name] = found.select(rows)
             if source is not None and source.labels is not None:
-                correct[name] = confusion.signals(source, progress=progress).correct(of)[..., rows]
+                correct[name] = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)[
+                    ..., rows
+                ]
         emit_report(summaries.transfer_between(scores, correct, config), json=json, out=out)
 
 
@@ -334,7 +342,7 @@ def ablate(
             fractions=floats("--fractions", fractions),
             seeds=None if counts is None else whole_numbers("--seed-counts", counts),
             name=Path(target or predictions).name,
-            progress=progress,
+            progress=_named(progress, "ablating"),
         )
         emit_report(report, json=json, out=out)
 
@@ -365,10 +373,16 @@ def compare(
     dataset = inputs.dataset()
     with progress_on_stderr() as progress:
         measured = {
-            name: confusion.signals(_of_split(inputs.predictions(path, dataset, config), split), progress=progress)
+            name: confusion.signals(
+                _of_split(inputs.predictions(path, dataset, config), split), progress=_named(progress, name)
+            )
             for name, path in zip(_model_names(predictions, names), predictions, strict=True)
         }
         emit_report(confusion.compare_scores(measured, config=config), json=json, out=out)
+
+
+def _named(progress: Progress, name: str) -> Progress:
+    return lambda step, fraction: progress(f"{name}, {step}", fraction)
 
 
 def _config(

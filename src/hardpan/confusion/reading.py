@@ -19,7 +19,7 @@ from hardpan.execution import Progress
 from hardpan.predictions import Predictions
 from hardpan.predictions.arrays import ArrayPredictions
 from hardpan.predictions.checks import sum_tolerance
-from hardpan.predictions.predictions import View
+from hardpan.predictions.views import View
 
 Epochs = str | int | Sequence[int]
 Floats = NDArray[np.float64]

@@ -189,9 +189,8 @@ def stability_sentence(found: Stability) -> str:
 
 
 def _issues_sentence(found: LabelIssues) -> str:
-    count = numbers.counted(len(found), "label")
     verb = "looks" if len(found) == 1 else "look"
-    return f"{count} of {found.examples:,} {verb} wrong; check before relabelling."
+    return f"{len(found):,} of {found.examples:,} labels {verb} wrong; check before relabelling."
 
 
 def _galleries(
@@ -289,7 +288,7 @@ def _(result: LabelIssues) -> View:
     return View(
         title=f"Label issues of {Path(result.source).name}" if result.source else "Label issues",
         headline=_issues_sentence(result) if len(result) else f"None of {result.examples:,} labels looks wrong.",
-        sections=(Section("Labels that look wrong", tables=(issue_table(result, 100),)),),
+        sections=(Section("Most suspicious first", tables=(issue_table(result, 100),)),),
         provenance=_provenance(),
         columns={
             "row": result.row,

@@ -33,10 +33,11 @@ _MEANINGS = {
     "seed": ("seed", "run"),
     "epoch": ("epoch",),
 }
+_KNOWN = {name for known in _MEANINGS.values() for name in known}
 _HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")
 _LISTS = ("probabilities", "probs", "logits", "p")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
-_NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)[_-]?(\d+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)?[_-]?(\d+)", re.IGNORECASE)
 _PREFIX = re.compile(r"(p|prob|proba|probability|logit)[_-](.+)", re.IGNORECASE)
 _EXPECTED = "expected a column 'probabilities' of lists, columns p0, p1, ..., a column per class, or 'prediction'"
 
@@ -202,11 +203,17 @@ class _Table:
         other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
         if other is not None:
             raise InputError(f"{self.where}: columns are separated by {other!r}; separate them by commas")
-        if len(names) > 1 and sum(_is_number(name) for name in names) >= len(names) - 1 and _is_number(names[-1]):
+        counted = [name for name in names if name not in _INDEX and name.lower() not in _KNOWN]
+        numbered = counted == [str(number) for number in range(len(counted))] and len(counted) + len(names) > 4
+        if (
+            len(names) > 1
+            and not numbered
+            and sum(map(_is_number, names)) >= len(names) - 1
+            and _is_number(names[-1])
+        ):
             raise InputError(
                 f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header "
-                "such as "
-                "p0,p1,... or id,p0,p1,..."
+                "such as p0,p1,... or id,p0,p1,..."
             )
         return names
 
