@@ -328,9 +328,11 @@ def _block_seed(seed: int, number: int) -> int:
 
 def _blocks(parts: Path) -> Iterator[dict[str, NDArray[Any]]]:
     for place in sorted(parts.glob("[0-9]*[0-9].npz")):
-        block = read_npz(place, ("x", "y", "posterior"))
-        if len(block) < 3:
-            raise InputError(f"{place}: is damaged; remove it and run the same command again to resume")
+        try:
+            stored = read_npz(place)
+            block = {name: stored[name] for name in ("x", "y", "posterior")}
+        except (InputError, KeyError) as error:
+            raise InputError(f"{place}: is damaged; remove it and run the same command again to resume") from error
         yield block
 
 
