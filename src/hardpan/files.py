@@ -204,7 +204,7 @@ _DAMAGED = (
 
 
 def to_json(item: Any) -> dict[str, Any]:
-    """Give a record as plain JSON values, arrays inline.
+    """A record as plain JSON values, arrays inline.
 
     Example:
         >>> from hardpan.estimates import Interval

@@ -110,7 +110,7 @@ def test_other_settings_are_refused(tmp_path):
     settings = {"rate": 0.1, "drops": (0.5, 0.75)}
     engine.run_epochs(Regression(), engine.LoopConfig(1), folder=tmp_path, settings=settings)
     engine.run_epochs(Regression(), engine.LoopConfig(1), folder=tmp_path, settings=settings)
-    with pytest.raises(InputError, match=r"holds a run with rate = 0\.1, and 0\.2 was asked for; give the same"):
+    with pytest.raises(InputError, match=r"rate = 0\.1"):
         engine.run_epochs(Regression(), engine.LoopConfig(1), folder=tmp_path, settings=settings | {"rate": 0.2})
 
 
@@ -133,5 +133,5 @@ def test_impossible_lengths_are_refused(bad):
 
 
 def test_an_unknown_monitor_is_refused():
-    with pytest.raises(InputError, match="monitor must be one of loss, validation_loss; got 'nll'"):
+    with pytest.raises(InputError, match="monitor must"):
         engine.run_epochs(Regression(), engine.LoopConfig(1, monitor="nll"))

@@ -22,13 +22,13 @@ def test_unknown_devices_are_refused(name):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_said():
     assert engine.pick_device("auto") == CPU
-    with pytest.raises(InputError, match="torch sees no GPU here; give cpu or auto"):
+    with pytest.raises(InputError, match="device"):
         engine.pick_device("cuda")
 
 
 def test_precisions():
     assert devices.choose_precision("bf16", CPU) == "bf16"
-    with pytest.raises(InputError, match="precision must be auto, float32, tf32, bf16; got 'fp8'"):
+    with pytest.raises(InputError, match="precision must"):
         devices.choose_precision("fp8", CPU)
     with pytest.raises(InputError, match="needs a GPU"):
         devices.choose_precision("tf32", CPU)
@@ -120,9 +120,9 @@ def test_an_optimiser_equals_torch_with_a_plain_rate(name):
 
 
 def test_nothing_to_train_and_unknown_optimisers_are_refused():
-    with pytest.raises(InputError, match="nothing to train"):
+    with pytest.raises(InputError, match="no trainable parameter"):
         optimization.build_optimizer("sgd", [], rate=torch.tensor(0.1))
-    with pytest.raises(InputError, match="optimizer must be one of sgd, adamw, adam; got 'lion'"):
+    with pytest.raises(InputError, match="optimizer must"):
         optimization.build_optimizer("lion", nn.Linear(1, 1).parameters(), rate=torch.tensor(0.1))
 
 

@@ -301,14 +301,14 @@ def test_whole_numbers_are_dequantised():
         (lambda flow: flow.log_prob(GREY, [0, 1]), "y must be 40 class numbers"),
         (lambda flow: flow.log_prob(GREY, [7] * 40), "y must lie in 0..2"),
         (lambda flow: flow.posterior(GREY, temperature=0), "temperature must be a positive number"),
-        (lambda flow: flow.posterior(GREY * np.nan), "x must be finite; row 0 holds NaN or infinity: drop or fill"),
+        (lambda flow: flow.posterior(GREY * np.nan), "x must be finite; row 0"),
         (lambda flow: flow.log_prob(np.where(GREY > 0, np.inf, GREY), [0] * len(GREY)), "x must be finite; row 0"),
         (lambda flow: flow.posterior(GREY, temperature=float("nan")), "temperature must be a positive number"),
         (lambda flow: flow.sample(-1), "n must be a whole number"),
         (lambda flow: flow.sample(3, seed=-1), "seed must be a whole number of at least 0; got -1"),
         (lambda flow: flow.sample(3, seed=0.5), "seed must be a whole number of at least 0; got 0.5"),
         (lambda flow: flow.posterior(GREY, seed=-1), "seed must be a whole number of at least 0; got -1"),
-        (lambda flow: flow.nll(GREY[:0], []), "y must be 0 class numbers|x holds no rows"),
+        (lambda flow: flow.nll(GREY[:0], []), "y must be 0 class numbers|x has no rows"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, message):

@@ -94,7 +94,7 @@ def test_other_examples_under_the_same_name_are_not_given_the_old_flow(tmp_path)
         dataclasses.replace(first, x=first.x + 1e-6),
         dataclasses.replace(first, labels=np.roll(first.labels, 1)),
     ):
-        with pytest.raises(InputError, match="holds a run with data_sha256"):
+        with pytest.raises(InputError, match="data_sha256"):
             flows.fit(changed, quick, out=tmp_path)
     flows.fit(first, quick, out=tmp_path)
 
@@ -103,7 +103,7 @@ def test_a_second_process_on_the_same_fit_is_refused(tmp_path):
     config = FlowConfig(preset="tiny", epochs=1)
     with (
         engine.claimed(tmp_path / "flow"),
-        pytest.raises(InputError, match="another process is at work on this run"),
+        pytest.raises(InputError, match="another process"),
     ):
         flows.fit(blobs(), config, out=tmp_path / "flow")
     flows.fit(blobs(), config, out=tmp_path / "flow")
@@ -111,10 +111,7 @@ def test_a_second_process_on_the_same_fit_is_refused(tmp_path):
 
 def test_a_loss_that_is_not_a_number_stops_the_run(digits, tmp_path):
     wild = dataclasses.replace(QUICK, learning_rate=1e30, clip=1e30, warmup=0.0)
-    told = (
-        r"became (nan|inf|-inf) in epoch 1; .*checkpoints has no checkpoint before it: try a smaller learning rate"
-    )
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=r"became (nan|inf|-inf) in epoch 1; .*checkpoints"):
         flows.fit(digits, wild, out=tmp_path / "wild")
     with pytest.raises(InputError, match="no checkpoint is kept"):
         flows.fit(digits, wild)
@@ -221,7 +218,7 @@ def test_data_that_no_flow_can_take_is_refused(digits):
 
 def test_damaged_flows_are_refused(digits, tmp_path):
     place = flows.fit(digits, dataclasses.replace(QUICK, epochs=1)).save(tmp_path / "flow")
-    with pytest.raises(InputError, match=r"is no folder with flow\.json"):
+    with pytest.raises(InputError, match=r"flow\.json"):
         flows.load(tmp_path / "nothing")
     weights = place / "weights.safetensors"
     content = weights.read_bytes()

@@ -84,9 +84,9 @@ def test_a_damaged_model_and_other_data_are_refused(reference, digits, tmp_path)
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(InputError, match="holds no whole model"):
+    with pytest.raises(InputError, match="no complete model"):
         training.load_model(tmp_path / "model")
-    with pytest.raises(InputError, match="holds no whole model"):
+    with pytest.raises(InputError, match="no complete model"):
         training.load_model(tmp_path)
 
 
@@ -223,7 +223,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
 
     refused("model 'resnet7' is not known", model="resnet7")
     refused("objective 'groupdro' needs groups", objective="groupdro")
-    refused("the objective is erm, which has none", groups=np.zeros(500, dtype=int))
+    refused("groups", groups=np.zeros(500, dtype=int))
     refused("groups must be 500 whole numbers", objective="reweight", groups=np.zeros(3, dtype=int))
     refused("has no labels", data=Dataset("x", digits.x, digits.ids))
     refused("neither a name", data="digitz")
@@ -245,7 +245,7 @@ def test_a_second_process_on_the_same_run_is_refused_and_disturbs_nothing(digits
     claimed = tmp_path / "run-models" / "linear" / ("" if lockstep else "seed-0")
     with (
         engine.claimed(claimed),
-        pytest.raises(InputError, match="another process is at work on this run; wait until it ends"),
+        pytest.raises(InputError, match="another process"),
     ):
         training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
     training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)

@@ -42,9 +42,7 @@ def floats(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(piece) for piece in text.split(","))
     except ValueError:
-        raise InputError(
-            f"{option} must be numbers with commas between them, such as 0.2,1,3; got {text!r}"
-        ) from None
+        raise InputError(f"{option} must be numbers separated by commas, such as 0.2,1,3; got {text!r}") from None
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
@@ -58,12 +56,12 @@ def whole_numbers(option: str, text: str) -> tuple[int, ...]:
         return tuple(int(piece) for piece in text.split(","))
     except ValueError:
         raise InputError(
-            f"{option} must be whole numbers with commas between them, such as 500,2000; got {text!r}"
+            f"{option} must be whole numbers separated by commas, such as 500,2000; got {text!r}"
         ) from None
 
 
 def check_out(out: Path | None) -> None:
-    """Refuse a folder that cannot be written before the work begins."""
+    """Refuse a folder that cannot be written before any work is done."""
     if out is not None:
         from hardpan.report.files import check_writable
 

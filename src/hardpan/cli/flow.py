@@ -184,7 +184,7 @@ def judge(
 @parallel_options
 def curve(
     flow: FlowPath,
-    models: Annotated[str, typer.Option(help="Architectures, with commas between them.")] = "linear,mlp,convnet",
+    models: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "linear,mlp,convnet",
     sizes: Annotated[str, typer.Option(help="Training-set sizes, with commas.")] = "500,2000,8000,32000",
     bayes_error: BayesError = None,
     temperature: Temperature = None,
@@ -230,7 +230,7 @@ def curve(
 def samples(
     flow: FlowPath,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for index.html and report.json.")],
-    temperature: Annotated[str, typer.Option(help="Temperatures, with commas between them.")] = "0.2,0.5,1,1.4,3",
+    temperature: Annotated[str, typer.Option(help="Temperatures, separated by commas.")] = "0.2,0.5,1,1.4,3",
     n: Annotated[int, typer.Option("-n", min=1, max=400, help="Samples at each temperature.")] = 48,
     seed: Seed = 0,
     json: JsonFlag = False,

@@ -25,7 +25,7 @@ class Where:
 
 
 def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --backend, --workers and --address, and run it under that setting.
+    """A command the options --backend, --workers and --address, and run it under that setting.
 
     Dataclass parameters become options too, as :func:`spread` makes them.
 
@@ -50,7 +50,7 @@ def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every field of its dataclass parameters as an option of its own.
+    """A command every field of its dataclass parameters as an option of its own.
 
     Typer reads signatures, so the fields stand in the parameter's place there; when the command is called they are
     put together again.

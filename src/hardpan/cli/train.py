@@ -25,13 +25,13 @@ DEFAULT = TrainConfig()
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="Name, file or folder of a dataset with labels.")]
 Out = Annotated[
-    str, typer.Option("--out", metavar="STORE", help="Where predictions go: a folder or an fsspec address.")
+    str, typer.Option("--out", metavar="STORE", help="Store of predictions: a folder or an fsspec address.")
 ]
-Weights = Annotated[str | None, typer.Option("--weights", metavar="DIR", help="Where models go (STORE-models).")]
+Weights = Annotated[str | None, typer.Option("--weights", metavar="DIR", help="Folder of models (STORE-models).")]
 Model = Annotated[str, typer.Option("--model", help="Architecture, or several with commas; or module:factory.")]
-Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs an architecture: seeds 0, 1, ...")]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs per architecture: seeds 0, 1, ...")]
 Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Passes over the training examples.")]
-Batch = Annotated[int, typer.Option("--batch", min=1, help="Examples a step, over all processes.")]
+Batch = Annotated[int, typer.Option("--batch", min=1, help="Examples per step, over all processes.")]
 Optimizer = Annotated[str, typer.Option("--optimizer", help="sgd, adamw or adam (default: by architecture).")]
 Rate = Annotated[
     float | None,
@@ -89,7 +89,7 @@ Compile = Annotated[bool, typer.Option("--compile", help="Compile models with to
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a model is trained, as far as every command that trains lets people say it."""
+    """Settings of training that every command that trains has."""
 
     epochs: Epochs = DEFAULT.epochs
     batch: Batch = DEFAULT.batch
@@ -138,9 +138,9 @@ def train(
     compile_models: Compile = DEFAULT.compile,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train classifiers and record what they predict for every example after every epoch.
+    """Train classifiers and record their predictions of every example after every epoch.
 
-    Killed or stopped, it goes on where it was when the same command is given again.
+    If interrupted, run the same command again to resume.
 
     Example: [bold]hardpan train digits --model mlp --seeds 3 --epochs 20 --out runs/digits[/bold]
     """
@@ -191,7 +191,7 @@ def _given(option: str, value: float | None, default: float, above: float | None
     if math.isnan(value) or value < 0 or value == above:
         raise InputError(
             f"{option} must be {'above 0' if above == 0 else 'at least 0'}; got {value:g}: leave it out for the "
-            "number that suits the architecture"
+            "default of the architecture"
         )
     return value
 

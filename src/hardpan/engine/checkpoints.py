@@ -30,7 +30,7 @@ LATEST, BEFORE = "checkpoint.json", "checkpoint-before.json"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a run needs to go on: named tensors on the CPU, and a state of plain JSON values."""
+    """What a run needs to resume: named tensors on the CPU, and a state of plain JSON values."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
@@ -42,7 +42,7 @@ def save_checkpoint(
     """Write a checkpoint; the one before it stays until the next.
 
     Args:
-        folder: made where it is missing; belongs to one run.
+        folder: created if missing; belongs to one run.
         tensors: names and tensors of any device.
         state: plain JSON values (numbers may be NaN: they come back as NaN).
 
@@ -79,8 +79,8 @@ def save_checkpoint(
         before = any(_read(folder / name) is not None for name in (LATEST, BEFORE))
         raise InputError(
             f"{folder}: checkpoint cannot be written ({error.strerror or error}); "
-            f"{'the one before it is whole' if before else 'there is none before it'}: "
-            "make room or give another folder, and run the same command again"
+            f"{'the one before it is complete' if before else 'there is none before it'}: "
+            "free some space or choose another folder, and run the same command again"
         ) from error
 
 
@@ -97,7 +97,7 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
         if found is not None:
             return found
     if markers:
-        raise InputError(f"{folder}: its checkpoints are damaged; remove the folder to begin again")
+        raise InputError(f"{folder}: its checkpoints are damaged; remove the folder to start again")
     return None
 
 
@@ -151,13 +151,13 @@ CLAIM = ".in-use"
 
 @contextlib.contextmanager
 def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Keep a folder for this run; a second run in it would remove the checkpoints of the first.
+    """Lock a folder for this run; a second run in it would remove the checkpoints of the first.
 
     The claim is the system's lock of a file, so that one of a killed process is gone with it. Where a folder cannot
     be written, or its file system knows no locks, nothing is claimed: who writes next says what is wrong.
 
     Args:
-        folder: made where it is missing; None claims nothing.
+        folder: created if missing; None claims nothing.
 
     Raises:
         InputError: another process, or another run of this one, has the folder.
@@ -169,7 +169,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         ...         pass
         Traceback (most recent call last):
         ...
-        hardpan.errors.InputError: ...: another process is at work on this run; wait until it ends, ...
+        hardpan.errors.InputError: ...: another process is running this; wait until it ends, ...
     """
     if folder is None or fcntl is None or not is_main():
         yield
@@ -189,7 +189,7 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def _lock(place: Path) -> int | None:
-    """Give the open file that holds the claim, or None where there can be none."""
+    """The open file that holds the claim, or None where there can be none."""
     while True:
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ def _lock(place: Path) -> int | None:
         except BlockingIOError as error:
             os.close(handle)
             raise InputError(
-                f"{place}: another process is at work on this run; wait until it ends, or give another folder"
+                f"{place}: another process is running this; wait until it ends, or choose another folder"
             ) from error
         except FileNotFoundError:
             pass

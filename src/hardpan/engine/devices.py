@@ -33,7 +33,7 @@ def pick_device(name: str = "auto") -> torch.device:
     if kind == "cpu" or (kind == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise InputError(f"device {name!r} was asked for, but torch sees no GPU here; give cpu or auto")
+        raise InputError(f"device {name!r}: torch has no GPU here; use cpu or auto")
     count = torch.cuda.device_count()
     index = int(number) if number else int(os.environ.get("LOCAL_RANK", "0")) % count
     if index >= count:
@@ -66,7 +66,7 @@ PRECISIONS = ("float32", "tf32", "bf16")
 
 
 def choose_precision(name: str, device: torch.device) -> str:
-    """Give the precision to compute in; ``auto`` is bf16 on a GPU and float32 on a CPU.
+    """The precision to compute in; ``auto`` is bf16 on a GPU and float32 on a CPU.
 
     - ``float32``: everything in float32, matrix products too.
     - ``tf32``: weights and sums in float32, GPU matrix products and convolutions with 10-bit mantissas.
@@ -81,12 +81,12 @@ def choose_precision(name: str, device: torch.device) -> str:
     if name not in PRECISIONS:
         raise InputError(f"precision must be auto, {', '.join(PRECISIONS)}; got {name!r}")
     if name == "tf32" and device.type != "cuda":
-        raise InputError("precision tf32 needs a GPU; give float32 or bf16 on the CPU")
+        raise InputError("precision tf32 needs a GPU; use float32 or bf16 on a CPU")
     return name
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """Give the context in which the forward pass runs.
+    """The context in which the forward pass runs.
 
     The cache of cast weights is off: inside a captured graph it would hold on to memory of the graph, and a weight
     that is used once a pass gains nothing from it.

@@ -76,7 +76,7 @@ def all_reduce_sum(tensor: Tensor) -> None:
 
 
 def mean_values(values: Mapping[str, float]) -> dict[str, float]:
-    """Give the means over all processes of named numbers; every process names the same."""
+    """The means over all processes of named numbers; every process names the same."""
     if world_size() == 1:
         return dict(values)
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"

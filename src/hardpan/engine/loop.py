@@ -40,24 +40,24 @@ class Task(Protocol):
         """Start step 0, 1, ... of the epoch."""
 
     def means(self) -> dict[str, float]:
-        """Give this process's means of this epoch so far (``loss`` is one of them), without asking the others."""
+        """This process's means of this epoch so far (``loss`` is one of them), without communication."""
 
     def end_epoch(self, epoch: int) -> dict[str, float]:
-        """Evaluate and record after an epoch; what it gives goes into the history beside the means."""
+        """Evaluate and record after an epoch; its values go into the history beside the means."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Give everything that an exact resume needs: weights, optimiser, schedule, average."""
+        """Everything that an exact resume needs: weights, optimiser, schedule, average."""
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on where :meth:`tensors` was taken."""
+        """Resume from the state that :meth:`tensors` returned."""
 
     def weights(self) -> dict[str, Tensor]:
-        """Give what is kept of the best epoch."""
+        """The weights to keep of the best epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig:
-    """How long a run goes on, and what it keeps.
+    """How long a run lasts, and what it keeps.
 
     Attributes:
         epochs: how many epochs at most.
@@ -78,7 +78,7 @@ class History:
 
     Attributes:
         epochs: the values of every epoch, in order.
-        best_epoch: the number of the best one (-1: none was asked for).
+        best_epoch: the number of the best one (-1: none).
         best_weights: what the task kept of it.
         stopped: why it ended: ``epochs`` (all were run) or ``patience``.
         resumed_at: the first epoch that this call ran itself.
@@ -181,8 +181,8 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
     for name in sorted({*kept, *wanted}):
         if kept.get(name) != wanted.get(name):
             raise InputError(
-                f"{os.fspath(folder or '')}: holds a run with {name} = {kept.get(name)!r}, and "
-                f"{wanted.get(name)!r} was asked for; give the same settings to go on with it, or another folder"
+                f"{os.fspath(folder or '')}: has a run with {name} = {kept.get(name)!r}, and "
+                f"{wanted.get(name)!r} was requested; use the same settings to resume it, or another folder"
             )
     task.load_tensors({name: item for name, item in found.tensors.items() if not name.startswith(BEST)})
     best = {name.removeprefix(BEST): item for name, item in found.tensors.items() if name.startswith(BEST)}

@@ -40,7 +40,7 @@ def build_optimizer(
     """
     trained = [item for item in parameters if item.requires_grad]
     if not trained:
-        raise InputError("there is nothing to train: no parameter of the model asks for a gradient")
+        raise InputError("the model has no trainable parameter")
     groups: list[dict[str, Any]] = [
         {"params": [item for item in trained if item.ndim > 1], "weight_decay": weight_decay},
         {"params": [item for item in trained if item.ndim <= 1], "weight_decay": 0.0},
@@ -63,7 +63,7 @@ def allocate_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Give an optimiser's state as named tensors; its settings come from the configuration and are not in it."""
+    """An optimiser's state as named tensors; its settings come from the configuration and are not in it."""
     found: dict[str, Tensor] = {}
     for place, values in optimizer.state_dict()["state"].items():
         for name, value in values.items():
@@ -103,7 +103,7 @@ def rate_table(
     factor: float = 0.1,
     final: float = 0.0,
 ) -> Tensor:
-    """Give the learning rate of every step of a run.
+    """The learning rate of every step of a run.
 
     Warm-up rises linearly over its steps: rate·(i+1)/(warmup+1). After it, with t from 0 to 1 over the rest:
     ``constant`` stays; ``cosine`` is final + (rate − final)·(1 + cos πt)/2; ``step`` multiplies by ``factor`` at
@@ -165,11 +165,11 @@ class RateSchedule:
         self.step.add_(1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Give what an exact resume needs."""
+        """What an exact resume needs."""
         return {"step": self.step}
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on where :meth:`tensors` was taken."""
+        """Resume from the state that :meth:`tensors` returned."""
         self.step.copy_(tensors["step"])
 
 
@@ -234,12 +234,12 @@ class WeightAverage:
             self._live[name].copy_(kept)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Give what an exact resume needs."""
+        """What an exact resume needs."""
         return {**{f"value.{name}": value for name, value in self.values.items()}, "count": self.count}
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on where :meth:`tensors` was taken."""
+        """Resume from the state that :meth:`tensors` returned."""
         for name, value in self.values.items():
             value.copy_(tensors[f"value.{name}"])
         self.count.copy_(tensors["count"])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def derived_seed(*parts: int | str) -> int:
-    """Give one seed from several numbers or names, the same on every machine: 63 bits of their sha256.
+    """One seed from several numbers or names, the same on every machine: 63 bits of their sha256.
 
     Example:
         >>> derived_seed(0, "shuffle", 3) == derived_seed(0, "shuffle", 3) != derived_seed(0, "shuffle", 4)
@@ -21,7 +21,7 @@ def derived_seed(*parts: int | str) -> int:
 
 
 def permutation(n: int, *parts: int | str) -> Tensor:
-    """Give the numbers 0..n-1 in an order that depends on the parts alone, not on the device or on former draws.
+    """The numbers 0..n-1 in an order that depends on the parts alone, not on the device or on former draws.
 
     Example:
         >>> permutation(5, 0, "epoch", 1).sort().values.tolist()
@@ -32,7 +32,7 @@ def permutation(n: int, *parts: int | str) -> Tensor:
 
 
 def rng_state(device: torch.device | None = None) -> dict[str, Tensor]:
-    """Give the state of torch's generators (the CPU's, and the given GPU's) as tensors for a checkpoint."""
+    """The state of torch's generators (the CPU's, and the given GPU's) as tensors for a checkpoint."""
     state = {"cpu": torch.get_rng_state()}
     if device is not None and device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)

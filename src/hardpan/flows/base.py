@@ -34,12 +34,12 @@ class ClassBase(nn.Module):
     """Classes N(μ_k, τ²Σ) in the top latents and N(0, τ²) in the rest, with priors π.
 
     log π_k p_k(x) = log π_k + log N(top; μ_k, τ²Σ_k) + log N(rest; 0, τ²I) + log |det|, where Σ_k is one learned
-    diagonal for all classes, or one a class. The temperature τ scales all latents alike.
+    diagonal for all classes, or one per class. The temperature τ scales all latents alike.
 
     Args:
         dimension: d_top.
         priors: (K,) class shares of the training rows.
-        per_class: one covariance a class.
+        per_class: one covariance per class.
     """
 
     log_priors: Tensor

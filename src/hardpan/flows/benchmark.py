@@ -1,4 +1,4 @@
-"""Synthetic benchmarks: any number of examples from a flow, at a wanted Bayes error, with every true posterior."""
+"""Synthetic benchmarks: any number of examples from a flow, with a chosen Bayes error and every true posterior."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class SynthesizeConfig:
     """Settings of ``hardpan flow synthesize``.
 
     Attributes:
-        bayes_error: the wanted Bayes error, 0..1; None: the temperature is given.
-        temperature: the temperature, where no error is wanted.
-        n: how many examples, train and test together.
-        test_share: share of them that is the test set.
+        bayes_error: Bayes error of the examples, 0..1; None: use ``temperature``.
+        temperature: of the examples, if ``bayes_error`` is None.
+        n: number of examples, train and test together.
+        test_share: proportion of test examples.
         seed: of the draws.
         format: one of ``npz`` (float32, where the posteriors are exact), ``npz8``, ``idx`` and ``png`` (8 bits).
     """
@@ -83,7 +83,7 @@ class Benchmark(Report):
         split: (N,) "train" or "test".
         posterior: (N, K) the true p(y | x) of every example, before any rounding.
         files: sha256 of every file, by name (of the list of them, for a folder of images).
-        other_temperatures: where else the flow has the wanted error; none where all classes share a covariance.
+        other_temperatures: other temperatures with the same error; none if all classes share a covariance.
     """
 
     config: SynthesizeConfig
@@ -145,10 +145,10 @@ def synthesize(
 ) -> Benchmark:
     """Draw a benchmark from a flow and write it, with its manifest, into a folder.
 
-    The temperature is the one whose exact Bayes error is the wanted one; where several are (a covariance a class),
+    The temperature is the one with the chosen exact Bayes error; if there are several (one covariance per class),
     the lowest, and the manifest names the others. As it is written, the Bayes-optimal classifier is run on the
     examples: its error count must agree with the exact value (99.99 % Clopper–Pearson interval), else nothing is
-    kept. A run that is killed goes on where it was, to the same bytes.
+    kept. An interrupted call resumes, to the same bytes.
 
     Args:
         flow: where the examples come from.
@@ -187,7 +187,7 @@ def synthesize(
         shutil.rmtree(parts)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{folder}: cannot be written ({reason}); mended, the same call goes on") from error
+        raise InputError(f"{folder}: cannot be written ({reason}); repeat the call to resume") from error
     return found
 
 
@@ -196,7 +196,7 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
     place = files.as_path("folder", folder) / MANIFEST
     if not place.is_file():
         raise InputError(
-            f"{folder}: holds no {MANIFEST}; make one with: hardpan flow synthesize FLOW --out {folder}"
+            f"{folder}: has no {MANIFEST}; create one with: hardpan flow synthesize FLOW --out {folder}"
         )
     found = files.load(place)
     if not isinstance(found, Benchmark):
@@ -205,7 +205,7 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
 
 
 def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
-    """Hold a sample against its exact Bayes error: the errors of argmax p(y | x) must agree with it.
+    """Compare a sample with its exact Bayes error: the errors of argmax p(y | x) must agree with it.
 
     Args:
         posterior: (N, K) true posteriors.
@@ -223,9 +223,9 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
     found = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
     if exact.low > found.high or exact.high < found.low:
         raise HardpanError(
-            f"the Bayes-optimal classifier errs on {wrong:,} of {n:,} examples, {numbers.estimate(found)} with a "
-            f"99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the flow is "
-            "numerically broken at this temperature: nothing was kept, give a smaller error"
+            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {numbers.estimate(found)} with "
+            f"a 99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the flow is "
+            "numerically broken at this temperature: nothing was written; choose a smaller error"
         )
     return found
 
@@ -246,7 +246,7 @@ def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
         return None
     found = read_benchmark(folder)
     if dataclasses.asdict(found.config) | {"flow": found.flow_sha256} != dict(settings):
-        raise InputError(f"{folder}: holds another benchmark; give another folder, or remove this one")
+        raise InputError(f"{folder}: has another benchmark; choose another folder, or remove this one")
     for name, expected in found.files.items():
         # A folder of images has one hash over all of them, under a name that is no file's.
         place = folder / (found.data if found.config.format == "png" else name)
@@ -267,7 +267,7 @@ def _parts(folder: Path, settings: Mapping[str, Any]) -> Path:
         parts.mkdir(parents=True, exist_ok=True)
         files.write_text(parts / "settings.json", wanted)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); give another folder") from error
+        raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from error
     return parts
 
 

@@ -32,13 +32,13 @@ CLASS_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
 @record
 @dataclass(frozen=True, slots=True)
 class FlowConfig:
-    """Settings of a flow; what is left at None comes from the preset.
+    """Settings of a flow; None takes the value of the preset.
 
     Attributes:
         preset: "tiny", "small" or "paper" (:data:`PRESETS`).
         family: "glow" (images), "spline" (vectors), or "auto": by the shape of the data.
-        steps: K, flow steps a level (glow).
-        levels: L, levels with a split between them (glow); fewer where the image is too small for them.
+        steps: K, flow steps per level (glow).
+        levels: L, levels with a split between them (glow); fewer if the image is too small.
         width: C, channels in the hidden layers of the coupling networks (glow).
         least_scale: the least factor by which a coupling may stretch on the way to the latents (glow); its inverse
             is the largest on the way back.
@@ -51,20 +51,20 @@ class FlowConfig:
         bins: knots of each spline (spline).
         jitter: standard deviation of noise added to standardised vectors in training (spline).
         class_weight: λ of the classification loss.
-        class_covariances: one diagonal covariance a class instead of one for all.
+        class_covariances: one diagonal covariance per class instead of one for all.
         pad_to: least height and width of an image, padded around with zeros; None: 32 where the preset is "paper".
         grey_levels: levels of integer data; None: 256, or one more than the largest value where that is below 128.
         epochs: at most so many passes over the training rows.
-        batch_size: rows a step.
+        batch_size: rows per step.
         learning_rate: largest learning rate of Adam.
-        warmup: share of all steps over which the rate rises; then it falls as a cosine to 1 % of its height.
+        warmup: fraction of all steps over which the rate rises; then it falls as a cosine to 1 % of its height.
         clip: largest norm of the gradient.
         ema: decay of the averaged weights, which are the ones that are kept (0: no averaging).
         patience: stop after so many epochs without a better validation NLL (0: never).
         precision: "float32", or "bf16" for the coupling networks in training.
         seed: of everything random.
         device: "auto", "cpu", "cuda", "cuda:1".
-        checkpoint_every: epochs between checkpoints, where an output folder is given.
+        checkpoint_every: epochs between checkpoints, if there is an output folder.
     """
 
     preset: str = "small"

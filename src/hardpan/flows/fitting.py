@@ -208,7 +208,7 @@ class FlowTask:
         return found
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on where :meth:`tensors` was taken."""
+        """Resume from the state that :meth:`tensors` returned."""
 
         def part(prefix: str) -> dict[str, Tensor]:
             start = prefix + "."
@@ -265,13 +265,13 @@ def fit(
 
     Minimises (−log π_y p_y(x)) in bits per dimension plus λ times a classification loss (Theisen et al. 2021,
     section 4.1) by Adam; the averaged weights of the epoch with the best validation NLL are kept. The test rows are
-    looked at once, at the end, and choose nothing.
+    used once, at the end, and choose nothing.
 
     Args:
         dataset: labelled images (Glow) or feature vectors (splines), or anything that opens as one; split
             by :meth:`hardpan.Dataset.splits`.
         config: settings; default ``FlowConfig()``.
-        out: folder for the flow and, while it is fitted, its checkpoints: the same call goes on after a kill.
+        out: folder for the flow and, while it is fitted, its checkpoints: the same call resumes an interrupted fit.
         progress: called with a line and the fraction done.
 
     Example:
@@ -321,7 +321,7 @@ def sweep(
     """
     config = config or FlowConfig()
     if not class_weights:
-        raise InputError("class_weights must not be empty; give at least one value of λ")
+        raise InputError("class_weights must not be empty; pass at least one value of λ")
     shares = len(class_weights) + 1
     sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
     settings = [dataclasses.replace(config, preset=preset, class_weight=float(w), **sizes) for w in class_weights]
@@ -360,7 +360,7 @@ def prepare(dataset: Dataset, parts: Split, config: FlowConfig, device: torch.de
     counts = np.bincount(labels[parts.train], minlength=dataset.n_classes)
     if counts.min() == 0:
         missing = dataset.class_names[int(counts.argmin())]
-        raise InputError(f"class {missing!r} has no training row; remove the class or give more rows")
+        raise InputError(f"class {missing!r} has no training row; remove the class or add rows")
     x = dataset.x[parts.train]
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
     train = Rows(network, x, labels[parts.train], device)

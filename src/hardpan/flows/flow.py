@@ -141,7 +141,7 @@ class Flow:
 
     @property
     def variances(self) -> NDArray[np.float64]:
-        """diag Σ, (d_top,), or (K, d_top) with one covariance a class."""
+        """diag Σ, (d_top,), or (K, d_top) with one covariance per class."""
         found = np.exp(2 * _numpy(self.network.base.log_scales).astype(np.float64))
         return np.asarray(found if self.class_covariances else found[0])
 
@@ -164,13 +164,13 @@ class Flow:
                                     **self._covariance())  # fmt: skip
 
     def temperature_for(self, error: float, *, seed: int = 0) -> float:
-        """The temperature with this Bayes error; with a covariance a class the lowest of perhaps several."""
+        """The temperature with this Bayes error; with one covariance per class the lowest of perhaps several."""
         return self.temperatures_for(error, seed=seed)[0]
 
     def temperatures_for(self, error: float, *, seed: int = 0) -> tuple[float, ...]:
         """Every temperature with this Bayes error, as :func:`hardpan.bayes.temperatures_for` finds them.
 
-        With a covariance a class the whole range is searched. A flow's covariances are diagonal, so that E(τ) rises
+        With one covariance per class the whole range is searched. A flow's covariances are diagonal, so E(τ) rises
         (with full matrices it need not), and there is one.
         """
         if self.class_covariances:
@@ -202,17 +202,17 @@ class Flow:
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def nll(self, x: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Estimate:
-        """Mean of −log π_y p_y(x) in nats an example (the paper's Eq. 15), dequantised, in float32."""
+        """Mean of −log π_y p_y(x) in nats per example (the paper's Eq. 15), dequantised, in float32."""
         joint = self.log_joint(x, seed=seed)
         labels = self._labels(y, len(joint))
         if not len(joint):
-            raise InputError("x holds no rows; give at least one")
+            raise InputError("x has no rows; pass at least one")
         values = -joint[np.arange(len(joint)), labels]
-        method = "mean of −log π_y p_y(x), nats an example"
+        method = "mean of −log π_y p_y(x), nats per example"
         return stats.mean(values, method=method, seed=seed, notes=(self._unit(),))
 
     def bits_per_dimension(self, nll: float) -> float:
-        """A negative log-likelihood in nats an example as bits a dimension."""
+        """A negative log-likelihood in nats per example as bits per dimension."""
         return nll / (math.log(2) * self.dimension)
 
     def sample(
@@ -238,9 +238,7 @@ class Flow:
             top, rest = self._tensor(drawn_top[rows]), self._tensor(drawn_rest[rows])
             x = self.network.data(top, rest)
             if not bool(torch.isfinite(x).all()):
-                raise InputError(
-                    f"temperature {temperature:g} draws values that are not finite; give a smaller one"
-                )
+                raise InputError(f"temperature {temperature:g} gives values that are not finite; use a smaller one")
             xs.append(_numpy(x))
             ys.append(y[rows])
             posteriors.append(_softmax(self.network.base.log_class(top, temperature)))
@@ -283,7 +281,7 @@ class Flow:
         _check_whole("seed", seed)
         bad = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
         if len(bad):
-            raise InputError(f"x must be finite; row {bad[0]} holds NaN or infinity: drop or fill such rows")
+            raise InputError(f"x must be finite; row {bad[0]} has NaN or infinity: drop or fill such rows")
         for start in range(0, len(array), BLOCK):
             rng = np.random.default_rng([seed, start // BLOCK])
             ready = self.network.scaling.continuous(array[start : start + BLOCK], rng)
@@ -358,12 +356,12 @@ def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float3
         files.write_bytes(place / WEIGHTS, content)
         files.write_text(place / CARD, files.dumps(files.to_json(flow.record) | {"file": card}) + "\n")
     except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror or error}); give another folder") from error
+        raise InputError(f"{place}: cannot be written ({error.strerror or error}); use another folder") from error
     return place
 
 
 def load(path_or_name: str | os.PathLike[str]) -> Flow:
-    """Read a flow from a folder that :func:`save` wrote, or one that comes with hardpan by its name.
+    """Read a flow from a folder that :func:`save` wrote, or a bundled flow by its name.
 
     Raises:
         InputError: there is no such flow, or its files are not what was written.
@@ -376,14 +374,14 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
             card["config"].setdefault(name, value)
         content = (place / WEIGHTS).read_bytes()
     except OSError as error:
-        raise InputError(f"{place}: cannot be read ({error.strerror}); give a folder that a fit wrote") from error
+        raise InputError(f"{place}: cannot be read ({error.strerror}); pass the folder of a fit") from error
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise InputError(f"{place / CARD}: is damaged ({type(error).__name__}); fit the flow again") from error
     if not isinstance(file, dict) or hashlib.sha256(content).hexdigest() != file.get("sha256"):
         raise InputError(f"{place / WEIGHTS}: does not match {CARD}; copy both files together")
     record = files.from_json(card, place)
     if not isinstance(record, FlowRecord):
-        raise InputError(f"{place / CARD}: holds a {type(record).__name__}, not a flow; give a folder of a fit")
+        raise InputError(f"{place / CARD}: holds a {type(record).__name__}, not a flow; pass the folder of a fit")
     return _assemble(record, content, place)
 
 
@@ -434,5 +432,5 @@ def _place(path_or_name: str | os.PathLike[str]) -> Path:
         zoo = None
     if zoo is not None and (found := zoo.folder(os.fspath(path_or_name))) is not None:
         return Path(found)
-    known = f" nor a flow that comes along ({', '.join(zoo.names())})" if zoo is not None else ""
-    raise InputError(f"flow {os.fspath(path_or_name)!r} is no folder with {CARD}{known}; fit one: hardpan flow fit")
+    known = f" nor a bundled flow ({', '.join(zoo.names())})" if zoo is not None else ""
+    raise InputError(f"flow {os.fspath(path_or_name)!r} is not a folder with {CARD}{known}; see hardpan flow fit")

@@ -33,7 +33,7 @@ def to_levels(x: NDArray[np.floating], levels: int) -> NDArray[np.uint8]:
     """
     scale, top = (256, 255) if levels == 1 else (1, levels - 1)
     if levels > 256:
-        raise InputError(f"images of {levels} levels do not fit 8 bits; give format npz")
+        raise InputError(f"images of {levels} levels do not fit into 8 bits; use format npz")
     return np.asarray(np.clip(np.floor(x * scale), 0, top), dtype=np.uint8)
 
 
@@ -90,7 +90,7 @@ Pieces = Callable[[], Iterator[NDArray[np.float32]]]
 def check(format: str, levels: int | None) -> None:
     """Refuse 8-bit files for what is no image."""
     if format != "npz" and levels is None:
-        raise InputError(f"format {format} is for images, and this flow draws feature vectors; give format npz")
+        raise InputError(f"format {format} is for images, and this flow draws feature vectors; use format npz")
 
 
 def write(
@@ -185,13 +185,13 @@ def _write_idx(
     split: NDArray[np.str_],
 ) -> dict[str, str]:
     if labels.max() > 255:
-        raise InputError("format idx holds at most 256 classes; give format npz8")
+        raise InputError("format idx has at most 256 classes; use format npz8")
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, str] = {}
     for part, name in (("train", "train"), ("test", "t10k")):
         first = next(_parts(pieces, split, part))
         if first.ndim not in (3, 4):
-            raise InputError("format idx is for images; give format npz")
+            raise InputError("format idx is for images; use format npz")
         shape = (int((split == part).sum()), *first.shape[1:])
         images = folder / f"{name}-images-idx{len(shape)}-ubyte"
         with images.open("wb") as stream:

@@ -111,7 +111,7 @@ class FlowNetwork(nn.Module):
         return self.scaling.from_net(self.transform.inverse(top, rest))
 
     def forward(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """Give log π_y p_y(x) (B,) and the head's log-probability of y (B,), for ``chosen`` (B, K) one-hot."""
+        """log π_y p_y(x) (B,) and the head's log-probability of y (B,), for ``chosen`` (B, K) one-hot."""
         latents = self.latents(x)
         logits = self.head(latents.features)
         return self.base.log_joint_of(latents, chosen), (torch.log_softmax(logits, 1) * chosen).sum(1)
@@ -173,7 +173,7 @@ def rebuild_scaling(description: dict[str, Any]) -> Scaling:
 
 
 def describe_scaling(scaling: Scaling) -> dict[str, Any]:
-    """Give the plain values that make a scaling again."""
+    """The plain values that make a scaling again."""
     if isinstance(scaling, ImageScaling):
         return {
             "data": "image",

@@ -143,7 +143,7 @@ def levels_of(x: NDArray[Any], given: int | None) -> int:
     """
     low, high = float(x.min()), float(x.max())
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise InputError("x holds NaN or infinite values; remove those rows")
+        raise InputError("x has NaN or infinite values; remove those rows")
     integers = not np.issubdtype(x.dtype, np.floating)
     if given is None:
         given = int(np.floor(high)) + 1 if high < 128 else 256
@@ -164,7 +164,7 @@ def vector_scaling(x: NDArray[Any]) -> VectorScaling:
     integers = not np.issubdtype(x.dtype, np.floating)
     wide = x.astype(np.float64)
     if not np.isfinite(wide).all():
-        raise InputError("x holds NaN or infinite values; remove those rows")
+        raise InputError("x has NaN or infinite values; remove those rows")
     centre, spread = wide.mean(0), wide.std(0)
     # Rounding gives a constant feature a spread of about 1e-16 of its size.
     spread[spread <= 1e-7 * np.maximum(np.abs(centre), 1e-30)] = 0.0

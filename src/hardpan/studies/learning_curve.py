@@ -38,7 +38,7 @@ class CurveConfig:
         bayes_error: the Bayes error of the examples; None: use ``temperature``.
         temperature: of the examples, if ``bayes_error`` is None.
         models: architectures of ``hardpan.training.classifiers``.
-        sizes: training-set sizes; each is the beginning of the next.
+        sizes: training-set sizes; each set is the beginning of the next.
         test: how many test examples.
         seeds: runs of each architecture at each size.
         epochs: passes over the training set, at least.

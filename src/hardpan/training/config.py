@@ -36,16 +36,16 @@ class TrainConfig:
 
     Attributes:
         model: architecture, or several with commas: a name of ``training.classifiers``, or ``module:factory``.
-        seeds: how many runs an architecture, seeds 0, 1, ...
+        seeds: runs per architecture, with seeds 0, 1, ...
         epochs: passes over the training examples.
-        batch: examples a step, over all processes.
-        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; empty: what suits the architecture.
-        rate: the highest learning rate; 0: what suits the architecture and the optimiser.
+        batch: examples per step, over all processes.
+        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; empty: a default of the architecture.
+        rate: the highest learning rate; 0: a default of the architecture and the optimiser.
         momentum: of ``sgd``.
-        weight_decay: of matrices and filters; negative: what suits the optimiser.
+        weight_decay: of matrices and filters; negative: a default of the optimiser.
         schedule: ``cosine``, ``step`` (a tenth at 50 % and again at 75 %) or ``constant``.
         warmup: fraction of the run over which the rate rises.
-        clip: largest norm of the gradient; 0: no limit; negative: what suits the architecture.
+        clip: largest norm of the gradient; 0: no limit; negative: a default of the architecture.
         smoothing: label smoothing, 0..1.
         average: decay of the running mean of the weights that predicts; 0: the weights themselves predict.
         augment: ``auto`` (crops and flips of colour images, crops of grey ones, nothing for vectors), ``none``,
@@ -58,7 +58,7 @@ class TrainConfig:
         precision: ``float32``, ``tf32``, ``bf16``, or ``auto`` (bf16 on a GPU, float32 on a CPU).
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         threads: CPU threads of a run; numbers are the same to the last bit for the same count of them.
-        evaluation_batch: examples at a time when predicting; 0: what suits the device.
+        evaluation_batch: examples at a time when predicting; 0: a default of the device.
         capture: on a GPU, replay the whole step as a CUDA graph; off for models that read values back.
         compile: compile the model with ``torch.compile`` first (needs a C++ compiler).
 
@@ -108,8 +108,8 @@ class TrainConfig:
                 raise InputError(f"{name} must be a number of at least {low:g}{upper}; got {value!r}")
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                told = ", ".join(item for item in allowed if item)
-                raise InputError(f"{name} must be one of {told}; got {getattr(self, name)!r}")
+                choices = ", ".join(item for item in allowed if item)
+                raise InputError(f"{name} must be one of {choices}; got {getattr(self, name)!r}")
         if not isinstance(self.model, str) or not self.models:
             raise InputError(
                 f"model must name an architecture, such as resnet18, or several with commas; got {self.model!r}"
@@ -140,31 +140,31 @@ class TrainConfig:
         return tuple(sorted(chosen | {self.epochs}))
 
     def deciding(self) -> dict[str, Any]:
-        """The settings that decide the numbers of a run; a run goes on only with the same ones."""
+        """The settings that decide the numbers of a run; a run resumes only with the same ones."""
         plain = dataclasses.asdict(self)
         return {name: value for name, value in plain.items() if name not in _NOT_THE_NUMBERS}
 
 
 def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConfig:
-    """Give settings (the usual ones where None) with some of them changed.
+    """Settings (default ones if None) with some of them changed.
 
     Example:
         >>> changed(None, {"epoch": 3})
         Traceback (most recent call last):
             ...
-        hardpan.errors.InputError: epoch is no setting of a TrainConfig; did you mean epochs?
+        hardpan.errors.InputError: epoch is not a setting of TrainConfig; did you mean epochs?
     """
     if config is not None and not isinstance(config, TrainConfig):
         raise InputError(
             f"config must be a TrainConfig, such as TrainConfig(model='mlp', epochs=3); got {config!r}: settings "
-            "may also be given by name, train(..., epochs=3)"
+            "can also be passed by name, train(..., epochs=3)"
         )
     known = [item.name for item in dataclasses.fields(TrainConfig)]
     for name in changes:
         if name not in known:
             nearest = nearest_name(name, known)
             meant = f"did you mean {nearest}?" if nearest else f"it has {', '.join(known)}"
-            raise InputError(f"{name} is no setting of a TrainConfig; {meant}")
+            raise InputError(f"{name} is not a setting of TrainConfig; {meant}")
     return dataclasses.replace(config or TrainConfig(), **changes)
 
 
@@ -172,7 +172,7 @@ def _check_once(given: str, models: tuple[str, ...]) -> None:
     for name in models:
         if models.count(name) > 1:
             raise InputError(
-                f"model must name each architecture once, and {name} is there {models.count(name)} times; got "
+                f"model must name each architecture once, and {name} occurs {models.count(name)} times; got "
                 f"{given!r}: raise seeds for more runs of it"
             )
 
@@ -209,7 +209,7 @@ _ALIASES = {"vit": "vit-small", "regnet-y": "regnet-y-400mf", "wide-resnet": "wi
 
 
 def canonical_name(name: str) -> str:
-    """Give the name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
+    """The name under which an architecture is known and recorded; a ``module:factory`` stays as it is.
 
     Example:
         >>> [canonical_name(name) for name in ("vit", "ResNet18", "random features", "my_nets:small")]
@@ -224,7 +224,7 @@ def canonical_name(name: str) -> str:
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str | None:
-    """Give the known name that is most like an unknown one, or None where none is.
+    """The known name that is most like an unknown one, or None where none is.
 
     Example:
         >>> nearest_name("resnet-18", ("resnet18", "resnet34", "mlp")), nearest_name("gpt", ("resnet18", "mlp"))
@@ -234,7 +234,7 @@ def nearest_name(name: str, known: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
-_BATCH = 128  # the batch that rates of SGD are told for
+_BATCH = 128  # the batch size for which the rates of SGD are stated
 _LARGE_BATCH = 512  # up to here rates grow in proportion, beyond it with the root
 _DENSE = ("linear", "mlp")
 _RATES = {"alexnet": 0.02, "random-features": 0.01, "vgg": 0.05}

@@ -63,7 +63,7 @@ class Examples:
         return len(self.raw)
 
     def normalize(self, raw: Tensor) -> Tensor:
-        """Give what a network sees of raw examples: float32, (B, C, H, W) or (B, d).
+        """What a network sees of raw examples: float32, (B, C, H, W) or (B, d).
 
         Images lie in memory with channels last, which is how convolutions are fastest, on a CPU too.
         """
@@ -77,7 +77,7 @@ class Examples:
 
 
 def shaped(x: NDArray[Any]) -> NDArray[Any]:
-    """Give images as (N, H, W, C) and vectors as (N, d), or refuse the shape.
+    """Images as (N, H, W, C) and vectors as (N, d), or refuse the shape.
 
     Example:
         >>> shaped(np.zeros((5, 8, 8))).shape, shaped(np.zeros((5, 3))).shape
@@ -117,7 +117,7 @@ def check_size(x: NDArray[Any], what: str = "x") -> None:
 
 
 def input_shape_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """Give the shape of one example as a network sees it, from that of all: channels come first.
+    """The shape of one example as a network sees it, from that of all: channels come first.
 
     Example:
         >>> input_shape_of((500, 32, 32, 3)), input_shape_of((500, 20))
@@ -127,7 +127,7 @@ def input_shape_of(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Normalization:
-    """Give the statistics of training rows: a channel's over all pixels, a feature's over all rows.
+    """The statistics of training rows: a channel's over all pixels, a feature's over all rows.
 
     The scale is 1/std with std floored at 1e-6 of the largest, so that a feature that does not vary stays at 0.
 
@@ -166,7 +166,7 @@ def examples_on(x: NDArray[Any], statistics: Normalization, device: torch.device
 
 
 def checked_targets(targets: ArrayLike, n: int, n_classes: int | None) -> tuple[NDArray[Any], int]:
-    """Give targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
+    """Targets as class numbers (N,) int64 or probabilities (N, C) float32, and the number of classes."""
     values = np.asarray(targets)
     if values.ndim not in (1, 2) or len(values) != n:
         raise InputError(f"targets must have shape ({n},) or ({n}, C); got {values.shape}")
@@ -224,7 +224,7 @@ def choose_augmentation(name: str, input_shape: tuple[int, ...]) -> Augmentation
 
 
 def crop_draws(augmentation: Augmentation, n: int, seed: int, epoch: int) -> Tensor:
-    """Give (n, 3) whole numbers for an epoch: shift down, shift right (−pad..pad), mirror (0 or 1)."""
+    """(n, 3) whole numbers for an epoch: shift down, shift right (−pad..pad), mirror (0 or 1)."""
     generator = torch.Generator().manual_seed(derived_seed(seed, "augment", epoch))
     pad = augmentation.pad
     shifts = torch.randint(-pad, pad + 1, (n, 2), generator=generator)

@@ -20,7 +20,7 @@ Groups = str | os.PathLike[str] | NDArray[Any] | None
 
 
 def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.int64] | None:
-    """Give a group number for every example of a dataset, where the objective asks for groups.
+    """A group number for every example of a dataset, where the objective asks for groups.
 
     A manifest of ``hardpan confusion subset`` (JSON) makes group 1 of its examples and group 0 of the others. An
     npz file holds ``groups`` (N,) in the order of the dataset, or with ``ids`` in any order.
@@ -32,13 +32,11 @@ def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.
     """
     if objective == "erm":
         if groups is not None:
-            raise InputError(
-                "groups were given, and the objective is erm, which has none; choose another objective"
-            )
+            raise InputError("groups need an objective over groups; got objective 'erm'")
         return None
     if groups is None:
         raise InputError(
-            f"objective {objective!r} needs groups; give a subset's JSON, an npz file or group numbers"
+            f"objective {objective!r} needs groups; pass the JSON of a subset, an npz file or group numbers"
         )
     if isinstance(groups, (str, os.PathLike)):
         path = Path(groups)
@@ -61,7 +59,7 @@ def check_subset(groups: Groups, found: NDArray[np.int64] | None, parts: Split) 
 
 
 def accuracy_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
-    """Give the accuracy of each group that a part holds, under names that :func:`group_accuracies` finds again.
+    """The accuracy of each group that a part holds, under names that :func:`group_accuracies` reads.
 
     Example:
         >>> accuracy_by_group("test", np.array([True, False, True]), np.array([0, 0, 2]))
@@ -73,7 +71,7 @@ def accuracy_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.in
 
 
 def group_accuracies(part: str, values: Mapping[str, float]) -> dict[int, float]:
-    """Give the accuracy of each group of a part, from the values of an epoch.
+    """The accuracy of each group of a part, from the values of an epoch.
 
     Example:
         >>> group_accuracies("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
@@ -106,7 +104,7 @@ def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
 
 
 def group_numbers(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:
-    """Give the group numbers of n examples, or refuse them; ``what`` is how they are called."""
+    """The group numbers of n examples, or refuse them; ``what`` names them in messages."""
     if values.shape != (n,) or values.dtype.kind not in "iu" or (values < 0).any():
         raise InputError(
             f"{what} must be {n} whole numbers of at least 0; got {values.dtype} of shape {values.shape}"

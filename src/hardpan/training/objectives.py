@@ -360,11 +360,11 @@ class Goal:
         return self._objective.length
 
     def order(self, epoch: int) -> Tensor:
-        """Give the rows of an epoch in the order in which they are seen, on the CPU."""
+        """The rows of an epoch in the order in which they are seen, on the CPU."""
         return self._rows[torch.from_numpy(self._objective.rows(self._seed, epoch))]
 
     def loss(self, losses: Tensor, rows: Tensor) -> Tensor:
-        """Give the number to be minimised from the losses of a batch and its rows."""
+        """The number to be minimised from the losses of a batch and its rows."""
         groups = self._nobody.expand(len(rows)) if self._groups is None else self._groups.index_select(0, rows)
         loss, state = self._objective.update(self._state, losses, groups)
         with torch.no_grad():
@@ -374,12 +374,12 @@ class Goal:
         return loss
 
     def tensors(self) -> dict[str, Tensor]:
-        """Give what an exact resume needs."""
+        """What an exact resume needs."""
         return dict(self._state)
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on where :meth:`tensors` was taken."""
+        """Resume from the state that :meth:`tensors` returned."""
         for name, item in self._state.items():
             item.copy_(tensors[name])
 

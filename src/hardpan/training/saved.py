@@ -75,7 +75,7 @@ def save_model(
         write_text(folder / DESCRIPTION, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(
-            f"{folder}: model cannot be written ({error.strerror or error}); make room, and run the same again"
+            f"{folder}: model cannot be written ({error.strerror or error}); make room and repeat the command"
         ) from error
 
 
@@ -96,7 +96,7 @@ def load_model(folder: str | os.PathLike[str]) -> SavedModel:
     found = describe_model(folder)
     if found is None:
         raise InputError(
-            f"{os.fspath(folder)}: holds no whole model ({DESCRIPTION} and {WEIGHTS} of its hash); give the "
+            f"{os.fspath(folder)}: has no complete model ({DESCRIPTION} and {WEIGHTS} of its hash); pass the "
             "folder of one seed that hardpan train wrote"
         )
     model = classifiers.build(
@@ -121,14 +121,14 @@ def predict(
     precision: str = "float32",
     batch: int = 0,
 ) -> NDArray[np.float32]:
-    """Give a trained model's probabilities of examples.
+    """A trained model's probabilities of examples.
 
     Args:
         model: the folder of one seed that ``hardpan train`` wrote, or what :func:`load_model` gave.
         data: a name or path for ``Dataset.open``, a dataset, or an array like those it was trained on.
         device: where to compute.
         precision: ``float32``, ``tf32`` or ``bf16``.
-        batch: examples at a time; 0: what suits the device.
+        batch: examples at a time; 0: a default of the device.
 
     Returns:
         (N, C) float32.
