@@ -1,8 +1,8 @@
 """Sealed test sets that answer submissions by the Ladder, with a log that cannot be rewritten unnoticed.
 
-Labels are encrypted under the owner's key; their salted hash is public. Each submission is told the leaderboard's
-error, which moves only by more than a step; the log of all answers is a signed hash chain whose head is published
-with every answer.
+Labels are encrypted under the owner's key; their salted hash is public. The answer to a submission is the
+leaderboard's error, which moves only by more than a step; the log of all answers is a signed hash chain whose head
+is published with every answer.
 
 >>> import tempfile, numpy
 >>> book = create(tempfile.mkdtemp() + "/book", numpy.arange(1000) % 10, bytes(32))

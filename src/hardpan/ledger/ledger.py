@@ -48,7 +48,7 @@ Key = bytes | str | os.PathLike[str] | None
 @record
 @dataclass(frozen=True, slots=True)
 class Answer(Report):
-    """What a submission is told, and no more: the leaderboard's error and whether this submission lowered it.
+    """The answer to a submission, and no more: the leaderboard's error and whether this submission lowered it.
 
     Attributes:
         error: R_t, the least released error so far, a multiple of the step.

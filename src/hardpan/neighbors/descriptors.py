@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 2048
 
 
 def describe(images: NDArray[Any]) -> NDArray[np.float32]:
-    """A vector an image: coarse colours and directions of edges, each without mean and with length 1.
+    """One vector per image: coarse colours and directions of edges, each without mean and with length 1.
 
     The coarse part is the mean of each cell of a 6×6 grid, its own mean taken off; the edges are gradients of the
     grey image, summed by direction (8) in each cell of a 4×4 grid.

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def in_threads(function: Callable[[slice], T], rows: int) -> list[T]:
-    """Call ``function`` with slices that cover the rows, one a thread; NUMBA_NUM_THREADS says how many.
+    """Call ``function`` with slices that cover the rows, one per thread; NUMBA_NUM_THREADS says how many.
 
     Example:
         >>> sum(in_threads(lambda part: part.stop - part.start, 10))

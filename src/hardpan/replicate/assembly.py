@@ -1,4 +1,4 @@
-"""Assembly: exactly the wanted counts a class, ordinary files with ids, a datasheet, and the lineage."""
+"""Assembly: the set as files with ids, a datasheet, and the lineage."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Lineage:
 @record
 @dataclass(frozen=True, slots=True)
 class Assembled(Report):
-    """What :func:`assemble` returns: the folder, its lineage, and warnings that stand in the datasheet too."""
+    """What :func:`assemble` returns: the folder, its lineage, and warnings, which the datasheet lists too."""
 
     folder: str
     lineage: Lineage
@@ -83,7 +83,7 @@ def assemble(
         license_: its licence, for the datasheet.
         unreviewed_ok: freeze the set even where possible near-duplicates wait for a reviewer; the datasheet and
             ``unreviewed_pairs.csv`` then name them.
-        progress: told the step and the fraction done.
+        progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.decisions import duplicate_queue
     from hardpan.replicate.documents import croissant, datasheet, facts_of
@@ -97,22 +97,22 @@ def assemble(
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
             _record(project, lineage, formats, author, license_, unreviewed_ok)
         return Assembled(str(target), lineage, ())
-    told = progress or (lambda step, fraction: None)
-    told("checking the sample", 0.0)
+    report = progress or (lambda step, fraction: None)
+    report("checking the sample", 0.0)
     drawn = current_sample(project)
     waiting = duplicate_queue(project, most=10**9)
     warnings = _check(project, drawn, waiting, unreviewed_ok)
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    told("writing the files", 0.3)
+    report("writing the files", 0.3)
     x, y = arrays(project, drawn)
     _write(fresh, project, drawn, x, y, formats)
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
     facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet(facts))
-    told("describing and hashing them", 0.8)
+    report("describing and hashing them", 0.8)
     hashes = _hashes(fresh)
     sizes = {name: (fresh / name).stat().st_size for name in hashes}
     files.write_text(fresh / "croissant.json", files.dumps(croissant(facts, hashes, sizes)) + "\n")

@@ -113,17 +113,17 @@ def datasheet(facts: Facts) -> str:
         "",
         "## Near-duplicates",
         "",
-        f"{facts.pairs:,} pairs with originals or among the new images were put up for review, "
+        f"{facts.pairs:,} pairs with originals or among the new images were queued for review, "
         f"{facts.pairs_decided:,} were decided; {sum(facts.removed.values())} images were removed and replaced.",
         "",
         *_unreviewed(facts.waiting),
-        "## Fills",
+        "## Images from another bin or sub-class",
         "",
         *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in drawn.fills] or ["None."]),
         "",
-        "## What limits it",
+        "## Limits",
         "",
-        *([f"- {_plain(item)}" for item in facts.warnings] or ["Nothing that was noticed."]),
+        *([f"- {_plain(item)}" for item in facts.warnings] or ["None known."]),
         "",
         "## Hashes",
         "",
@@ -154,7 +154,7 @@ def _opening(facts: Facts) -> list[str]:
         f"- Strategy: {drawn.strategy}{threshold}",
         f"- Average selection frequency: {_shown(drawn.average_frequency)}",
         f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
-        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes an image",
+        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes per image",
         f"- Agreement of workers on candidates (Krippendorff's α): {_shown(facts.alpha)}",
         "",
     ]
@@ -197,29 +197,21 @@ def _plain(text: str) -> str:
 
 CONFORMS_TO = "http://mlcommons.org/croissant/1.0"
 # Licences that are known by these names; anything else is given as a name and no address.
-_SPDX = [
-    "CC0-1.0",
-    "CC-BY-4.0",
-    "CC-BY-SA-4.0",
-    "CC-BY-NC-4.0",
-    "CC-BY-ND-4.0",
-    "CC-BY-NC-SA-4.0",
-    "CC-BY-NC-ND-4.0",
-    "CC-BY-3.0",
-    "MIT",
-    "Apache-2.0",
-    "BSD-3-Clause",
-    "ODbL-1.0",
-    "ODC-By-1.0",
-    "PDDL-1.0",
-]
+_SPDX = (
+    *("CC0-1.0", "CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-ND-4.0", "CC-BY-NC-SA-4.0"),
+    *("CC-BY-NC-ND-4.0", "CC-BY-3.0", "MIT", "Apache-2.0", "BSD-3-Clause", "ODbL-1.0", "ODC-By-1.0"),
+    *("PDDL-1.0",),
+)
 _FIELDS = {
     "id": ("sc:Text", "The image: the first 16 digits of a hash of its pixels."),
     "class": ("sc:Text", "Its class."),
     "subclass": ("sc:Text", "Its keyword inside the class, where there is one."),
-    "frequency": ("sc:Float", "Its selection frequency: the share of annotators who selected it for its class."),
+    "frequency": (
+        "sc:Float",
+        "Its selection frequency: proportion of annotators who selected it for its class.",
+    ),
     "votes": ("sc:Integer", "How many annotators saw it."),
-    "fill": ("sc:Text", "Why it stands in a place that is not its own, where it does."),
+    "fill": ("sc:Text", "Why it was taken from another bin or sub-class, if it was."),
     "source": ("sc:Text", "Where it comes from."),
     "date": ("sc:Text", "Its date, where it is known."),
     "pixels_sha256": ("sc:Text", "Hash of its pixels in the size of the set."),
@@ -280,7 +272,7 @@ def _image_set() -> dict[str, Any]:
         "@type": "cr:FileSet",
         "@id": "images",
         "name": "images",
-        "description": "The images as PNG files, a folder a class; a file is named by its id.",
+        "description": "The images as PNG files, one folder per class; a file is named by its id.",
         "encodingFormat": "image/png",
         "includes": "images/*/*.png",
     }
@@ -297,11 +289,11 @@ def _examples() -> dict[str, Any]:
         "field": [
             _field(
                 f"examples/{name}",
-                told,
+                description,
                 kind,
                 {"fileObject": {"@id": "index.csv"}, "extract": {"column": name}},
             )
-            for name, (kind, told) in _FIELDS.items()
+            for name, (kind, description) in _FIELDS.items()
         ],
     }
 
@@ -325,12 +317,12 @@ def _pictures() -> dict[str, Any]:
     }
 
 
-def _field(name: str, told: str, kind: str, source: Mapping[str, Any]) -> dict[str, Any]:
+def _field(name: str, description: str, kind: str, source: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "@type": "cr:Field",
         "@id": name,
         "name": name,
-        "description": told,
+        "description": description,
         "dataType": kind,
         "source": dict(source),
     }
@@ -350,32 +342,11 @@ def _license(given: str) -> Any:
     return {"@type": "sc:CreativeWork", "name": given or "not stated"}
 
 
-_CR_TERMS = [
-    "citeAs",
-    "column",
-    "extract",
-    "field",
-    "fileObject",
-    "fileProperty",
-    "fileSet",
-    "format",
-    "includes",
-    "isLiveDataset",
-    "jsonPath",
-    "key",
-    "md5",
-    "parentField",
-    "path",
-    "recordSet",
-    "references",
-    "regex",
-    "repeated",
-    "replace",
-    "separator",
-    "source",
-    "subField",
-    "transform",
-]
+_CR_TERMS = (
+    *("citeAs", "column", "extract", "field", "fileObject", "fileProperty", "fileSet", "format"),
+    *("includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet"),
+    *("references", "regex", "repeated", "replace", "separator", "source", "subField", "transform"),
+)
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",

@@ -64,8 +64,8 @@ class ReviewThreshold(Report):
     Attributes:
         weights: of (log(1 + l2), SSIM, feature distance) and the constant, in a logistic score.
         threshold: pairs that score at least this are to be reviewed.
-        recall: share of the removed pairs that score as much, measured on decisions that the threshold did not see.
-        precision: share of pairs at or above it that were removed, likewise.
+        recall: proportion of the removed pairs that score as much, on decisions that the threshold did not see.
+        precision: proportion of pairs at or above it that were removed, likewise.
         decisions: how many decisions it rests on.
         undecided_above: pairs above the threshold that nobody has decided.
         undecided_below: pairs below it that nobody has decided.
@@ -183,7 +183,7 @@ def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int =
 def resolve_duplicates(project: ProjectFolder) -> Resolution:
     """Remove what people decided to remove, draw again from the same sub-classes, and queue the new images' pairs.
 
-    As many pairs an image as the last search asked for. Call it, review, and call it again until it says
+    As many pairs per image as in the last search. Call it, review, and call it again until it says
     ``stable``: nothing removed, nothing undecided that is new.
     """
     from hardpan.replicate.database.decisions import duplicate_queue

@@ -90,7 +90,7 @@ def begin_experiment(
     Args:
         project: a project whose set is frozen.
         predictions: see :func:`hardpan.replicate.experiment.right_by_model`; opening them is logged.
-        fraction: share of each set, rounded up.
+        fraction: proportion of each set, rounded up.
         per_class: instead, so many of each class and set.
         count: instead, so many of each set.
         seed: of ties.
@@ -152,7 +152,7 @@ def hardest_images(
     Args:
         easiness: id to models right, or to selection frequency.
         classes: id to class name.
-        fraction: share of all, rounded up.
+        fraction: proportion of all, rounded up.
         per_class: instead, so many of each class.
         count: instead, so many in all.
         seed: of ties.
@@ -291,7 +291,7 @@ def right_by_model(
     """Model name to (image id to whether the model is right), for images of both sets.
 
     Args:
-        paths: tables with a column id and a column a model (or id, model, prediction) of class names or numbers;
+        paths: tables with id and one column per model (or id, model, prediction) of class names or numbers;
             stores of predictions with the images' ids; or one or two files that ``testbed.two_sets`` opens, whose
             rows are those of the original test set and of the new set, in their order.
         original: image id to class name, in the order of the original test set.
@@ -336,7 +336,7 @@ def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
 def of_table(
     columns: Mapping[str, Sequence[Any]], truth: Mapping[str, str], class_names: Sequence[str], where: str
 ) -> Right:
-    """The same from the columns of one table: id and a column a model, or id, model and prediction."""
+    """The same from the columns of one table: id and one column per model, or id, model and prediction."""
     ids = [str(name) for name in columns["id"]]
     found: Right = {}
     if "model" in columns and "prediction" in columns:

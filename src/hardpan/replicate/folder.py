@@ -7,7 +7,7 @@
       local.json         secrets of this machine (mode 0600): signing key, owner's token as a hash, database address
       project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
       original/x.npy     pixels of the original set (uint8), read in place
-      pool/ab/ID.png     candidates, one file a content, all of one format
+      pool/ab/ID.png     candidates, one file per content, all of one format
       steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
       set/               the assembled test set
 """
@@ -64,12 +64,12 @@ class ProjectConfig:
         original_hash: sha256 over pixels, labels and ids of the original data.
         classes: the target classes, in the order of their numbers.
         shape: (H, W) or (H, W, 3) of the originals.
-        grid: images a task.
-        positives: hidden originals of the target class a task, at least.
-        negatives: hidden originals of a nearby class a task, at least.
+        grid: images per task.
+        positives: hidden originals of the target class per task, at least.
+        negatives: hidden originals of a nearby class per task, at least.
         workers_per_image: workers wanted for each task.
         originals_per_class: originals of each class to annotate, at least.
-        lease_seconds: how long a worker may hold a task before it returns.
+        lease_seconds: how long a worker may keep a task before it is given to others.
         seed: of everything random.
     """
 

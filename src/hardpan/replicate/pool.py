@@ -156,7 +156,7 @@ def add_candidates(
             source and date; other columns are kept with the image.
         class_name: class of pictures that have none of their own.
         keyword: keyword of pictures that have none of their own.
-        progress: told the step and the fraction done.
+        progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.images import add_images, contents
 

@@ -105,7 +105,7 @@ class DawidSkene:
         probability: (items,) that the answer is yes.
         sensitivity: (workers,) probability of saying yes where it is.
         specificity: (workers,) probability of saying no where it is not.
-        prevalence: share of items whose answer is yes.
+        prevalence: proportion of items whose answer is yes.
         iterations: how many it took.
     """
 

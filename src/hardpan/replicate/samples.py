@@ -129,7 +129,7 @@ def tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]
 
 
 def current_sample(project: ProjectFolder) -> Sample:
-    """The sample as it stands, or an InputError."""
+    """The current sample, or an InputError."""
     path = project.root / "sample.json"
     if not path.exists():
         raise InputError(f"there is no sample yet; draw one with: hardpan replicate sample {project.root}")

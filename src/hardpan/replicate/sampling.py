@@ -73,7 +73,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annotated:
-    """Images with their selection frequencies, one entry an image and target class.
+    """Images with their selection frequencies, one entry per image and target class.
 
     Attributes:
         ids: (N,) text.
@@ -129,7 +129,7 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
         raise InputError(f"{what}: frequencies must lie between 0 and 1")
     if need_ids and len(np.unique(found.ids)) < n:
         names, counts = np.unique(found.ids, return_counts=True)
-        raise InputError(f"{what}: id {str(names[np.argmax(counts)])!r} is there more than once")
+        raise InputError(f"{what}: id {str(names[np.argmax(counts)])!r} occurs more than once")
     return found
 
 
@@ -181,9 +181,9 @@ class SampledImage:
         class_name: its class.
         subclass: its sub-class, or "".
         frequency: its selection frequency.
-        votes: how many workers saw it, −1 where it was not told.
-        slot: the bin that it stands for (0 to 4), −1 where the strategy has no bins.
-        fill: "" or why it stands in a place that is not its own.
+        votes: how many workers saw it, −1 where unknown.
+        slot: the bin that it fills (0 to 4), −1 where the strategy has no bins.
+        fill: "", or why it is from another bin or sub-class.
     """
 
     id: str
@@ -244,7 +244,7 @@ class Sample(Report):
 
     @property
     def fills(self) -> tuple[SampledImage, ...]:
-        """Images that stand in a place that is not their own."""
+        """Images from another bin or sub-class."""
         return tuple(image for image in self.images if image.fill)
 
 
@@ -303,8 +303,8 @@ def sample(
     if strategy == "matched":
         if originals is None:
             raise InputError("originals are needed for the strategy 'matched': annotate the original set too")
-        shares, told = _histograms(annotated(originals, "originals", need_ids=False), min_votes, names)
-        notes += told
+        shares, more = _histograms(annotated(originals, "originals", need_ids=False), min_votes, names)
+        notes += more
     images: list[SampledImage] = []
     missing: list[Shortfall] = []
     bins_wanted: dict[str, tuple[int, ...]] = {}
@@ -371,10 +371,10 @@ def sample_again(
             if image.id in gone and image.class_name == name:
                 lost[image.subclass, image.slot] = lost.get((image.subclass, image.slot), 0) + 1
         for (subclass, slot), count in sorted(lost.items()):
-            for mask, told in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
+            for mask, other in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
                 rows = np.flatnonzero(free & (table.classes == name) & mask)
                 drawn, _ = _draw(table, rows, current.strategy, {slot: count}, current.threshold, rng)
-                images += [_instead(item, told) for item in drawn]
+                images += [_instead(item, other) for item in drawn]
                 free &= ~np.isin(table.ids, np.array([item.id for item in drawn], dtype=np.str_))
                 count -= len(drawn)
             if count:
@@ -435,8 +435,8 @@ def _draw_bins(
         left = need[slot] - sum(image.slot == slot for image in images)
         for higher in range(slot + 1, len(BINS)):
             taken, stock[higher] = stock[higher][:left], stock[higher][left:]
-            told = f"from {BINS[higher]} for {BINS[slot]}"
-            images += [_image(table, row, slot, told) for row in taken]
+            reason = f"from {BINS[higher]} for {BINS[slot]}"
+            images += [_image(table, row, slot, reason) for row in taken]
             left -= len(taken)
         if left:
             short.append((slot, left))
@@ -483,8 +483,8 @@ def _image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
 def _instead(item: SampledImage, subclass: str) -> SampledImage:
     if not subclass:
         return item
-    told = "; ".join(part for part in (item.fill, f"in place of sub-class {subclass}") if part)
-    return SampledImage(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, told)
+    reason = "; ".join(part for part in (item.fill, f"in place of sub-class {subclass}") if part)
+    return SampledImage(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, reason)
 
 
 def _votes_notes(table: Annotated, min_votes: int, what: str) -> list[str]:

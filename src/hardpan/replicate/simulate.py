@@ -99,7 +99,7 @@ def annotate(
 
     Args:
         project: a project with tasks.
-        annotators: one a worker.
+        annotators: one per worker.
         probability: (image id, target class) to the probability that a perfect worker selects it.
         seed: of their answers.
         most_tasks: how many tasks each does at the most.
@@ -153,7 +153,7 @@ def answer_questions(
 
     Args:
         project: a project whose experiment has begun.
-        accuracies: a participant's chance of a right answer on original and on new images, one pair a person; a
+        accuracies: a participant's chance of a right answer on original and on new images, one pair per person; a
             wrong answer is any other class.
         seed: of their answers.
         most: questions each answers at the most.

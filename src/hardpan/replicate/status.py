@@ -1,4 +1,4 @@
-"""Where a project stands, and what comes next."""
+"""The state of a project, and the next command."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ProjectStatus(Report):
 
 
 def project_status(project: ProjectFolder) -> ProjectStatus:
-    """Where a project stands."""
+    """The state of a project."""
     from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue, keywords
     from hardpan.replicate.database.images import count_images
     from hardpan.replicate.database.votes import coverage, vote_totals

@@ -35,7 +35,7 @@ class KeywordShare:
         share: their share among the kept keywords of the class.
         quota: new images it should give, by largest remainder.
         supply: candidates it has (within the date window).
-        used: share of the supply that the quota takes; above 1 where it falls short.
+        used: quota as a proportion of the supply; above 1 where the supply is too small.
     """
 
     class_name: str
@@ -55,7 +55,7 @@ class Subclasses(Report):
     Attributes:
         matched: originals whose keyword an exact match gave.
         unmatched: originals without a keyword.
-        coverage: per class, the share of its originals with a keyword that the kept keywords cover.
+        coverage: per class, the proportion of its originals with a keyword that the kept keywords cover.
         keywords: the kept keywords.
         outside: candidates outside the date window, which are set aside.
     """
@@ -101,10 +101,10 @@ def find_subclasses(
         source: folder or table of labelled pictures (keyword); originals with the same pixels get its keyword. None
             keeps the keywords that the original data came with.
         per_class: new images wanted of each class.
-        top: keywords kept a class.
+        top: keywords kept per class.
         first_date: candidates before it are set aside, those without a date too.
         last_date: candidates after it, likewise.
-        progress: told the step and the fraction done.
+        progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.images import contents, set_aside, set_columns, set_quotas, stored_images
 
@@ -170,7 +170,7 @@ def _matches(
 
 
 def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]], outside: Sequence[str]) -> None:
-    """A candidate that came with a keyword but without a class gets the class that the keyword stands for."""
+    """A candidate that came with a keyword but without a class gets the class of the keyword."""
     from hardpan.replicate.database.images import set_columns, stored_images
 
     owners: dict[str, list[int]] = {}

@@ -197,11 +197,11 @@ def nearby_classes(
     for c, item in enumerate(config.classes):
         first = [config.class_index(name) for name in item.nearby]
         rest = [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
-        told = similarity or hierarchy
-        if told is not None and not first and np.isinf(distance[c][rest]).all():
+        source_file = similarity or hierarchy
+        if source_file is not None and not first and np.isinf(distance[c][rest]).all():
             raise InputError(
-                f"{told}: leads from class {item.name!r} to no other; give a row with it, or a class in the column "
-                "nearby of the class list"
+                f"{source_file}: leads from class {item.name!r} to no other; add a row with it, or a class in the "
+                "column nearby of the class list"
             )
         found[c] = first + rest
     return found

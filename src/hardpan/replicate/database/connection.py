@@ -78,7 +78,7 @@ class Database:
         self._engine.dispose()
 
 
-class in_plain_order(FunctionElement[str]):  # noqa: N801 - it stands where SQL has a function
+class in_plain_order(FunctionElement[str]):  # noqa: N801 - used where SQL has a function
     """A text to order by, character by character as Python does; PostgreSQL's own order is that of its language."""
 
     inherit_cache = True

@@ -29,7 +29,7 @@ _MOST_TEXT = 2000
 
 @dataclass(frozen=True, slots=True)
 class KeywordState:
-    """How far one keyword is: what it should give, what was selected, removed by the reviewer, and is missing."""
+    """The state of one keyword: quota, selected, removed by the reviewer, missing."""
 
     class_index: int
     keyword: str
@@ -130,7 +130,7 @@ def verdicts(project: ProjectFolder, step: str) -> dict[str, str]:
 
 
 def keywords(project: ProjectFolder) -> list[KeywordState]:
-    """Every keyword with a quota: what it has, what it gave, and what is missing for the first selector."""
+    """Every keyword with a quota: quota, selected and missing."""
     with project.database.read() as connection:
         return _keyword_states(connection)
 
@@ -285,7 +285,7 @@ def _check_subject(connection: Connection, step: str, subject: str) -> None:
     else:
         known = connection.scalar(select(func.count()).where(Image.id == subject, Image.kind == "candidate"))
     if not known:
-        raise InputError(f"{subject[:80]!r} is nothing that {step} decides on")
+        raise InputError(f"{subject[:80]!r} is no subject of {step}")
 
 
 def begin_sample(project: ProjectFolder, images: Sequence[SampledImage]) -> None:

@@ -88,7 +88,7 @@ def _check(rows: Iterable[Mapping[str, Any]]) -> None:
             value = row.get(name) or ""
             if "\0" in value or len(value) > MOST_CHARACTERS.get(name, len(value)):
                 most = f"at most {MOST_CHARACTERS[name]} characters, " if name in MOST_CHARACTERS else ""
-                raise InputError(f"{name} {value[:40]!r} of an image must have {most}none of them null")
+                raise InputError(f"{name} {value[:40]!r} of an image must have {most}no null character")
 
 
 def count_images(project: ProjectFolder) -> dict[str, int]:

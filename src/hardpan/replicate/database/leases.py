@@ -235,7 +235,7 @@ def ids_shown(project: ProjectFolder, token: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a worker and the whole project are: tasks done, tasks still open to this worker's eyes, of all."""
+    """Progress of a worker and of the whole project."""
 
     done: int
     project_done: int
@@ -243,7 +243,7 @@ class Standing:
 
 
 def standing(project: ProjectFolder, worker_id: str) -> Standing:
-    """Progress for the quiet bar of the page; says nothing of other workers' votes."""
+    """Progress for the page's bar; reveals nothing about other workers' votes."""
     with project.database.read() as connection:
         totals = connection.execute(TOTALS).one()
         return Standing(_done(connection, worker_id), int(totals[0]), int(totals[1]))
@@ -272,7 +272,7 @@ def _still_open(connection: Connection, task: int, now: float) -> bool:
 def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: int, now: float) -> Lease:
     expires = now + project.config.lease_seconds
     again = connection.execute(OWN_EARLIER, {"task": task, "worker": worker_id}).first()
-    if again is not None:  # the worker's own expired lease: the old page, if still open, goes on working
+    if again is not None:  # the worker's own expired lease: the old page, if still open, keeps working
         connection.execute(LEASE_AGAIN, {"row": again.id, "leased": now, "expires": expires})
         log(connection, now, worker_id, "leased-again", task=task)
         return _lease(connection, again, expires)

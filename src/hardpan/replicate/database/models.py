@@ -80,7 +80,7 @@ class Worker(Base):
 
 
 class Assignment(Base):
-    """A task in the hands of one worker: leased until ``expires_at``, then submitted or returned."""
+    """A task held by one worker: leased until ``expires_at``, then submitted or returned."""
 
     __tablename__ = "assignments"
     id: Mapped[int] = mapped_column(primary_key=True)

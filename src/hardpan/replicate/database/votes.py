@@ -160,7 +160,7 @@ def task_times(project: ProjectFolder) -> list[TaskTime]:
 
 @dataclass(frozen=True, slots=True)
 class ClassCoverage:
-    """How far the annotation of a class is."""
+    """The state of the annotation of a class."""
 
     class_index: int
     tasks: int
@@ -171,7 +171,7 @@ class ClassCoverage:
 
 
 def coverage(project: ProjectFolder) -> list[ClassCoverage]:
-    """Annotation so far, a row a class with tasks."""
+    """Annotation so far, one row per class with tasks."""
     now = project.clock()
     with project.database.read() as connection:
         tasks = connection.execute(select(Task.id, Task.class_index, Task.wanted, Task.submitted)).all()

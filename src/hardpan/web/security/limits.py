@@ -37,7 +37,7 @@ class Limits:
 
 
 class RateLimiter:
-    """A token bucket a key; the keys that were quiet longest are forgotten, so memory has a bound.
+    """A token bucket per key; the keys that were quiet longest are forgotten, so memory has a bound.
 
     Example:
         >>> limiter = RateLimiter(rate=1, burst=2, clock=lambda: 0.0)
