@@ -17,6 +17,7 @@ from bench.harness import ROOT
 
 RECORDS = ROOT / "bench" / "records"
 RESULTS = ROOT / "bench" / "RESULTS.md"
+SUMMARY = "SUMMARY.md"  # beside RESULTS
 ALWAYS = ("hardpan", "numpy", "scipy")
 
 
@@ -84,7 +85,7 @@ def keep(topic: str, tables: list[dict[str, Any]], peers: Iterable[str], cores: 
 
 
 def write_results(summaries: Mapping[str, str]) -> Path:
-    """Make ``bench/RESULTS.md`` from every record."""
+    """Write ``bench/RESULTS.md``, and ``bench/SUMMARY.md`` beside it, from every record."""
     from hardpan.files import write_text
 
     found = [json.loads(path.read_text()) for path in sorted(RECORDS.glob("*.json"))]
@@ -102,6 +103,7 @@ def write_results(summaries: Mapping[str, str]) -> Path:
         for entry in record["machines"].values():
             parts.extend(_entry(entry))
     write_text(RESULTS, "\n\n".join(part for part in parts if part) + "\n")
+    write_text(RESULTS.with_name(SUMMARY), _summary(found))
     return RESULTS
 
 
@@ -125,6 +127,44 @@ def _overview(found: list[dict[str, Any]]) -> str:
                 {"topic": record["topic"], "requirements met": text, "machine": machine_name, "date": entry["date"]}
             )
     return markdown(["topic", "requirements met", "machine", "date"], rows) if rows else ""
+
+
+def _summary(found: list[dict[str, Any]]) -> str:
+    """One row per topic and machine, worst first: the requirement with the smallest margin."""
+    rows: list[dict[str, Any]] = []
+    for record in found:
+        for entry in record["machines"].values():
+            stated = [
+                (part["title"], row)
+                for part in entry["tables"]
+                for row in part["rows"]
+                if row.get("met") is not None
+            ]
+            missed = sum(not row["met"] for _, row in stated)
+            known = [item for item in stated if item[1].get("margin") is not None]
+            title, worst = min(known, key=lambda item: item[1]["margin"], default=("", {}))
+            rows.append(
+                {
+                    "topic": record["topic"],
+                    "smallest margin": worst.get("margin"),
+                    "requirement": worst.get("must"),
+                    "table": title,
+                    "met": f"{len(stated) - missed} of {len(stated)}" if stated else "none stated",
+                    "machine": entry["machine"]["gpu"] or entry["machine"]["cpu"],
+                    "date": entry["date"],
+                    "_order": (-missed, not known, worst.get("margin", 0.0), not stated),
+                }
+            )
+    rows.sort(key=lambda row: row.pop("_order"))
+    text = (
+        "# Summary\n\n"
+        "One row per topic, worst first; made from `bench/records/*.json` by `make bench`, do not edit. The margin is "
+        "the factor by which a measurement is better than its requirement (a peer's value, or a stated limit): above "
+        "1 it is met. Topics without a margin were recorded before margins were, or state no requirement. "
+        "Details: [RESULTS.md](RESULTS.md).\n\n"
+    )
+    columns = ["topic", "smallest margin", "requirement", "table", "met", "machine", "date"]
+    return text + markdown(columns, rows) + "\n"
 
 
 def _entry(entry: Mapping[str, Any]) -> list[str]:

@@ -214,20 +214,31 @@ def table(
 def against(
     value: float | None, *, at_most: float | None = None, at_least: float | None = None, unit: str = ""
 ) -> dict[str, Any]:
-    """Columns ``must`` and ``met``: the requirement in words, and whether ``value`` reaches it.
+    """Columns ``must``, ``met`` and ``margin``: the requirement, whether ``value`` meets it, and by which factor.
 
-    None or NaN does not meet anything.
+    A margin of 2 is twice as good as required, 0.5 half as good. None or NaN does not meet anything.
 
     Example:
         >>> against(0.4, at_most=0.5, unit="s")
-        {'must': '≤ 0.5 s', 'met': True}
+        {'must': '≤ 0.5 s', 'met': True, 'margin': 1.25}
         >>> against(None, at_least=0.916, at_most=0.978)["met"]
         False
     """
     wanted = [f"{sign} {bound:g}" for sign, bound in (("≥", at_least), ("≤", at_most)) if bound is not None]
     met = value is not None and value == value
     met = met and (at_most is None or float(value) <= at_most) and (at_least is None or float(value) >= at_least)  # type: ignore[arg-type]
-    return {"must": " and ".join(wanted) + (f" {unit}" if unit else ""), "met": bool(met)}
+    margins = []
+    if value is not None and value == value:
+        if at_most is not None and at_most > 0:
+            margins.append(at_most / float(value) if value > 0 else math.inf)
+        if at_least is not None and at_least > 0:
+            margins.append(float(value) / at_least)
+    margin = min(margins, default=None)
+    return {
+        "must": " and ".join(wanted) + (f" {unit}" if unit else ""),
+        "met": bool(met),
+        "margin": None if margin is None or math.isinf(margin) else round(margin, 4),
+    }
 
 
 def ratios(
