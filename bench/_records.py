@@ -158,9 +158,9 @@ def _summary(found: list[dict[str, Any]]) -> str:
     rows.sort(key=lambda row: row.pop("_order"))
     text = (
         "# Summary\n\n"
-        "One row per topic, worst first; made from `bench/records/*.json` by `make bench`, do not edit. The margin is "
-        "the factor by which a measurement is better than its requirement (a peer's value, or a stated limit): above "
-        "1 it is met. Topics without a margin were recorded before margins were, or state no requirement. "
+        "One row per topic, worst first; made from `bench/records/*.json` by `make bench`, do not edit. The margin "
+        "is the factor by which a measurement is better than its requirement (a peer's value, or a stated limit): "
+        "above 1 it is met. Topics without a margin were recorded before margins were, or state no requirement. "
         "Details: [RESULTS.md](RESULTS.md).\n\n"
     )
     columns = ["topic", "smallest margin", "requirement", "table", "met", "machine", "date"]
