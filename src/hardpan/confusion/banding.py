@@ -99,10 +99,10 @@ def bands(
     limits = default_edges(scores) if edges is None else _edges(edges, values)
     models, n = right.shape
     wrong = models - right.sum(axis=0, dtype=np.int64)
-    place = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
+    band_of = np.clip(np.searchsorted(limits, values, side="right") - 1, 0, len(limits) - 2)
     count = len(limits) - 1
-    cells = np.bincount(place * (models + 1) + wrong, minlength=count * (models + 1)).reshape(count, models + 1)
-    sums: Floats = np.bincount(place, weights=values, minlength=count).astype(np.float64)
+    cells = np.bincount(band_of * (models + 1) + wrong, minlength=count * (models + 1)).reshape(count, models + 1)
+    sums: Floats = np.bincount(band_of, weights=values, minlength=count).astype(np.float64)
     found = []
     for i in range(count):
         inside = int(cells[i].sum())
@@ -202,10 +202,10 @@ def correct_answers(correct: Any, examples: int) -> NDArray[np.bool_]:
 
 def _edges(edges: Sequence[float], values: Floats) -> Floats:
     try:
-        given = np.asarray(edges)
+        array = np.asarray(edges)
     except ValueError:  # lists of different lengths
-        given = np.zeros(0)
-    limits = given.astype(np.float64) if given.ndim == 1 and given.dtype.kind in "iuf" else np.zeros(0)
+        array = np.zeros(0)
+    limits = array.astype(np.float64) if array.ndim == 1 and array.dtype.kind in "iuf" else np.zeros(0)
     if len(limits) < 2 or not (np.isfinite(limits).all() and (limits[:-1] < limits[1:]).all()):
         raise InputError(f"edges must be at least two rising numbers, such as [0, 1, 2]; got {reprlib.repr(edges)}")
     if values.min() < limits[0] or values.max() > limits[-1]:
@@ -224,10 +224,10 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
     number = int(np.count_nonzero(inside))  # two points always lie on a line
     method = f"Pearson over {number} bands, bootstrap of examples on Fisher's scale"
 
-    def correlation(drawn: NDArray[Any]) -> Floats:
-        size = drawn.sum(axis=-1)
+    def correlation(resampled: NDArray[Any]) -> Floats:
+        size = resampled.sum(axis=-1)
         used = size > 0
-        error = np.divide(drawn @ np.arange(models + 1.0), models * size, out=np.zeros(size.shape), where=used)
+        error = np.divide(resampled @ np.arange(models + 1.0), models * size, out=np.zeros(size.shape), where=used)
         columns = np.stack([np.broadcast_to(centre, error.shape), error], axis=-1)
         x, y = columns[..., 0], columns[..., 1]
         weight = used / used.sum(axis=-1, keepdims=True)
@@ -235,8 +235,8 @@ def _band_correlation(cells: NDArray[np.int64], sums: Floats, confidence: float,
         return correlation_of_means(np.stack(means, axis=-1))
 
     value = float(correlation(cells[None])[0]) if number > 2 else math.nan
-    drawn = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
-    draws = correlation(drawn.reshape(DRAWS, *cells.shape))
+    resampled = np.random.default_rng([seed, 0]).multinomial(n, cells.ravel() / n, size=DRAWS)
+    draws = correlation(resampled.reshape(DRAWS, *cells.shape))
     return fisher_interval(value, draws, n, confidence, method, seed)
 
 

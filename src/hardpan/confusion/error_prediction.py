@@ -116,11 +116,11 @@ def predictors(
     measured = {name: _Ranked(values, wrong) for name, values in columns.items()}
     ones = np.ones((1, n))
     exact = {name: item.measure(ones) for name, item in measured.items()}
-    drawn: dict[str, list[Floats]] = {name: [] for name in columns}
+    resampled: dict[str, list[Floats]] = {name: [] for name in columns}
     for counts in stats.resample_counts(n, draws, seed):
         for name, item in measured.items():
-            drawn[name].append(item.measure(counts))
-    samples = {name: np.concatenate(parts) for name, parts in drawn.items()}
+            resampled[name].append(item.measure(counts))
+    samples = {name: np.concatenate(parts) for name, parts in resampled.items()}
     lead = next(iter(columns))
 
     def estimate(value: Floats, draws: Floats, method: str) -> Estimate:
@@ -144,8 +144,8 @@ def predictors(
         meaning, labels = DIFFICULTIES.get(name, ""), name in NEED_LABELS
         rows.append(Predictor(name, meaning, labels, by_band, by_example, auroc, aupr, area, ahead))
     rows.sort(key=lambda row: -row.auroc.value)
-    share = stats.share(int(wrong.sum()), n, confidence)
-    return Predictors(tuple(rows), share, oracle_aurc(wrong), share.value, n, target)
+    error = stats.share(int(wrong.sum()), n, confidence)
+    return Predictors(tuple(rows), error, oracle_aurc(wrong), error.value, n, target)
 
 
 class _Ranked:
@@ -163,7 +163,7 @@ class _Ranked:
         self.at = np.arange(len(self.bands))
 
     def measure(self, counts: Floats) -> Floats:
-        """(b, 5): correlations by band and by example, AUROC, AUPR, AURC, for rows of how often each is drawn."""
+        """(b, 5): correlations by band and by example, AUROC, AUPR, AURC, by how often each is resampled."""
         weight = counts[:, self.order]
         bad = weight * self.wrong[self.order]
         by_example = self._correlation(counts)
@@ -191,8 +191,8 @@ class _Ranked:
         size, fail, score = (np.add.reduceat(item, self.bands, axis=1) for item in (weight, bad, scaled))
         filled = np.where(size > 0, size, 1.0)
         x, y = score / filled, fail / filled
-        share = (size > 0) / (size > 0).sum(axis=1, keepdims=True)
-        means = [np.sum(share * term, axis=1) for term in (x, y, x * x, x * y, y * y)]
+        weights = (size > 0) / (size > 0).sum(axis=1, keepdims=True)
+        means = [np.sum(weights * term, axis=1) for term in (x, y, x * x, x * y, y * y)]
         return correlation_of_means(np.stack(means, axis=1))
 
 

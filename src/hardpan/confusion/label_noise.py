@@ -93,11 +93,11 @@ def label_issues(
         found = signals(opened, labels=labels)
     if found.labels is None or found.label_probability is None:
         raise InputError(UNLABELLED)
-    given, own = found.labels, found.label_probability
-    classes = int(max(given.max(), found.other.max())) + 1
-    counts = np.bincount(given, minlength=classes)
+    labelled, own = found.labels, found.label_probability
+    classes = int(max(labelled.max(), found.other.max())) + 1
+    counts = np.bincount(labelled, minlength=classes)
     typical = np.divide(
-        np.bincount(given, weights=own, minlength=classes), counts, out=np.ones(classes), where=counts > 0
+        np.bincount(labelled, weights=own, minlength=classes), counts, out=np.ones(classes), where=counts > 0
     )
     needed = typical[found.other]
     lead = found.other_probability - own
@@ -106,13 +106,13 @@ def label_issues(
     return LabelIssues(
         row=rows,
         id=found.ids[rows],
-        label=given[rows],
+        label=labelled[rows],
         suggested=found.other[rows].astype(np.int64),
         probability=own[rows],
         suggested_probability=found.other_probability[rows],
         threshold=needed[rows],
-        count=_count(len(rows), len(given), confidence),
-        examples=len(given),
+        count=_count(len(rows), len(labelled), confidence),
+        examples=len(labelled),
         class_names=names,
         source=source,
     )

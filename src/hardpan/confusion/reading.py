@@ -267,14 +267,14 @@ def entropies(task: RowTask, index: int, seeds: Sequence[int] | None = None) -> 
     return found
 
 
-def _by_numpy(given: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:
-    wide: Any = np.float64 if given[0].dtype.itemsize == 8 else np.float32
-    mean: NDArray[Any] = given[0].astype(wide)
-    negative = (given[0] < 0).any(axis=-1)
-    for other in given[1:]:  # one after another: the order of the sum is the same for any number of rows
+def _by_numpy(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:
+    wide: Any = np.float64 if by_seed[0].dtype.itemsize == 8 else np.float32
+    mean: NDArray[Any] = by_seed[0].astype(wide)
+    negative = (by_seed[0] < 0).any(axis=-1)
+    for other in by_seed[1:]:  # one after another: the order of the sum is the same for any number of rows
         mean += other
         negative |= (other < 0).any(axis=-1)
-    mean *= wide(1.0 / len(given))
+    mean *= wide(1.0 / len(by_seed))
     with np.errstate(invalid="ignore", over="ignore"):
         total = mean.sum(axis=-1, dtype=np.float64)
         wrong = negative | ~(np.abs(total - 1.0) <= tolerance)

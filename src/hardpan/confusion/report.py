@@ -94,22 +94,22 @@ def score_section(result: ScoreReport) -> Section:
     if result.subset is not None:
         start = result.subset.threshold * math.log2(result.subset.base)
     mean = None if wrong is None else wrong.mean(axis=0)
-    drawn: list[Chart] = [charts.threshold(part.values, mean, part.largest, start)]
+    figures: list[Chart] = [charts.threshold(part.values, mean, part.largest, start)]
     if scores.split is not None and len(np.unique(scores.split)) > 1:
         groups = {str(name): scores.values[scores.split == name] for name in np.unique(scores.split)}
-        drawn.insert(0, charts.distribution(groups, scores.largest))
+        figures.insert(0, charts.distribution(groups, scores.largest))
     estimates = {}
     if result.bands is not None:
-        drawn.append(charts.error_by_band({result.split if result.split != "all" else "error": result.bands}))
+        figures.append(charts.error_by_band({result.split if result.split != "all" else "error": result.bands}))
         tenth = result.bands.hardest_tenth
         estimates = {"Error": result.bands.error, "Fraction of the errors in the most confusing tenth": tenth}
-    drawn += _galleries(part, here, result.issues, result.dataset)
+    figures += _galleries(part, here, result.issues, result.dataset)
     tables = (*_band_tables(result), *_lists(part, here, result.issues, result.config.confidence))
     return Section(
         "Which examples are hard?",
         _score_sentences(result),
         estimates,
-        tuple(drawn),
+        tuple(figures),
         tables,
         _warnings(result),
     )
@@ -309,12 +309,12 @@ def _(result: BandsReport) -> View:
         for name, item in result.splits.items()
         for text in band_sentences(item)
     ]
-    drawn = [charts.error_by_band(result.splits)]
+    figures = [charts.error_by_band(result.splits)]
     if result.scores is not None:
         groups = {name: result.scores.values[split_rows(result.scores, name)] for name in result.splits}
-        drawn.insert(0, charts.distribution(groups, result.scores.largest))
+        figures.insert(0, charts.distribution(groups, result.scores.largest))
     tables = tuple(band_table(item, name) for name, item in result.splits.items())
-    section = Section("Error by band", tuple(sentences), {}, tuple(drawn), tables)
+    section = Section("Error by band", tuple(sentences), {}, tuple(figures), tables)
     rows = [(name, band) for name, item in result.splits.items() for band in item.bands]
     return View(
         title=f"Error by band: {Path(result.source).name}",
@@ -351,18 +351,19 @@ def _(result: SubsetReport) -> View:
     if found.per_class:
         listed = ", ".join(f"{name} {count}" for name, count in list(found.per_class.items())[:20])
         sentences.insert(0, f"By class: {listed}.")
-    drawn: list[Chart] = []
+    figures: list[Chart] = []
     if result.scores is not None:
         scores = result.scores.in_bits()
-        drawn.append(charts.threshold(scores.values, None, scores.largest, found.threshold * math.log2(found.base)))
+        start = found.threshold * math.log2(found.base)
+        figures.append(charts.threshold(scores.values, None, scores.largest, start))
         if result.dataset is not None:
             part = scores.select(found.rows(scores.ids))
             shown = gallery("Most confusing of each class", groups_by_class(part), part, result.dataset)
-            drawn += [] if shown is None else [shown]
+            figures += [] if shown is None else [shown]
     return View(
         title=f"A hard subset of {Path(found.source).name}",
         headline=subset_sentence(found),
-        sections=(Section("Hard subset", tuple(sentences), {}, tuple(drawn)),),
+        sections=(Section("Hard subset", tuple(sentences), {}, tuple(figures)),),
         provenance=_provenance(hashes={"scores, sha256": found.scores_sha256, "ids, sha256": found.ids_sha256}),
         columns={"id": found.ids},
     )
@@ -381,11 +382,11 @@ def _(result: TransferReport) -> View:
         for item, tau, rho in zip(result.pairs, taus, rhos, strict=True)
     )
     columns = ("first", "second", "examples", "Kendall τ", "Pearson ρ", "below the diagonal")
-    drawn = [charts.joint(item) for item in result.pairs[:6]]
+    figures = [charts.joint(item) for item in result.pairs[:6]]
     tables = [Table("Scores of two models on the same examples", columns, rows)]
     if result.targets is not None:
         title = f"Error of each model by band of {result.targets.scored_by}'s scores"
-        drawn.append(charts.error_by_band(result.targets.targets, title))
+        figures.append(charts.error_by_band(result.targets.targets, title))
         errors = tuple(
             (
                 name,
@@ -402,7 +403,7 @@ def _(result: TransferReport) -> View:
         f"{name} lacks some of {result.models[0]}'s examples, so its error by band is left out."
         for name in result.incomplete
     )
-    section = Section("Transfer of confusion", tuple(sentences[1:]), {}, tuple(drawn), tuple(tables), warnings)
+    section = Section("Transfer of confusion", tuple(sentences[1:]), {}, tuple(figures), tuple(tables), warnings)
     return View(
         title="Confusion of several models",
         headline=sentences[0],
@@ -428,7 +429,7 @@ def _below(item: Transfer) -> str:
 @view.register
 def _(result: AblationReport) -> View:
     found = result.ablation
-    drawn = [
+    figures = [
         chart
         for seeds in sorted({item.seeds for item in found.variants})
         for chart in charts.variants(found, seeds)
@@ -449,7 +450,7 @@ def _(result: AblationReport) -> View:
     return View(
         title=f"Fewer seeds and epochs: {Path(result.source).name}",
         headline=f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(found.variants)}.",
-        sections=(Section("Seeds and epochs that are needed", (), {}, tuple(drawn), (table,)),),
+        sections=(Section("Seeds and epochs that are needed", (), {}, tuple(figures), (table,)),),
         provenance=_provenance(result.config.seed),
         columns={
             "seeds": [item.seeds for item in found.variants],
@@ -484,9 +485,9 @@ def _(result: ComparisonReport) -> View:
         f"{numbers.plain(ours.auroc)}; of the scores that need no labels, {free.name} is best with "
         f"{numbers.plain(free.auroc)}."
     )
-    drawn, tables, sentences = [charts.predictors(found)], [*_predictor_tables(found)], []
+    figures, tables, sentences = [charts.predictors(found)], [*_predictor_tables(found)], []
     if models is not None:
-        drawn.append(charts.confused(models))
+        figures.append(charts.confused(models))
         if len(models.models) > 2:
             sentences.append(
                 f"Over {len(models.models)} models, Pearson's ρ between mean confusion and accuracy is "
@@ -502,7 +503,7 @@ def _(result: ComparisonReport) -> View:
     return View(
         title="Difficulty scores as predictors of errors",
         headline=headline,
-        sections=(Section("Prediction of errors", tuple(sentences), {}, tuple(drawn), tuple(tables)),),
+        sections=(Section("Prediction of errors", tuple(sentences), {}, tuple(figures), tuple(tables)),),
         provenance=_provenance(result.config.seed),
         columns={"score": [row.name for row in found.rows]}
         | {name: [getattr(row, name).value for row in found.rows] for name in measures},

@@ -25,8 +25,8 @@ VERSION = 1
 @record
 @dataclass(frozen=True, slots=True, eq=False)
 class Subset:
-    """The ids of some examples, and how they were chosen: the manifest that commands take as ``--subset`` or
-    behind the data, as ``DATA@FILE.json``.
+    """The ids of some examples, and how they were selected: the manifest that commands take as ``--subset``, or
+    after the data, as ``DATA@FILE.json``.
 
     Attributes:
         ids: (n,) ids, most confusing first (least confusing first where ``easiest``).
@@ -107,12 +107,12 @@ class Subset:
         if names.ndim != 1:
             raise InputError(f"ids must be names of examples, shape (N,); got {ids!r}")
         order = np.argsort(names, kind="stable")
-        place = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
-        rows = order[place] if len(names) else np.zeros(len(self), dtype=np.int64)
+        at = np.clip(np.searchsorted(names[order], self.ids), 0, max(len(names) - 1, 0))
+        rows = order[at] if len(names) else np.zeros(len(self), dtype=np.int64)
         missing = self.ids[names[rows] != self.ids] if len(names) else self.ids
         if len(missing):
             raise InputError(
-                f"subset: {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} given "
+                f"subset: {len(missing):,} of its {len(self):,} ids are not among the {len(names):,} ids "
                 f"(first {missing[0]}); give the data or predictions that it was selected from"
             )
         return rows.astype(np.int64)
@@ -155,11 +155,11 @@ def subset(
             f"scores must be the result of confusion.scores, which has the ids; got {type(scores).__name__}"
         )
     rules = {"threshold": threshold, "quantile": quantile, "fraction": fraction, "count": count}
-    given = {name: value for name, value in rules.items() if value is not None}
-    if len(given) != 1:
-        listed = ", ".join(given) or "none"
+    stated = {name: value for name, value in rules.items() if value is not None}
+    if len(stated) != 1:
+        listed = ", ".join(stated) or "none"
         raise InputError(f"give exactly one of threshold, quantile, fraction and count; got {listed}")
-    rule, value = next(iter(given.items()))
+    rule, value = next(iter(stated.items()))
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{rule} must be a number; got {value!r}")
     if rule == "fraction":

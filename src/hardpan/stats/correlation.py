@@ -63,8 +63,8 @@ def kendall_tau(
         error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2))) if usable else float("nan")
         return normal(float(_tau(total)), error, n, level, least=-1.0, most=1.0, method="Kendall τ-b, jackknife")
 
-    def tau(drawn: Floats) -> Floats:
-        moved = means + 2.0 * (drawn - means)
+    def tau(resample_means: Floats) -> Floats:
+        moved = means + 2.0 * (resample_means - means)
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = moved[:, 0] / np.sqrt(np.maximum(moved[:, 1], 0) * np.maximum(moved[:, 2], 0))
         return np.asarray(np.clip(np.where(np.isfinite(ratio), ratio, np.nan), -1.0, 1.0))
@@ -128,22 +128,22 @@ def dominated(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     order = np.lexsort((-b, a))
     number = b[order]
     count = np.zeros(len(b), dtype=np.int64)
-    place = np.arange(len(b))  # position in the sorted row of each member of the grouped order
+    position = np.arange(len(b))  # position in the sorted row of each member of the grouped order
     here = np.arange(len(b))
     for bit in range(int(number.max()).bit_length() - 1, -1, -1):
-        grouped = number[place]
+        grouped = number[position]
         zero = 1 - ((grouped >> bit) & 1)
         prefix = grouped >> (bit + 1)
         first = np.flatnonzero(np.concatenate([[True], prefix[1:] != prefix[:-1]]))
         group = np.repeat(np.arange(len(first)), np.diff(first, append=len(b)))
         before = np.cumsum(zero) - zero
         inside = before - before[first][group]
-        count[place] += np.where(zero, 0, inside)
+        count[position] += np.where(zero, 0, inside)
         # Zeros go before ones within each group, both in their order.
         zeros = np.add.reduceat(zero, first)[group]
-        moved = np.empty_like(place)
-        moved[np.where(zero, first[group] + inside, here + zeros - inside)] = place
-        place = moved
+        moved = np.empty_like(position)
+        moved[np.where(zero, first[group] + inside, here + zeros - inside)] = position
+        position = moved
     result = np.empty(len(b), dtype=np.int64)
     result[order] = count
     return result
