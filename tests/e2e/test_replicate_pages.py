@@ -228,7 +228,7 @@ def test_a_participant_names_pictures_by_number_keys(window, served):
     for number in range(total):
         page.wait_for_function(
             "(text) => document.querySelector('#progress').textContent.startsWith(text)",
-            arg=f"Picture {number + 1} ",
+            arg=f"Image {number + 1} ",
         )
         page.keyboard.press("3") if number % 2 else page.locator("#answers button").nth(2).click()
     page.wait_for_selector("#thanks:not([hidden])")

@@ -63,7 +63,7 @@ def test_the_whole_site(town):
         assert len(batch["images"]) == wanted
         body = {"step": step, "images": batch["images"], "removed": batch["images"][:3], "key": step}
         assert reviewer.post("/review/api/decide", body).json() == {"kept": wanted - 3, "removed": 3}
-    assert "Back with the first selector" in reviewer.get("/review/").text
+    assert "Returned to the first selector" in reviewer.get("/review/").text
     pair = reviewer.post("/review/api/pairs", {}).json()["pairs"][0]
     assert reviewer.post("/review/api/pair", {"subject": pair["subject"], "verdict": "keep", "key": "p"}).json()[
         "new"

@@ -71,8 +71,8 @@ def test_keywords_that_the_reviewer_leaves_short_go_back_to_the_selector(town):
     for _ in range(2):  # a retry after a lost answer
         assert reviewer.post("/review/api/decide", body).json() == {"kept": 1, "removed": 3}
     assert reviewer.post("/review/api/images", {"step": "second"}).json()["left"] == 0
-    assert "Back with the first selector" in reviewer.get("/review/").text
-    assert "came back: 3 removed" in selector.get("/select/").text
+    assert "Returned to the first selector" in reviewer.get("/review/").text
+    assert "returned: 3 removed" in selector.get("/select/").text
     page = selector.get("/select/keyword", params={"class": "0", "keyword": "plain"}).text
     assert "choose 3 more" in page
     state = next(s for s in decisions.keywords(town.project) if (s.class_index, s.keyword) == (0, "plain"))

@@ -126,13 +126,13 @@ export class Grid {
   }
 }
 
-/** A closer look at the picture under the focus, by the key Z. */
+/** A enlarge at the picture under the focus, by the key Z. */
 export function closerLook(grid) {
   const box = document.createElement("dialog");
   box.className = "look";
   box.setAttribute("aria-label", "Closer look");
   const picture = new Image();
-  picture.alt = "The picture, enlarged";
+  picture.alt = "The image, enlarged";
   box.append(picture);
   document.body.append(box);
   box.addEventListener("click", () => box.close());

@@ -17,7 +17,7 @@ async function refresh() {
     if (text !== shown) { shown = text; replace(text); }
     $("when").textContent = `as of ${new Date().toLocaleTimeString()}`;
   } catch {
-    $("when").textContent = "no connection; the figures are old";
+    $("when").textContent = "no connection; the figures are not current";
   }
 }
 

@@ -7,24 +7,24 @@ const buttons = [...document.querySelectorAll("#answers button")];
 const filter = $("filter");
 let current = null;
 const show = (name) => { for (const id of ["instructions", "task", "waiting", "thanks"]) $(id).hidden = id !== name; };
-const offline = () => toast("No connection. Your answer is kept, and this goes on by itself.");
+const offline = () => toast("The server cannot be reached. Your answer is stored; this page tries again by itself.");
 
 function open(answer) {
   if (answer.question === null) {
-    $("thanks-text").textContent = "There are no more pictures for you. You may close this page.";
+    $("thanks-text").textContent = "There are no more images. You can close this page.";
     show("thanks");
-    announce("Thank you. There are no more pictures.");
+    announce("Thank you. There are no more images.");
     return;
   }
   current = answer;
   $("image").src = `/people/image/${answer.question}`;
-  $("progress").textContent = `Picture ${answer.done + 1} of ${answer.total}`;
+  $("progress").textContent = `Image ${answer.done + 1} of ${answer.total}`;
   $("bar").max = answer.total;
   $("bar").value = answer.done;
   for (const button of buttons) { button.hidden = false; button.disabled = false; }
   if (filter) { filter.value = ""; if (!$("instructions").hidden) return; filter.focus(); }
   if ($("instructions").hidden) show("task");
-  announce(`Picture ${answer.done + 1} of ${answer.total}.`);
+  announce(`Image ${answer.done + 1} of ${answer.total}.`);
 }
 
 async function choose(button) {

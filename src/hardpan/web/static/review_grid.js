@@ -12,11 +12,11 @@ const grid = new Grid($("grid"), {
   changed: (selection) => { $("picked").textContent = `${selection.length} to remove, ${(batch?.images.length ?? 0) - selection.length} to keep`; },
 });
 const look = closerLook(grid);
-const offline = () => toast("No connection. This goes on by itself when it is back.");
+const offline = () => toast("The server cannot be reached. This page tries again by itself.");
 
 async function next() {
   batch = await persist("/review/api/images", { step }, offline);
-  if (!batch.images.length) { show("thanks"); announce("Nothing waits."); return; }
+  if (!batch.images.length) { show("thanks"); announce("Nothing to review."); return; }
   $("name").textContent = batch.name;
   $("keyword").textContent = batch.keyword ? `Keyword: ${batch.keyword}.` : "";
   $("definition").textContent = batch.definition;

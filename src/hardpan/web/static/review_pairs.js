@@ -4,7 +4,7 @@ import { Outbox } from "./outbox.js";
 import { announce, newKey, persist, plainKey, storage, toast } from "./talk.js";
 
 const $ = (id) => document.getElementById(id);
-const PLACES = { new: "Another new picture", original: "Original set", train: "Original training set", test: "Original test set" };
+const PLACES = { new: "Another new image", original: "Original set", train: "Original training set", test: "Original test set" };
 let waiting = [], left = 0, decided = [], current = null;
 const show = (name) => { for (const id of ["task", "waiting", "thanks"]) $(id).hidden = id !== name; };
 const source = (id) => `/review/image?id=${encodeURIComponent(id)}`;
@@ -13,13 +13,13 @@ const gap = (pair) => `/review/difference?id=${encodeURIComponent(pair.image)}&o
 const outbox = new Outbox({
   delivered: () => {},
   refused: (item, error) => toast(error.message),
-  changed: (count) => { $("sending").hidden = count === 0; $("sending").textContent = `Keeping ${count} …`; },
+  changed: (count) => { $("sending").hidden = count === 0; $("sending").textContent = `Saving ${count} …`; },
 });
 const drained = () => new Promise((resolve) => { const check = () => (outbox.length ? setTimeout(check, 50) : resolve()); check(); });
 
 async function refill() {
   await drained(); // what is decided must not come back
-  const answer = await persist("/review/api/pairs", {}, () => toast("No connection. This goes on by itself when it is back."));
+  const answer = await persist("/review/api/pairs", {}, () => toast("The server cannot be reached. This page tries again by itself."));
   waiting = answer.pairs;
   left = answer.left;
 }

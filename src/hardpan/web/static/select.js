@@ -13,7 +13,7 @@ let chosen = data.selected;
 const outbox = new Outbox({
   delivered: () => {},
   refused: (item, error) => { toast(error.message); location.reload(); },
-  changed: (waiting) => { $("sending").hidden = waiting === 0; $("sending").textContent = `Keeping ${waiting} …`; },
+  changed: (waiting) => { $("sending").hidden = waiting === 0; $("sending").textContent = `Saving ${waiting} …`; },
 });
 
 const grid = new Grid($("grid"), {
