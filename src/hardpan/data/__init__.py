@@ -24,3 +24,7 @@ __all__ = [
     "names",
     "row_ids",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
