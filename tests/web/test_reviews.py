@@ -74,7 +74,7 @@ def test_keywords_that_the_reviewer_leaves_short_go_back_to_the_selector(town):
     assert "Returned to the first selector" in reviewer.get("/review/").text
     assert "returned: 3 removed" in selector.get("/select/").text
     page = selector.get("/select/keyword", params={"class": "0", "keyword": "plain"}).text
-    assert "choose 3 more" in page
+    assert "Choose 3 more" in page
     state = next(s for s in decisions.keywords(town.project) if (s.class_index, s.keyword) == (0, "plain"))
     assert (state.short, state.reviewed) == (3, 4)
 
