@@ -31,6 +31,7 @@ VALIDATED = 4000  # validation rows that decide when to stop
 FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
 FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 EVALUATED_AT_ONCE = 512
+SCALED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,9 +239,13 @@ def _scaled(data: NetworkData, train: Labels, x: NDArray[Any]) -> NDArray[np.flo
     if not data.is_images:
         return np.asarray(x, dtype=np.float32)
     images = x[..., None] if x.ndim == 3 else x
-    sample = data.x[train[:5000]].astype(np.float32)
-    scaled = (images.astype(np.float32) - sample.mean()) / max(float(sample.std()), 1e-6)
-    return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
+    sample = data.x[train[:5000]].astype(np.float64)
+    mean, scale = float(sample.mean()), float(sample.std()) or 1.0
+    scaled = np.empty((len(images), images.shape[3], *images.shape[1:3]), dtype=np.float32)
+    for start in range(0, len(images), SCALED_AT_ONCE):
+        block = (images[start : start + SCALED_AT_ONCE].astype(np.float64) - mean) / scale
+        scaled[start : start + SCALED_AT_ONCE] = block.transpose(0, 3, 1, 2)
+    return scaled
 
 
 def _tensors(data: NetworkData, train: Labels) -> Tensor:

@@ -197,7 +197,8 @@ def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
     if evidence.out_of_fold is not None:
         train = inputs.split.train
         known = evidence.out_of_fold.sum(axis=1) > 0
-        found["train"] = suspect_labels(evidence.out_of_fold[known], labels[train[known]], train[known])
+        if known.any():
+            found["train"] = suspect_labels(evidence.out_of_fold[known], labels[train[known]], train[known])
     return found
 
 

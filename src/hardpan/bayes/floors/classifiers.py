@@ -76,9 +76,10 @@ def fit_boosted(
         len(np.unique(table.raw[:, j][np.isfinite(table.raw[:, j])])) for j in np.flatnonzero(table.categorical)
     ]
     native = np.flatnonzero(table.categorical)[[n <= 250 for n in levels]] if levels else np.zeros(0, dtype=int)
+    step = int(np.clip(200 // table.n_classes, 1, ROUND))  # a round grows one tree per class
     model = HistGradientBoostingClassifier(
         learning_rate=0.1 if len(rows) > 2000 else 0.05,
-        max_iter=ROUND,
+        max_iter=step,
         warm_start=True,
         early_stopping=False,
         min_samples_leaf=int(np.clip(len(rows) // 100, 2, 20)),
@@ -92,10 +93,10 @@ def fit_boosted(
         loss = _log_loss(_spread(model, table.raw[validation], table.n_classes), table.labels[validation])
         best, best_trees, since = (loss, model.max_iter, 0) if loss < best - 1e-4 else (best, best_trees, since + 1)
         used_up = time.monotonic() + (seconds / 10) > end
-        if since >= PATIENCE or model.max_iter >= MOST_TREES or used_up or loss == 0:
+        if since * step >= PATIENCE * ROUND or model.max_iter >= MOST_TREES or used_up or loss == 0:
             break
-        model.max_iter += ROUND
-    trees = best_trees or ROUND
+        model.max_iter += step
+    trees = best_trees or step
 
     def predict(which: Labels) -> Floats:
         stages = model.staged_predict_proba(table.raw[which])
@@ -106,7 +107,6 @@ def fit_boosted(
 
 def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, seed: int) -> tuple[Predictor, str]:
     """Logistic regression with the penalty that validation examples choose; ridge regression for large data."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
     end = time.monotonic() + seconds
@@ -123,10 +123,7 @@ def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, 
         return lambda which: _from_scores(ridge, rows(which), table.n_classes), "ridge regression"
     best: tuple[float, Any, float] | None = None
     for penalty in PENALTIES:
-        model = LogisticRegression(C=penalty, max_iter=200)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(inside, y[train])
+        model = LogisticRegression(C=penalty, max_iter=200).fit(inside, y[train])
         loss = _log_loss(_spread(model, outside, table.n_classes), y[validation])
         if best is None or loss < best[0]:
             best = (loss, model, penalty)
@@ -179,8 +176,10 @@ def fit_classifier(
     """
     start = time.monotonic()
     tuned_on = validation if len(validation) else train
-    predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
-    return Fitted(name, predict(rows), settings, time.monotonic() - start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns of few iterations and of many classes
+        predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
+        return Fitted(name, predict(rows), settings, time.monotonic() - start)
 
 
 def _spread(model: Any, x: NDArray[Any], n_classes: int) -> Floats:

@@ -120,7 +120,7 @@ def bracket_words(floor: Floor) -> str:
     """The bracket as a clause."""
     bracket, level = floor.bracket, f"{100 * floor.bracket.confidence:g} % confidence"
     if bracket.high_from == GUESSING and not bracket.low_from:
-        return "nothing here bounds the lowest possible error"
+        return f"the lowest possible error is at most {numbers.limit(bracket.high)}, that of guessing"
     high = numbers.limit(bracket.high)
     if not bracket.low_from or bracket.low < 1e-4 * bracket.high:
         return f"the lowest possible error is at most {high} ({level})"
@@ -285,7 +285,8 @@ def ceilings(floor: Floor) -> Chart:
         }
         for entry in (*evidence, *classifiers[:MOST_CLASSIFIERS])
     )
-    described = "; ".join(f"{row['name']} {numbers.percent(row['value'])}" for row in rows)
+    shown = (*evidence, *classifiers[:MOST_CLASSIFIERS])
+    described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in shown)
     title = "Errors of classifiers; the lowest possible error is in the shaded range"
     options = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
     return Chart("intervals", title, rows, f"{described}. {capital(bracket_words(floor))}.", options)
