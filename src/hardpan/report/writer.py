@@ -30,6 +30,7 @@ from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
+TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
 
@@ -66,6 +67,8 @@ def view_page(view: View, *, date: str = "") -> str:
     """
     keys = itertools.count(1)
     hero = [_item(chart, keys) for chart in view.hero]
+    # A tall first chart has the second one beside it, under the problems.
+    tall = bool(view.problems) and len(view.hero) > 1 and view.hero[0].drawing in TALL
     sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
     for number, section in enumerate(sections, 1):  # a name that the page uses itself, or twice, gets its number
@@ -80,7 +83,8 @@ def view_page(view: View, *, date: str = "") -> str:
     return environment.get_template("page.html").render(
         view=view,
         date=date,
-        hero=hero,
+        hero=hero[:1] if tall else hero,
+        below=hero[1:] if tall else [],
         problems=[_problem(problem) for problem in view.problems],
         sections=sections,
         provenance=_with_versions(view.provenance),
