@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ MOST_STEPS = 100
 LARGE = 4e9  # models × items × nodes from which skills are taken at their modes
 DEGREE = 2  # of the polynomials of skill in Louis' identity
 FEW_ITEMS, FEW_ITEM_DEGREE = 60, 4  # with few items posteriors are wide, and need more
-_TOLERANCE = 1e-9  # of Newton's decrement
+_TOLERANCE = 3e-9  # of Newton's decrement, per item
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Fit:
     by_modes: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Data:
     right: Floats  # (M, N), 0 where missing
     known: Floats | None  # (M, N) of 0 and 1, None where no cell is missing
@@ -81,6 +82,11 @@ class _Data:
     def shape(self) -> tuple[int, int]:
         m, n = self.right.shape
         return m, n
+
+    @cached_property
+    def single(self) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Both matrices in single precision."""
+        return self.right.astype(np.float32), None if self.known is None else self.known.astype(np.float32)
 
 
 def fit(
@@ -257,15 +263,14 @@ def _gradient(data: _Data, theta: Floats, state: _State) -> Floats:
     return np.concatenate([by_slope, by_intercept])
 
 
-def _moments(data: _Data, theta: Floats, state: _State, weights: Floats) -> NDArray[np.float32]:
+def _moments(data: _Data, theta: Floats, state: _State, weights: NDArray[Any]) -> NDArray[np.float32]:
     """E_j[w · score_ji] by (a, d) for weights (M, Q): (M, 2N), or (M, 1 + N) with one slope.
 
     In single precision: steps and standard errors need no more, and the gradient does not come from here.
     """
     n = len(state.a)
-    right = data.right.astype(np.float32)
-    known = None if data.known is None else data.known.astype(np.float32)
-    w = weights.astype(np.float32)
+    right, known = data.single
+    w = weights.astype(np.float32, copy=False)
     by_node = theta.astype(np.float32)
     curves = (state.s.astype(np.float32), state.g.astype(np.float32))
 
@@ -285,12 +290,13 @@ def _moments(data: _Data, theta: Floats, state: _State, weights: Floats) -> NDAr
     return found
 
 
-def _polynomials(weights: Floats, theta: Floats, degree: int) -> list[Floats]:
+def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDArray[np.float32]]:
     """Orthonormal polynomials of skill under each "
     "model's posterior, of degree 1 on, times the posterior: (M, Q)."""
     mean = (weights @ theta)[:, None]
     spread = np.sqrt(np.maximum(weights @ theta**2 - mean[:, 0] ** 2, 1e-12))[:, None]
-    t = (theta - mean) / spread
+    t = ((theta - mean) / spread).astype(np.float32)
+    weights = weights.astype(np.float32)
     basis = [np.ones_like(t)]
     for _ in range(degree):
         new = basis[-1] * t
