@@ -72,7 +72,10 @@ class Side:
 
     def take(self, models: NDArray[Any]) -> Side:
         """The same for some of the models, by mask or row numbers."""
-        if models.dtype != np.bool_ and np.array_equal(models, np.arange(len(self.total))):
+        everything = (
+            models.all() if models.dtype == np.bool_ else np.array_equal(models, np.arange(len(self.total)))
+        )
+        if everything:
             return self
         scores = None if self.scores is None else self.scores[models]
         return replace(self, accuracy=self.accuracy[models], total=self.total[models], scores=scores)
