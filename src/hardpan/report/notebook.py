@@ -57,12 +57,5 @@ def first_screen(view: View) -> str:
     return f'<div class="hp-view"><style>{_STYLE}</style>{body}</div>'
 
 
-def framed(page: str) -> str:
-    """A page as a notebook shows it: in a frame of its own, apart from the notebook's styles and scripts."""
-    inside = html.escape(page, quote=True)
-    style = "width: 100%; height: 48rem; border: 1px solid #888"
-    return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{inside}"></iframe>'
-
-
 def _text(value: str) -> str:
     return html.escape(value, quote=True)
