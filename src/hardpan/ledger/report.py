@@ -46,12 +46,9 @@ def _status(result: Status) -> View:
     rows = (
         ("submissions", f"{result.submissions:,}, of which {result.improvements:,} improved the best"),
         ("leaderboard error", best),
-        (
-            "bound on its error",
-            f"{100 * result.bound:.1f} points ({100 * (1 - result.delta):g} % confidence); "
-            f"{100 * result.published_bound:.1f} by Blum and Hardt's theorem",
-        ),
-        ("submissions that keep the bound below 100 points", limit),
+        ("bound on its error", f"{100 * result.bound:.1f} points ({100 * (1 - result.delta):g} % confidence)"),
+        ("bound of Blum and Hardt", f"{100 * result.published_bound:.1f} points"),
+        ("submission limit", f"{limit} (bound below 100 points)"),
         ("examples", f"{result.examples:,}, step {result.step:g}"),
         ("super hold-out", held),
         ("labels", "revealed" if result.revealed else "sealed"),
@@ -67,10 +64,12 @@ def _status(result: Status) -> View:
     section = Section(
         "State",
         (f"Commitment {result.commitment}", f"Head {result.head}"),
-        tables=(Table("Leaderboard", ("", "value"), rows),),
+        tables=(Table("", ("quantity", "value"), rows),),
         warnings=tuple(warnings),
     )
-    headline = f"{result.name}: leaderboard error {best} after {numbers.counted(result.submissions, 'submission')}."
+    headline = f"{result.name}: {result.examples:,} sealed labels, no submissions yet."
+    if result.submissions:
+        headline = f"{result.name}: leaderboard error {best}, {numbers.counted(result.submissions, 'submission')}."
     return View(
         f"Ledger {result.name}", headline, (section,), columns={"name": [result.name], "error": [result.error]}
     )

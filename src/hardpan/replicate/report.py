@@ -49,7 +49,7 @@ def _status(result: ProjectStatus) -> View:
     ]
     if result.keywords_short:
         rows.insert(2, ("keywords below their quota", f"{result.keywords_short:,}"))
-    section = Section("State", tables=(Table("", ("", "count"), tuple(rows)),))
+    section = Section("State", tables=(Table("", ("quantity", "count"), tuple(rows)),))
     columns = {"what": [row[0] for row in rows], "count": [row[1] for row in rows]}
     return View(result.name, f"{result.name}. Next: {result.next}", (section,), columns=columns)
 
