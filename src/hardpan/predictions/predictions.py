@@ -507,7 +507,7 @@ class Predictions(ABC):
 
         Example:
             >>> p = Predictions.from_arrays(np.array([[0.25, 0.75], [1.0, 0.0]]), ids=["a", "b"])
-            >>> aligned = p.align(["b", "c"] + ["a"])
+            >>> aligned = p.align(["b", "c", "a"])
             >>> aligned.ids.tolist(), aligned.rows.tolist()
             (['b', 'a'], [0, 2])
         """
