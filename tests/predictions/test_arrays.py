@@ -104,3 +104,9 @@ def test_objects_are_never_unpickled(tmp_path):
     for name in ("p.npy", "p.npz"):
         with pytest.raises(InputError, match=name):
             Predictions.open(tmp_path / name)
+
+
+def test_control_characters_in_names_do_not_reach_charts():
+    found = Predictions.open({"a\x07b": probabilities(5, 2)}, class_names=["x\x1b", "y"])
+    assert found.models[0].isprintable()
+    assert all(name.isprintable() for name in found.class_names)

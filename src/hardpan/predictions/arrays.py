@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
+from hardpan.files import clean_text
 from hardpan.predictions.checks import (
     Columns,
     are_probabilities,
@@ -225,7 +226,7 @@ def _hard(
 def _model_names(where: str, models: Sequence[str] | None, n: int) -> tuple[str, ...]:
     if models is None:
         return ()
-    names = (models,) if isinstance(models, str) else tuple(str(name) for name in models)
+    names = tuple(clean_text(str(name)) for name in ((models,) if isinstance(models, str) else models))
     if len(names) != n or len(set(names)) != n:
         raise InputError(f"{where}: models must be {n} different names, as the first axis has; got {few(names)}")
     return names

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan.data.arrays import checked_ids, checked_labels
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
+from hardpan.files import clean_text
 from hardpan.safe_files import few
 
 Outputs = Literal["probabilities", "logits"]
@@ -242,7 +243,7 @@ def checked_columns(
     split: ArrayLike | None = None,
 ) -> Columns:
     """Check all columns of n examples."""
-    names = tuple(str(name) for name in class_names)
+    names = tuple(clean_text(str(name)) for name in class_names)
     if names and (len(names) != classes or len(set(names)) != classes):
         raise InputError(f"{where}: class_names must be {classes} different names; got {len(set(names))}")
     known = row_ids(n) if ids is None else checked_ids(f"{where}: ids", _text(ids), n)
