@@ -8,10 +8,7 @@ from bench import verdicts
 @pytest.mark.parametrize(
     "name",
     [
-        "tree of 4 leaves, noise 0 %",
         "XOR, noise 15 %",
-        "Student, 2 degrees of freedom",
-        "labels without a rule",
         "three categories of six levels, noise 10 %",
         "known noise rate",
     ],
@@ -23,10 +20,7 @@ def test_the_bracket_of_a_planted_problem_contains_its_bayes_error(name, monkeyp
     assert not cell["alarms"], cell
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["digits, test set copied from train", "row number among the features", "one class", "a constant column"],
-)
+@pytest.mark.parametrize("name", ["digits, test set copied from train", "one class"])
 def test_planted_defects_are_found(name, monkeypatch):
     monkeypatch.setattr(verdicts, "N", 600)
     cell = verdicts.audited(name, 0, budget=1.0)
