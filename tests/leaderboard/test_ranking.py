@@ -232,3 +232,11 @@ def test_accuracies_of_whole_sets_are_refused():
     assert counts.totals is not None
     with pytest.raises(InputError, match="outcomes"):
         rank(counts)
+
+
+def test_the_first_usable_group_column_is_taken(clustered):
+    scores, group = clustered
+    columns = {"id": np.arange(group.size), "task": ["one"] * group.size, "passage": group}
+    board = rank(Outcomes.from_arrays(scores, groups=columns), cluster=True)
+    assert board.cluster == "passage"
+    assert rank(Outcomes.from_arrays(scores, groups={"task": columns["task"]})).group_column == ""

@@ -109,7 +109,7 @@ def compare(
         outcomes: scores of the models.
         first: a model, by name or row.
         second: another one.
-        cluster: True for the first group column, or the name of one.
+        cluster: True for the first usable group column, or the name of one.
         confidence: level of the interval.
         seed: of the bootstrap.
 

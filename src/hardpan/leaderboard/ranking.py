@@ -188,7 +188,7 @@ def rank(outcomes: Outcomes, cluster: bool | str = False, *, confidence: float =
     order = np.lexsort((np.arange(m), -effect.raw, -np.nan_to_num(effect.score, nan=-1.0)))
     top = order[:TOP]
     between, within = _repeat_variances(outcomes)
-    lead, needed = _lead(outcomes, order, cluster, level)
+    lead, needed = _lead(outcomes, order, "" if follow is None else follow.name, level)
     p_holm = _holm_matrix(tests)
     return Ranking(
         models=tuple(outcomes.models[row] for row in order),
@@ -377,17 +377,15 @@ def _smallest(tests: PairTests, top: NDArray[np.int64], groups: Groups | None, l
     return float(factor * np.median(errors))
 
 
-def _lead(
-    outcomes: Outcomes, order: NDArray[np.int64], cluster: bool | str, level: float
-) -> tuple[Estimate, float]:
+def _lead(outcomes: Outcomes, order: NDArray[np.int64], cluster: str, level: float) -> tuple[Estimate, float]:
     nothing = Estimate(float("nan"), float("nan"), float("nan"), float("nan"), level, "one model")
     if len(order) < 2:
         return nothing, float("nan")
     first, second = int(order[0]), int(order[1])
     pair = np.isfinite(outcomes.scores[[first, second]].reshape(2, outcomes.n_items, -1)).any(axis=2).all(axis=0)
-    if pair.sum() < 2 or (cluster and len(np.unique(outcomes.groups[groups_name(outcomes, cluster)][pair])) < 2):
+    if pair.sum() < 2 or (cluster and len(np.unique(outcomes.groups[cluster][pair])) < 2):
         return nothing, float("nan")
-    found = compare(outcomes, first, second, cluster=cluster, confidence=level)
+    found = compare(outcomes, first, second, cluster=cluster or False, confidence=level)
     pairs = len(order) * (len(order) - 1) / 2
     tails = [1 - (1 - level) / (2 * pairs), 0.5 + level / 2]
     if found.cluster:
@@ -395,11 +393,6 @@ def _lead(
     else:
         corrected, alone = special.ndtri(tails) + special.ndtri(POWER)
     return found.difference, float(np.ceil(found.items_needed * float(corrected / alone) ** 2))
-
-
-def groups_name(outcomes: Outcomes, cluster: bool | str) -> str:
-    """The group column that ``cluster`` means."""
-    return cluster if isinstance(cluster, str) else next(iter(outcomes.groups))
 
 
 def _repeat_variances(outcomes: Outcomes) -> tuple[Floats, Floats]:

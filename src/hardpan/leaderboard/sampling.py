@@ -60,30 +60,29 @@ def check_outcomes(outcomes: Outcomes, *, models: int = 1, items: int = 2) -> No
 
 
 def groups_of(outcomes: Outcomes, cluster: bool | str) -> Groups | None:
-    """The groups that ``cluster`` names; True takes the first group column, False takes it if there is one."""
+    """The groups that ``cluster`` names.
+
+    True and False take the first column with at least two groups and fewer groups than items; without one,
+    False gives None and True is refused.
+    """
     if not isinstance(cluster, (bool, np.bool_, str)):
         raise InputError(f"cluster must be True, False or the name of a group column; got {cluster!r}")
-    columns = tuple(outcomes.groups)
+    known = ", ".join(outcomes.groups) or "none"
+    if isinstance(cluster, str) and cluster not in outcomes.groups:
+        raise InputError(f"cluster {cluster!r} is not a group column of the items; there are: {known}")
+    for name in (cluster,) if isinstance(cluster, str) else outcomes.groups:
+        labels, codes = np.unique(np.asarray(outcomes.groups[name]).astype(np.str_), return_inverse=True)
+        if len(labels) >= 2 and (isinstance(cluster, str) or len(labels) < outcomes.n_items):
+            return Groups(name, codes.astype(np.int64), np.bincount(codes).astype(np.float64))
     if isinstance(cluster, str):
-        if cluster not in columns:
-            known = ", ".join(columns) if columns else "none"
-            raise InputError(f"cluster {cluster!r} is not a group column of the items; there are: {known}")
-        name = cluster
-    elif columns:
-        name = columns[0]
-    elif cluster:
-        raise InputError("cluster=True needs item groups; outcomes has none: pass groups= when reading")
-    else:
-        return None
-    labels, codes = np.unique(np.asarray(outcomes.groups[name]).astype(np.str_), return_inverse=True)
-    if len(labels) < 2 or len(labels) == outcomes.n_items:
-        if cluster and len(labels) < 2:
-            raise InputError(
-                f"cluster {name!r} has {len(labels)} group; a clustered standard error needs 2 or more"
-            )
-        if not cluster:
-            return None
-    return Groups(name, codes.astype(np.int64), np.bincount(codes).astype(np.float64))
+        raise InputError(f"cluster {cluster!r} has one group; a clustered standard error needs 2 or more")
+    if cluster:
+        raise InputError(
+            f"cluster=True needs a column with 2 or more groups of items; the group columns are: {known}; pass "
+            f"groups= "
+            "when reading"
+        )
+    return None
 
 
 def is_binary(outcomes: Outcomes) -> bool:
