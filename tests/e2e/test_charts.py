@@ -9,11 +9,10 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.samples import DISPUTED, EVERY, FAR, INTERVALS
+from tests.report.samples import DISPUTED, EVERY, FAR, floors
 
 from hardpan.report import charts
 from hardpan.report import page as write_page
-from hardpan.report.figures import floor_chart
 from hardpan.report.sections import Section, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -225,7 +224,7 @@ def test_a_screen_reader_finds_a_name_for_everything(page):
 def test_a_tooltip_says_what_lies_left_of_the_axis_and_what_is_disputed(browser, tmp_path):
     """Hovered in a browser: the arrow, and the hollow dot."""
     reason = "Disputed: it says at most 2.5 %."
-    chart = floor_chart([*INTERVALS.rows, FAR, DISPUTED | {"reason": reason}], high=0.03, sentence="Said.")
+    chart = floors(FAR, DISPUTED | {"reason": reason})
     section = Section("Floor", charts=(dataclasses.replace(chart, options=dict(chart.options) | {"log": True}),))
     (tmp_path / "index.html").write_text(write_page([section], title="t", headline="h"), encoding="utf-8")
     opened = browser.new_page(viewport={"width": 390, "height": 900})

@@ -198,3 +198,9 @@ MATRIX = Chart(
     {"diagonal": True, "x_title": "prediction", "y_title": "label"},
 )
 EVERY |= {chart.drawing: chart for chart in (COLUMNS, COMPOSITION, RELIABILITY, RANKING, POINTS, MATRIX)}
+
+
+def floors(*more):
+    """The three intervals and more of them, with a shaded range and a left end of the logarithmic axis."""
+    rows = (*INTERVALS.rows, *more)
+    return Chart("intervals", "Floors", rows, "Intervals.", {"bracket": (0.0, 0.03), "smallest": 3e-5})
