@@ -1,9 +1,8 @@
-"""Random numbers of a run: seeds of its parts, and the state of torch's generators as tensors."""
+"""Random numbers of a run: one seed for each of its parts."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -29,18 +28,3 @@ def permutation(n: int, *parts: int | str) -> Tensor:
     """
     generator = torch.Generator().manual_seed(derived_seed(*parts))
     return torch.randperm(n, generator=generator)
-
-
-def rng_state(device: torch.device | None = None) -> dict[str, Tensor]:
-    """The state of torch's generators (the CPU's, and the given GPU's) as tensors for a checkpoint."""
-    state = {"cpu": torch.get_rng_state()}
-    if device is not None and device.type == "cuda":
-        state["cuda"] = torch.cuda.get_rng_state(device)
-    return state
-
-
-def set_rng_state(state: Mapping[str, Tensor], device: torch.device | None = None) -> None:
-    """Put back what :func:`rng_state` gave."""
-    torch.set_rng_state(state["cpu"].cpu())
-    if "cuda" in state and device is not None and device.type == "cuda":
-        torch.cuda.set_rng_state(state["cuda"].cpu(), device)

@@ -6,7 +6,6 @@ A flow on disk is ``weights.safetensors`` and ``flow.json``, which has the hash 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -27,6 +26,7 @@ from hardpan import bayes, files, stats
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.flows import zoo
 from hardpan.flows.config import FlowConfig
 from hardpan.flows.cpu_steps import run_quick, undo_quick
 from hardpan.flows.glow import Glow
@@ -426,11 +426,8 @@ def _place(path_or_name: str | os.PathLike[str]) -> Path:
     place = files.as_path("flow", path_or_name)
     if (place / CARD).is_file():
         return place
-    try:
-        zoo = importlib.import_module("hardpan.flows.zoo")
-    except ModuleNotFoundError:
-        zoo = None
-    if zoo is not None and (found := zoo.folder(os.fspath(path_or_name))) is not None:
-        return Path(found)
-    known = f" nor a bundled flow ({', '.join(zoo.names())})" if zoo is not None else ""
+    bundled = zoo.folder(os.fspath(path_or_name))
+    if bundled is not None:
+        return bundled
+    known = f" nor a bundled flow ({', '.join(zoo.names())})"
     raise InputError(f"flow {os.fspath(path_or_name)!r} is not a folder with {CARD}{known}; see hardpan flow fit")

@@ -1,7 +1,7 @@
-"""Flows that come with hardpan: small ones of MNIST and Fashion-MNIST, at most 2 MB each.
+"""Bundled flows: small ones of MNIST and Fashion-MNIST, at most 2 MB each.
 
-Each folder holds ``weights.safetensors`` (half precision) and ``flow.json`` with its settings, how the fit went,
-its likelihoods and its floors. ``hardpan.flows.load("fashion-mnist")`` reads one. They were fitted on a GPU by
+Each folder has ``weights.safetensors`` (half precision) and ``flow.json`` with its settings, the description of its fit,
+its likelihoods and Bayes errors. ``hardpan.flows.load("fashion-mnist")`` reads one. They were fitted on a GPU by
 ``reproductions/flow_device.py train DATA --compact``; a larger flow describes its data better (docs/results).
 """
 
@@ -13,7 +13,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def names() -> tuple[str, ...]:
-    """The flows that come along.
+    """Names of the bundled flows.
 
     Example:
         >>> names()
@@ -23,5 +23,5 @@ def names() -> tuple[str, ...]:
 
 
 def folder(name: str) -> Path | None:
-    """The folder of a flow that comes along, or None."""
+    """The folder of a bundled flow, or None."""
     return _HERE / name if name in names() else None
