@@ -28,3 +28,7 @@ __all__ = [
     "submission_limit",
     "suggested_step",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
