@@ -80,7 +80,7 @@ def test_a_curve_and_samples_have_pages(flow, tmp_path):
     page = (tmp_path / "samples" / "index.html").read_text()
     assert page.count('<details class="thumb"') == 8
     assert "data-pick" in page
-    assert "Bayes error of the flow during its fit" in page
+    assert "Bayes error during its training" in page
 
 
 @pytest.mark.parametrize(

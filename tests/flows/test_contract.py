@@ -234,7 +234,8 @@ def test_with_a_covariance_a_class_the_dial_is_that_of_the_planted_classes():
     edge = 4 * math.log(4) / (1 - 1 / 16)
     exact = 0.5 * stats.chi2.sf(edge, 2) + 0.5 * stats.chi2.cdf(edge / 16, 2)
     for found in flow.bayes_curve([0.1, 1.0, 30.0]).estimates:
-        assert found.low <= exact <= found.high
+        # The flow keeps means and scales in single precision.
+        assert found.low * (1 - 1e-6) <= exact <= found.high * (1 + 1e-6)
     with pytest.raises(InputError, match="error must lie between"):
         flow.temperatures_for(exact / 2)
 
