@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -105,7 +106,32 @@ def _(floor: Floor) -> View:
         },
         name=floor.dataset,
         size=f"{floor.n_test:,} test examples, {floor.n_classes:,} classes" if floor.n_test else "",
+        terminal=(dataclasses.replace(section(floor), tables=_short_tables(floor)),),
     )
+
+
+def _short_tables(floor: Floor) -> tuple[Table, ...]:
+    """Every entry with its value and status, as narrow as a terminal."""
+    parts = (
+        ("Classifiers", ("classifier", "error"), [e for e in floor.entries if e.role == "classifier"]),
+        ("Evidence", ("evidence", "value", "status"), [e for e in floor.entries if _is_evidence(e)]),
+        (
+            "Estimates under an assumption (not part of the bracket)",
+            ("estimate", "value", "status"),
+            [e for e in floor.entries if e.under_assumption],
+        ),
+    )
+    return tuple(
+        Table(
+            title, columns, tuple((e.name, numbers.estimate(e.estimate), e.status)[: len(columns)] for e in entries)
+        )
+        for title, columns, entries in parts
+        if entries
+    )
+
+
+def _is_evidence(entry: Entry) -> bool:
+    return entry.role != "classifier" and not entry.under_assumption
 
 
 def headline(floor: Floor) -> str:
