@@ -1,7 +1,9 @@
 """Audits of planted problems: does the bracket hold, how close is the best model, are planted problems found?
 
 Every problem has a known Bayes error, or a planted defect, and is drawn anew for every seed. The audit runs with
-its defaults at a small budget. Nothing in hardpan is tuned to these problems.
+its defaults at a small budget. Brackets and classifiers are not tuned to these
+problems. Two rules against false alarms (near-copies beyond chance, how sure models must be of another label) were
+added after a first look at them, so false alarms here are not an independent measurement.
 """
 
 from __future__ import annotations
