@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
-import io
 import json
 import os
 import shlex
@@ -50,6 +48,7 @@ from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.report.files import missing_parents, remove_if_empty
 from hardpan.report.sections import Provenance, Section
+from hardpan.tables import csv_text
 
 FEWEST_EXAMPLES = 10
 LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor` from here on
@@ -341,18 +340,12 @@ def _run(
         origin=_provenance(evidence, floor, hard, drop, source, view),
     )
     extra: dict[str, Any] = dict(examples.files(examples.join(dataset, evidence.parts, evidence.columns), dataset))
-    extra["problems/labels.csv"] = _csv(names, rows)
+    extra["problems/labels.csv"] = csv_text(
+        {name: [row[column] for row in rows] for column, name in enumerate(names)}
+    )
     if hard is not None:
         extra |= hard.files
     return made, extra
-
-
-def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:

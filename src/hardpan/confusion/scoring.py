@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import io
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -25,6 +23,7 @@ from hardpan.execution import Progress
 from hardpan.files import array_hash, record
 from hardpan.stats.correlation import kendall_tau
 from hardpan.stats.intervals import check_confidence
+from hardpan.tables import csv_text
 
 HARDEST = 0.1
 FILE = "scores.json"
@@ -457,8 +456,4 @@ def _table(scores: Scores) -> str:
         columns["label"] = [names[label] if names else int(label) for label in scores.labels]
     if scores.split is not None:
         columns["split"] = scores.split.tolist()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+    return csv_text(columns)

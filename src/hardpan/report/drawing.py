@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import hashlib
-import io
 import json
 import re
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from hardpan.report import charts
 from hardpan.report.charts.intervals import STRUCK
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
+from hardpan.tables import csv_text
 
 _GLOBALS = "window.vegaEmbed = vegaEmbed;"
 COLOURS = {
@@ -150,13 +149,4 @@ def vega_bundle() -> str:
 
 
 def _csv(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_csv_cell(value) for value in row] for row in rows)
-    return text.getvalue()
-
-
-def _csv_cell(value: Any) -> Any:
-    """Keep a spreadsheet from taking text for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
+    return csv_text({name: [row[column] for row in rows] for column, name in enumerate(columns)})
