@@ -360,14 +360,14 @@ def _model_findings(found: ConfusionFigures) -> list[tuple[str, str, str]]:
         return []
     rho = found.confused.rho
     told = f"ρ of mean confusion and accuracy {_number(rho)} over {len(found.confused.models)} models"
-    return [("Confused models fare worse", told, _verdict(rho.high < 0, rho.low > 0))]
+    return [("Models with higher mean confusion have lower accuracy", told, _verdict(rho.high < 0, rho.low > 0))]
 
 
 def _verdict(same: bool, opposite: bool | None = None) -> str:
     """Agreement; where intervals decide, neither may be the case."""
     if same:
         return "as the paper"
-    return "not here" if opposite is None or opposite else "not told apart here"
+    return "not here" if opposite is None or opposite else "not separated here"
 
 
 def page(found: ConfusionFigures, drawn: Mapping[str, Chart], note: str = "") -> str:
@@ -407,7 +407,7 @@ def page(found: ConfusionFigures, drawn: Mapping[str, Chart], note: str = "") ->
         f"{_number(found.train_bands.by_example)} on train. The most confusing tenth of the test set holds "
         f"{100 * tenth.value:.0f} % [{100 * tenth.low:.0f}, {100 * tenth.high:.0f}] of the errors.",
         "",
-        "| score foretells errors of the first seed | AUROC | AUPR | AURC |",
+        "| score as a predictor of errors of the first seed | AUROC | AUPR | AURC |",
         "| --- | --- | --- | --- |",
         *(f"| {row.name} | {_number(row.auroc)} | {_number(row.aupr)} | {_number(row.aurc)} |" for row in foretold),
         "",

@@ -79,7 +79,7 @@ def table(found: dict[str, Any]) -> list[str]:
     lines = [
         "## Table 1",
         "",
-        "| flow | training images | minutes | λ | NLL | paper's NLL | bits a dimension | "
+        "| flow | training images | minutes | λ | NLL | paper's NLL | bits per dimension | "
         "Bayes error, τ = 1 | paper's |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]

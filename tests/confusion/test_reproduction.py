@@ -70,7 +70,7 @@ def test_figures_tables_and_verdicts(folder, tmp_path):
     found, drawn = confusion_figures.reproduce(models)
     verdicts = {claim: verdict for claim, _, verdict in found.findings}
     assert verdicts["Score and error go together"] == "as the paper"
-    assert verdicts["Confused models fare worse"] == "as the paper"
+    assert verdicts["Models with higher mean confusion have lower accuracy"] == "as the paper"
     for figure in (
         "fig2_left",
         "fig2_right",

@@ -124,7 +124,7 @@ def confused(found: ConfusedModels) -> Chart:
     )
     words = f"Accuracy against mean confusion of {len(rows)} models; Pearson ρ {numbers.plain(found.rho)}."
     options = {"x_title": "mean confusion score (bits)", "y_title": "accuracy"}
-    return Chart("confused", "Confused models fare worse?", rows, words, options)
+    return Chart("confused", "Accuracy against mean confusion", rows, words, options)
 
 
 def predictors(found: Predictors) -> Chart:

@@ -75,7 +75,7 @@ def rank_intervals(
 
     For unit j every difference to another unit is tested at once: with c_j the ``confidence`` quantile over
     bootstrap draws ε ~ N(0, covariance) of max_k |ε_j − ε_k| / s_jk, the rank lies between 1 + (how many are better
-    by more than c_j s_jk) and n − (how many are worse by more); units told apart leave the maximum, and c_j is
+    by more than c_j s_jk) and n − (how many are worse by more); separated units leave the maximum, and c_j is
     found again until none is added. The plain percentile interval of resampled ranks
     is not used: it misses the true rank too often where values are close. Above 300 units c_j is the
     normal quantile after a Bonferroni correction, which is wider.
@@ -123,7 +123,7 @@ def rank_intervals(
 def _told_apart(j: int, difference: Floats, error: Floats, noise: Floats | None, level: float) -> NDArray[np.bool_]:
     """Which differences from unit j are real, all tests together at ``level``, by stepping down.
 
-    Once a difference is told apart it no longer counts among those that chance could have made large. The closed
+    Once a difference is significant it no longer counts among those that chance could have made large. The closed
     Bonferroni limit is above the bootstrap's, so it may go first and leave the bootstrap the close ones only.
     """
     apart: NDArray[np.bool_] = np.asarray((error == 0) & (difference != 0))

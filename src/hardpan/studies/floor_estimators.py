@@ -126,7 +126,7 @@ def _gaussian(x_train: Array, y_train: Array, *, confidence: float, seed: int) -
 
 @floor_estimator("bhattacharyya", lower="lower", upper="upper")
 def _bhattacharyya(x_train: Array, y_train: Array, *, confidence: float) -> dict[str, Estimate]:
-    """Bhattacharyya's bounds from one Gaussian a class."""
+    """Bhattacharyya's bounds from one Gaussian per class."""
     found = overlap.bhattacharyya(x_train, y_train, confidence=confidence)
     return {"lower": found.lower, "upper": found.upper}
 

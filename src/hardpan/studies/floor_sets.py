@@ -130,7 +130,7 @@ _kept: dict[tuple[str, float, int], KnownSet] = {}
 def _from_flow(path: str, n: int, floor: float, seed: int) -> KnownSet:
     held = _kept.get((path, floor, seed))
     if held is None or len(held.y) < n:
-        from hardpan.studies.learning_curve import compressed  # torch: only where a flow is asked for
+        from hardpan.studies.learning_curve import compressed  # torch: only where a flow is needed
 
         flow = _flow(path)
         drawn = flow.sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
