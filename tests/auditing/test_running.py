@@ -125,3 +125,20 @@ def test_bad_data_are_refused():
 
 def test_seconds():
     assert [seconds(text) for text in ("90s", "3m", "0.5h", "45")] == [90.0, 180.0, 1800.0, 45.0]
+
+
+def test_a_model_that_may_have_memorised_the_test_examples_decides_nothing():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    data = Dataset.from_arrays(rng.normal(size=(400, 3)) + y[:, None], y)
+    without = auditing.audit(data, **BARE)
+    seen = auditing.audit(data, **BARE, predictions={"m": np.eye(2)[y]})
+    for name in ("bracket", "best_error", "headroom"):
+        assert seen.measures[name] == without.measures[name]
+    assert [entry.name for entry in seen.floor.seen] == ["m"]
+    assert seen.budget is None
+    stated = auditing.audit(data, **BARE, predictions={"m": np.eye(2)[y]}, held_out=True)
+    assert stated.measures["best_error"].value == 0
+    assert stated.measures["bracket"].high < without.measures["bracket"].high
+    with pytest.raises(InputError, match="held_out"):
+        auditing.audit(data, **BARE, held_out="yes")

@@ -98,7 +98,11 @@ def test_arrays_without_ids_are_joined_only_by_order(digits, probs, tmp_path: Pa
     code, shown, errors = run(capsys, *options)
     assert (code, shown) == (2, "")
     assert "--by-order" in errors
-    code, shown, _ = run(capsys, *options, "--by-order", "--calibrations", "temperature", "--json")
+    lean = ("--by-order", "--calibrations", "temperature", "--json")
+    code, shown, _ = run(capsys, *options, *lean)
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(shown)["seen"]] == ["model"]
+    code, shown, _ = run(capsys, *options, *lean, "--held-out")
     assert code == 0
     entries = {entry["name"]: entry for entry in json.loads(shown)["entries"]}
     assert "folds" in entries["Temperature plug-in of model"]["estimate"]["method"]

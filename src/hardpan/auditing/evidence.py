@@ -37,6 +37,7 @@ class AuditConfig:
         testbed_new: name of the new test set in such a file, if it has several.
         predictions: stores or arrays of the models' probabilities; the first is the ensemble that is scored.
         by_order: join predictions without ids by position.
+        held_out: no model of ``predictions`` was trained or tuned on the test examples.
         flow: "bundled": a flow that comes with hardpan, if it was fitted to this dataset; "auto": fit a small one;
             "none"; or the folder of a fitted flow.
         new_test: a fresh dataset of the same classes, on which the ensemble is evaluated as well.
@@ -57,6 +58,7 @@ class AuditConfig:
     testbed_new: str = ""
     predictions: tuple[str, ...] = ()
     by_order: bool = False
+    held_out: bool = False
     flow: str = "bundled"
     new_test: str = ""
     votes: str = ""
@@ -75,6 +77,8 @@ class AuditConfig:
             raise InputError(f"budget must be a positive number of seconds; got {self.budget!r}")
         if self.ensemble not in ENSEMBLES:
             raise InputError(f"ensemble must be one of {', '.join(ENSEMBLES)}; got {self.ensemble!r}")
+        if not isinstance(self.held_out, bool):
+            raise InputError(f"held_out must be True or False; got {self.held_out!r}")
         if not isinstance(self.label_noise, (int, float)) or not 0.0 <= self.label_noise < 1.0:
             raise InputError(f"label_noise must be a rate from 0 to below 1; got {self.label_noise!r}")
         for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("seeds", 1)):
@@ -172,8 +176,14 @@ class Evidence:
         return self.dataset.x.ndim > 2
 
     def test_probs(self) -> dict[str, Floats]:
-        """Probabilities (m, K) of the test rows of ``inputs`` by model, the scored ensemble first."""
+        """Probabilities (m, K) of the test rows of ``inputs`` by held-out model, the scored ensemble first."""
         assert self.inputs is not None
         test = self.inputs.test
-        found = {model.name: model.probs[test] for model in self.models if model.covers(test)}
+        found = {model.name: model.probs[test] for model in self.models if model.held_out and model.covers(test)}
         return found | {item.name: item.probs for item in self.fitted}
+
+    def seen_probs(self) -> dict[str, Floats]:
+        """The same of models that may have seen the test examples."""
+        assert self.inputs is not None
+        test = self.inputs.test
+        return {model.name: model.probs[test] for model in self.models if not model.held_out and model.covers(test)}

@@ -188,7 +188,7 @@ def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
     if inputs is None:
         return found
     labels = evidence.labels
-    probs = evidence.test_probs()
+    probs = evidence.test_probs() or evidence.seen_probs()
     if probs and len(inputs.test):
         truth = labels[inputs.test]
         errors = {name: float((p.argmax(axis=1) != truth).mean()) for name, p in probs.items()}

@@ -17,7 +17,7 @@ from hardpan.auditing.problems import Problem, Suspects
 from hardpan.auditing.running import Audit, DataCurve, ErrorBudget
 from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.inputs import Floats, Labels
-from hardpan.bayes.floors.verdict import Entry
+from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN, Entry
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report import sections as shown
@@ -531,8 +531,9 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     )
     reliability = reliability_chart(probs[best].max(axis=1), answers == truth, f"Calibration of {best}")
     errors = tuple(
-        (name, stats.share(int((p.argmax(axis=1) != truth).sum()), len(truth), evidence.config.confidence))
-        for name, p in probs.items()
+        (name, stats.share(int((p.argmax(axis=1) != truth).sum()), len(truth), evidence.config.confidence), note)
+        for group, note in ((probs, None), (evidence.seen_probs(), MAY_HAVE_SEEN))
+        for name, p in group.items()
     )
     return Section(
         title,
@@ -541,7 +542,7 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
         folded=(
             reliability,
             Table("Error by class", ("class", "error", "most often taken for"), rows, bars=("error",)),
-            Table("All models with probabilities", ("model", "error"), errors),
+            Table("All models with probabilities", ("model", "error", "note"), errors),
         ),
         key="models",
         short="Models",

@@ -163,7 +163,9 @@ def audit(
         dataset: a labelled dataset, or whatever :meth:`hardpan.Dataset.open` opens.
         config: the settings; the defaults of :class:`AuditConfig` if None.
         predictions: of your models: paths, arrays or :class:`hardpan.Predictions`, one or several, or by name. The
-            first one is scored for confusion.
+            first one is scored for confusion. They enter the best error and the bracket if the dataset has an
+            official test split, if they were recorded as held out, or with ``held_out=True``; else they are listed
+            as models that may have seen these rows.
         out: folder for the page, the record, the table of all examples, and what was trained; an interrupted audit
             resumes there. None keeps nothing.
         progress: called with the current step and the fraction of the work that is done.
@@ -190,7 +192,12 @@ def audit(
     given = predictions if predictions is not None else (list(config.predictions) or None)
     if evidence.inputs is not None:
         evidence.models = read_models(
-            given, evidence.dataset, evidence.labels, evidence.split, by_order=config.by_order
+            given,
+            evidence.dataset,
+            evidence.labels,
+            evidence.split,
+            by_order=config.by_order,
+            held_out=config.held_out,
         )
         votes = config.votes or evidence.dataset.metadata.get("votes")
         if votes is not None and len(votes):
@@ -357,6 +364,7 @@ def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Flo
         classifiers=(),
         calibrations=("temperature",),
         by_order=config.by_order,
+        held_out=config.held_out,
         label_noise=config.label_noise,
         confidence=config.confidence,
         seed=config.seed,
@@ -473,7 +481,7 @@ def _error_budget(
     for model in evidence.models:
         at = np.full(len(evidence.dataset), -1)
         at[model.rows] = np.arange(len(model.rows))
-        if len(model.predictions.seeds) > 1 and (at[inputs.test] >= 0).all():
+        if model.held_out and len(model.predictions.seeds) > 1 and (at[inputs.test] >= 0).all():
             last = model.predictions.epochs[-1]
             voters += [
                 model.predictions.read(s, last).argmax(axis=1)[at[inputs.test]] for s in model.predictions.seeds

@@ -169,6 +169,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         evidence.dataset.n_classes,
         evidence.labels,
         trained_here=True,
+        held_out=True,
         weights=tuple(str(work / f"network-{number}") for number in range(config.seeds)),
     )
     evidence.models = (*evidence.models, model)

@@ -35,6 +35,12 @@ class AuditFlags:
     by_order: Annotated[
         bool, typer.Option("--by-order", help="Join predictions without ids by position in the data.")
     ] = False
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out", help="The models of --predictions were not trained or tuned on the test examples."
+        ),
+    ] = False
     flow: Annotated[
         str,
         typer.Option(

@@ -48,6 +48,12 @@ def estimate_command(
     by_order: Annotated[
         bool, typer.Option("--by-order", help="Join predictions without ids by position in the data.")
     ] = False,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out", help="The models of --predictions were not trained or tuned on the test examples."
+        ),
+    ] = False,
     votes: Annotated[
         str, typer.Option("--votes", help="Annotators' votes (n, K) or soft_labels: an npz or npy file.")
     ] = "",
@@ -83,6 +89,7 @@ def estimate_command(
         classifiers=() if classifiers.strip() == "none" else _words(classifiers),
         calibrations=_words(calibrations),
         by_order=by_order,
+        held_out=held_out,
         label_noise=label_noise,
         confidence=confidence,
         seed=seed,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hardpan import Dataset, bayes, files
+from hardpan import Dataset, Predictions, bayes, files
 from hardpan.bayes.floors.bracketing import prepare
 from hardpan.errors import InputError
 
@@ -197,3 +197,22 @@ def test_bad_arguments_are_named(data, options, argument):
 def test_predictions_that_do_not_cover_the_test_set_are_refused(data):
     with pytest.raises(InputError, match="rows"):
         bayes.floor(data, **QUICK, predictions={"m": posterior(data.x[:10])})
+
+
+def test_models_enter_the_bracket_only_if_they_are_stated_to_be_held_out():
+    data, official = gaussians(split=False), gaussians()
+    memorised = np.eye(2)[data.labels]
+    without = bayes.floor(data, **QUICK)
+    seen = bayes.floor(data, **QUICK, predictions={"m": memorised})
+    assert (seen.bracket, seen.entries, seen.best) == (without.bracket, without.entries, without.best)
+    assert (seen["m"].estimate.value, seen["m"].status) == (0.0, "may have seen these rows")
+    assert "--held-out" in str(seen.sections()[0].warnings)
+    stated = Predictions.from_arrays(memorised, held_out=True)
+    for found in (
+        bayes.floor(data, **QUICK, predictions={"m": memorised}, held_out=True),
+        bayes.floor(data, **QUICK, predictions={"m": stated}),
+        bayes.floor(official, **QUICK, predictions={"m": memorised}),
+    ):
+        assert found.bracket.high_from == found.best.name == "m"
+        assert found.high < without.high
+        assert not found.seen

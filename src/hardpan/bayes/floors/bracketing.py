@@ -22,6 +22,8 @@ from hardpan.bayes.floors.plugin import CALIBRATIONS, calibrated_plug_in, plug_i
 from hardpan.bayes.floors.repeats import EqualInputs, RepeatFloor, equal_inputs, repeat_floor
 from hardpan.bayes.floors.verdict import (
     HELD_OUT,
+    MAY_HAVE_SEEN,
+    NOT_SEEN,
     REPEATS,
     SOFT_LABELS,
     STATED_NOISE,
@@ -62,6 +64,7 @@ class FloorConfig:
             :data:`hardpan.bayes.floors.classifiers.CLASSIFIERS`, or empty for none.
         calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
         by_order: join predictions without ids by position.
+        held_out: no model of ``predictions`` was trained or tuned on the test examples.
         label_noise: rate at which labels are flipped at random given the true class, where the user knows it.
         samples: how many samples of a flow are compared with the data.
         budget: seconds for fitting classifiers.
@@ -73,6 +76,7 @@ class FloorConfig:
     classifiers: tuple[str, ...] = ("auto",)
     calibrations: tuple[str, ...] = ("temperature", "vector", "isotonic")
     by_order: bool = False
+    held_out: bool = False
     label_noise: float = 0.0
     samples: int = 5000
     budget: float = 60.0
@@ -89,6 +93,8 @@ class FloorConfig:
             for name in names:
                 if name not in known:
                     raise InputError(f"{argument} must be among {', '.join(known)}; got {name!r}")
+        if not isinstance(self.held_out, bool):
+            raise InputError(f"held_out must be True or False; got {self.held_out!r}")
         if not 0.0 <= self.label_noise < 1.0:
             raise InputError(f"label_noise must be a rate from 0 to below 1; got {self.label_noise!r}")
         if not self.budget > 0:
@@ -113,6 +119,7 @@ class Floor(Report):
         differences: how far each flow's samples are from the data.
         along: of a flow, its Bayes error after each epoch of its fit.
         hashes: what was read, and its sha256.
+        seen: errors of models that may have seen the test examples; they decide nothing.
     """
 
     dataset: str
@@ -127,10 +134,11 @@ class Floor(Report):
     differences: tuple[Difference, ...] = ()
     along: tuple[Mapping[str, Any], ...] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
+    seen: tuple[Entry, ...] = ()
 
     def __getitem__(self, name: str) -> Entry:
         """The entry of that name."""
-        return {entry.name: entry for entry in self.entries}[name]
+        return {entry.name: entry for entry in (*self.seen, *self.entries)}[name]
 
     @property
     def low(self) -> float:
@@ -234,7 +242,9 @@ def floor(
 
     Args:
         dataset: a labelled dataset, or what :meth:`hardpan.Dataset.open` opens; None: from votes alone.
-        predictions: of models: paths, arrays or :class:`hardpan.Predictions`, one or several, or by name.
+        predictions: of models: paths, arrays or :class:`hardpan.Predictions`, one or several, or by name. They
+            enter the bracket if the dataset has an official test split, if they were recorded as held out, or with
+            ``held_out=True``; else they are listed as models that may have seen these rows.
         flow: a fitted flow of this dataset.
         votes: (n, K) counts of annotators' votes, or soft labels; an array or the path of an npz or npy file.
         label_noise: rate at which labels are flipped at random given the true class, if you know it.
@@ -264,7 +274,14 @@ def floor(
         return _from_votes_alone(votes, config)
     report("reading the data", 0.0)
     inputs = prepare(as_dataset(dataset), config.seed)
-    models = read_models(predictions, inputs.dataset, inputs.labels, inputs.split, by_order=config.by_order)
+    models = read_models(
+        predictions,
+        inputs.dataset,
+        inputs.labels,
+        inputs.split,
+        by_order=config.by_order,
+        held_out=config.held_out,
+    )
     annotations = None
     votes = inputs.dataset.metadata.get("votes") if votes is None else votes
     if votes is not None:
@@ -337,6 +354,7 @@ def floor_of(
     level, k = config.confidence, inputs.dataset.n_classes
     truth = inputs.labels[inputs.test]
     entries: list[Entry] = []
+    seen: list[Entry] = []
     skipped: dict[str, str] = {}
     for number, name in enumerate(config.estimators if len(inputs.test) else ()):
         report(f"floor: {name}", 0.8 * number / len(config.estimators))
@@ -353,7 +371,11 @@ def floor_of(
             method = f"{item.name}, {item.settings}"
             entries.append(_classifier(item.name, wrong, len(truth), method, level))
         for model in models:
-            entries += _from_model(model, inputs, config)
+            found = _from_model(model, inputs, config)
+            if model.held_out:
+                entries += found
+            else:
+                seen += [_unweighed(entry) for entry in found if entry.role == "classifier"]
     entries += _from_repeats(inputs, config)
     if annotations is not None:
         entries += _from_annotations(annotations, inputs, config)
@@ -381,6 +403,7 @@ def floor_of(
                 f"{model.name}, sha256": files.array_hash(model.probs) for model in models if not model.trained_here
             },
         },
+        seen=tuple(seen),
     )
 
 
@@ -530,10 +553,18 @@ def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[
             return []
         missing = int((~np.isfinite(model.probs[inputs.test]).all(axis=1)).sum())
         raise InputError(f"predictions: {model.name}: lacks {missing:,} test examples; record all of them")
+    if not model.held_out:
+        config = dataclasses.replace(config, calibrations=())
     held, validation = None, inputs.split.validation
     if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
         held = (model.probs[validation], inputs.labels[validation])
     return _plug_ins(model.name, model.probs[inputs.test], inputs.labels[inputs.test], held, config)
+
+
+def _unweighed(made: Entry) -> Entry:
+    """The error of a model that may have seen the test examples."""
+    estimate = dataclasses.replace(made.estimate, method=f"errors of {made.name} on test examples")
+    return dataclasses.replace(made, estimate=estimate, assumption=NOT_SEEN, status=MAY_HAVE_SEEN)
 
 
 def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> list[Entry]:

@@ -33,6 +33,7 @@ class Model:
         probs: (N, K) mean over seeds at the last epoch; NaN where an example was not recorded.
         trained_here: whether hardpan trained it for this report.
         calibratable: whether its validation predictions are known to be held out.
+        held_out: whether it is known that it was not trained or tuned on the test examples.
         permutation: the order of the class columns that fits the labels far better than the one passed; else None.
         weights: folders of its seeds' weights, where they were kept.
     """
@@ -43,6 +44,7 @@ class Model:
     probs: Floats
     trained_here: bool = False
     calibratable: bool = False
+    held_out: bool = False
     permutation: tuple[int, ...] | None = None
     weights: tuple[str, ...] = ()
 
@@ -52,7 +54,13 @@ class Model:
 
 
 def read_models(
-    sources: Sources | None, dataset: Dataset, labels: Labels, split: Split, *, by_order: bool = False
+    sources: Sources | None,
+    dataset: Dataset,
+    labels: Labels,
+    split: Split,
+    *,
+    by_order: bool = False,
+    held_out: bool = False,
 ) -> tuple[Model, ...]:
     """Open predictions and join them to a dataset by id, or by order where that is requested.
 
@@ -63,7 +71,10 @@ def read_models(
         labels: (N,) class numbers.
         split: predictions that were trained on test examples are refused.
         by_order: join predictions without ids by position.
+        held_out: the user states that no model was trained or tuned on the test examples. An official test split
+            and predictions that were recorded as held out say the same.
     """
+    official = dataset.split is not None and bool(np.any(np.asarray(dataset.split) == "test"))
     models: list[Model] = []
     for name, source in _named(sources):
         opened = Predictions.open(source)
@@ -71,7 +82,7 @@ def read_models(
         each = opened.by_model() if opened.named else {name: opened}
         for title, one in each.items():
             aligned = one.align(dataset, by_order=by_order or in_memory, split=split, check=False)
-            models.append(_checked(title, aligned, len(dataset), labels, split))
+            models.append(_checked(title, aligned, len(dataset), labels, split, held_out or official))
     names: dict[str, int] = {}
     unique = []
     for model in models:
@@ -118,7 +129,7 @@ def _named(sources: Sources | None) -> list[tuple[str, Any]]:
     ]
 
 
-def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Split) -> Model:
+def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Split, held_out: bool) -> Model:
     calibratable = False
     if aligned.split is not None:
         trained = int(np.isin(aligned.rows[aligned.split == "train"], split.test).sum())
@@ -130,7 +141,10 @@ def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Spl
         calibratable = not np.isin(aligned.rows[aligned.split == "train"], split.validation).any()
     elif aligned.held_out:
         calibratable = True
-    return model_of(name, aligned, aligned.rows, n, aligned.n_classes, labels, calibratable=calibratable)
+    unseen = held_out or bool(aligned.held_out_rows[np.isin(aligned.rows, split.test)].all())
+    return model_of(
+        name, aligned, aligned.rows, n, aligned.n_classes, labels, calibratable=calibratable, held_out=unseen
+    )
 
 
 def _permutation(probs: Floats, labels: Labels) -> tuple[int, ...] | None:

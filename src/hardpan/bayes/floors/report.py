@@ -11,13 +11,24 @@ from typing import Any
 from hardpan import files, numbers
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.bayes.floors.flow import Difference
-from hardpan.bayes.floors.verdict import GUESSING, HELD_OUT, REPEATS, SOFT_LABELS, STATED_NOISE, VOTES, Entry
+from hardpan.bayes.floors.verdict import (
+    GUESSING,
+    HELD_OUT,
+    MAY_HAVE_SEEN,
+    NOT_SEEN,
+    REPEATS,
+    SOFT_LABELS,
+    STATED_NOISE,
+    VOTES,
+    Entry,
+)
 from hardpan.estimates import Estimate
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 
 ASSUMPTIONS = {
     HELD_OUT: "the test examples are independent draws that no classifier was tuned on",
+    NOT_SEEN: "the model was not trained or tuned on the test examples",
     REPEATS: "whether an input is repeated does not depend on its labels",
     VOTES: "labels are drawn as annotators vote",
     SOFT_LABELS: "the soft labels are the posteriors of the labels",
@@ -83,6 +94,7 @@ def view(result: Any) -> View:
 
 @view.register
 def _(floor: Floor) -> View:
+    everything = (*floor.entries, *floor.seen)
     return View(
         title=f"The floor of {floor.dataset}",
         headline=headline(floor),
@@ -96,13 +108,13 @@ def _(floor: Floor) -> View:
             hashes=floor.hashes,
         ),
         columns={
-            "name": [entry.name for entry in floor.entries],
-            "role": [entry.role for entry in floor.entries],
-            "value": [entry.estimate.value for entry in floor.entries],
-            "low": [entry.estimate.low for entry in floor.entries],
-            "high": [entry.estimate.high for entry in floor.entries],
-            "status": [entry.status for entry in floor.entries],
-            "assumption": [assumption(entry) for entry in floor.entries],
+            "name": [entry.name for entry in everything],
+            "role": [entry.role for entry in everything],
+            "value": [entry.estimate.value for entry in everything],
+            "low": [entry.estimate.low for entry in everything],
+            "high": [entry.estimate.high for entry in everything],
+            "status": [entry.status for entry in everything],
+            "assumption": [assumption(entry) for entry in everything],
         },
         name=floor.dataset,
         size=f"{floor.n_test:,} test examples, {floor.n_classes:,} classes" if floor.n_test else "",
@@ -120,6 +132,7 @@ def _short_tables(floor: Floor) -> tuple[Table, ...]:
             ("estimate", "value", "status"),
             [e for e in floor.entries if e.under_assumption],
         ),
+        ("Not part of the bracket", ("classifier", "error", "status"), list(floor.seen)),
     )
     return tuple(
         Table(
@@ -414,16 +427,35 @@ def _moving_words(entry: Entry) -> str | None:
 
 def _classifiers(floor: Floor) -> Table:
     entries = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
-    rows = tuple((entry.name, numbers.estimate(entry.estimate), entry.estimate.method) for entry in entries)
+    rows = (
+        *((entry.name, numbers.estimate(entry.estimate), entry.estimate.method) for entry in entries),
+        *((entry.name, numbers.estimate(entry.estimate), MAY_HAVE_SEEN) for entry in floor.seen),
+    )
     return Table(f"Classifiers on {floor.n_test:,} test examples", ("classifier", "error", "settings"), rows)
 
 
 def _warnings(floor: Floor) -> list[str]:
     said = [f"Not computed: {name} ({reason})." for name, reason in floor.skipped.items()]
+    if floor.seen:
+        said.append(seen_words([entry.name for entry in floor.seen]))
     if 0 < floor.n_test < 1000:
         said.append(f"The test set has only {floor.n_test:,} usable examples, so all intervals are wide.")
     moving = unsettled_warning(floor.along)
     return [*said, moving] if moving else said
+
+
+def seen_words(names: Sequence[str]) -> str:
+    """Which models may have seen the test examples, and how to state that they have not.
+
+    Example:
+        >>> seen_words(["forest"])[:54]
+        'forest may have seen the test examples and is not part'
+    """
+    verb, unseen = ("is", "it was") if len(names) == 1 else ("are", "they were")
+    return (
+        f"{numbers.listed(list(names))} may have seen the test examples and {verb} not part of the bracket: "
+        f"if {unseen} not trained or tuned on them, pass --held-out (in Python held_out=True)."
+    )
 
 
 def training_chart(floors: Sequence[Mapping[str, Any]]) -> Chart | None:

@@ -26,6 +26,8 @@ Role = Literal["estimate", "lower", "upper", "classifier"]
 GUESSING = "guessing"
 # Assumptions by name. What each one says is written in hardpan.bayes.floors.report.
 HELD_OUT = "held-out"  # the test examples are independent draws that no classifier was tuned on
+NOT_SEEN = "not-seen"  # nobody has stated that the model was not trained on the test examples
+MAY_HAVE_SEEN = "may have seen these rows"  # status of such a model's error
 REPEATS = "repeats"  # whether an input is repeated does not depend on its labels
 VOTES = "votes"  # labels are drawn as annotators vote
 SOFT_LABELS = "soft-labels"  # the soft labels are posteriors
