@@ -4,33 +4,37 @@ import pytest
 from scipy.stats import binom
 from tests.flows.small import FLOATS, VECTORS, random_flow
 
-from hardpan import bayes
+from hardpan import Dataset
+from hardpan.bayes.floors.bracketing import FloorConfig, floor_of, prepare
+from hardpan.bayes.floors.flow import FlowEvidence
 
 NAME = "Exact error of flow"
 RUNS = 100
+TRAIN = 60
 
 
 def statuses(flow, temperature, n, runs):
     """What the verdict says of the flow's number, on data that it drew at a temperature."""
     found = []
     for seed in range(runs):
-        x, y = flow.sample(n, temperature=temperature, seed=seed)
-        floor = bayes.floor(
-            y, exact={"flow": flow.bayes_error()}, predictions={"flow": flow.posterior(x)}, calibrations=(),
-            n_classes=flow.n_classes,
-        )  # fmt: skip
-        found.append(floor[NAME].status)
+        x, y = flow.sample(n + TRAIN, temperature=temperature, seed=seed)
+        names = tuple(map(str, flow.class_names))
+        data = Dataset.from_arrays(x[:TRAIN], y[:TRAIN], x_test=x[TRAIN:], y_test=y[TRAIN:], class_names=names)
+        evidence = FlowEvidence("flow", flow.bayes_error(), flow.posterior(data.x))
+        config = FloorConfig(estimators=(), classifiers=(), calibrations=())
+        floor = floor_of(prepare(data), config, flow=evidence)
+        found.append(next(entry.status for entry in floor.entries if entry.name == NAME))
     return found
 
 
 @pytest.mark.parametrize("data", ["images", "vectors"])
 def test_where_the_flow_is_the_data_its_number_seldom_falls(data):
     flow = random_flow(FLOATS if data == "images" else VECTORS)
-    fallen = sum(status != "stands" for status in statuses(flow, 1.0, 300, RUNS))
+    fallen = sum(status != "not refuted" for status in statuses(flow, 1.0, 300, RUNS))
     assert fallen <= binom.ppf(0.999, RUNS, 0.05)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_where_it_is_not_its_number_falls(temperature):
     flow = random_flow(FLOATS)
-    assert all(status != "stands" for status in statuses(flow, temperature, 1500, 8))
+    assert all(status != "not refuted" for status in statuses(flow, temperature, 1500, 8))

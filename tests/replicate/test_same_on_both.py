@@ -62,9 +62,9 @@ def test_text_comes_in_the_order_of_its_characters(make):
     ("changed", "words"),
     [
         ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id 'iii.*at most 180 characters"),
-        ({"ids": [f"{k}\0x" for k in range(12)]}, "id .*none of them null"),
+        ({"ids": [f"{k}\0x" for k in range(12)]}, "id .*null"),
         ({"words": ("w" * 201,)}, "keyword .*at most 200 characters"),
-        ({"words": ("w\0x",)}, "keyword .*none of them null"),
+        ({"words": ("w\0x",)}, "keyword .*null"),
     ],
 )
 def test_originals_that_one_of_them_could_not_hold_are_refused(make, changed, words):

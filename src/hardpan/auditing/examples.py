@@ -63,7 +63,7 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
         >>> digits = Dataset.open("digits")
         >>> rows = {"train": np.arange(1000), "test": np.arange(1000, 1797)}
         >>> join(digits, rows, {"confusion": np.zeros(1797)}).column_names
-        ['id', 'part', 'label', 'confusion']
+        ['id', 'part', 'row', 'label', 'confusion']
     """
     n = len(dataset)
     part = np.full(n, "", dtype=object)

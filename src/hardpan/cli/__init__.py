@@ -128,6 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader has gone, as `head` does
         _close_stdout()
         sys.exit(BROKEN_PIPE)
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Click has its own exit for that
+            _close_stdout()
+            sys.exit(BROKEN_PIPE)
+        raise
     except OSError as error:
         if error.errno not in (*FULL_DISK, errno.EROFS):
             sys.exit(_report_bug())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -14,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import zarr
 from numpy.typing import ArrayLike, NDArray
-from zarr.errors import ContainsArrayError
+from zarr.errors import ContainsArrayError, ContainsGroupError
 
 import hardpan
 from hardpan.errors import InputError
@@ -279,7 +280,8 @@ class Store(Predictions):
             return self._open_array(path)
         except (FileNotFoundError, ValueError):
             pass
-        zarr.open_group(self.storage.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
+        with contextlib.suppress(ContainsGroupError):  # another process was faster
+            zarr.open_group(self.storage.store, path=f"{layout.ROOT}/{seed}", mode="a", zarr_format=3)
         try:
             return self._create_array(path, seed, epoch)
         except ContainsArrayError:  # another process was faster

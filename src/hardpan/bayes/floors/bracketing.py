@@ -191,7 +191,7 @@ class FloorInputs:
 
 
 def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
-    """AssumptionTest labels, split, and find equal inputs.
+    """Check labels, split, and find equal inputs.
 
     Where the inputs of a table repeat by chance, rows are split one by one; else copies stay together.
     """
