@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from hardpan import Dataset, auditing, files
+from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing.running import _power_law, seconds
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
@@ -36,6 +36,7 @@ def test_the_audit_of_digits_has_everything(digits):
     assert report.learning.sizes[-1] == 1078
     assert report.learning.errors[0].value > report.learning.errors[-1].value
     parts = report.budget
+    assert (parts.model, parts.total.value) == (report.floor.best.name, report.measures["best_error"].value)
     assert parts.labels.value + parts.agreed.value + parts.rest.value == pytest.approx(parts.total.value)
     assert report.verdicts["flow_floor"].status != "not refuted"
     assert {step.name for step in report.steps} >= {"networks", "linear model", "out-of-fold", "learning curve"}
@@ -142,3 +143,17 @@ def test_a_model_that_may_have_memorised_the_test_examples_decides_nothing():
     assert stated.measures["bracket"].high < without.measures["bracket"].high
     with pytest.raises(InputError, match="held_out"):
         auditing.audit(data, **BARE, held_out="yes")
+
+
+def test_the_error_budget_is_about_the_best_model_of_the_headline():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    radius = np.where(y == 0, rng.uniform(0, 1.1, 600), rng.uniform(1, 2, 600))  # no line separates rings
+    angle = rng.uniform(0, 2 * np.pi, 600)
+    data = Dataset.from_arrays(np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y)
+    linear = Predictions.from_arrays(np.eye(2)[(data.x[:, 0] > 0).astype(int)], held_out=True)
+    report = auditing.audit(data, **BARE, predictions={"linear": linear})
+    assert report.floor.best.name in ("1-NN", "3-NN", "5-NN", "9-NN", "17-NN", "QDA")
+    parts = report.budget
+    assert (parts.model, parts.total.value) == (report.floor.best.name, report.floor.best.estimate.value)
+    assert parts.labels.value + parts.agreed.value + parts.rest.value == pytest.approx(parts.total.value)

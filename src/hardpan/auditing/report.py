@@ -334,6 +334,7 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
         for name, item in parts
     )
     words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item in parts)
+    words = f"Errors of {budget.model}, the best model here: {words}"
     total = floors.value_words(budget.total)
     return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
 

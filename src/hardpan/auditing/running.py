@@ -335,7 +335,7 @@ def _run(
         verdicts=verdicts,
         curves=curves,
         learning=_learning(evidence),
-        budget=_error_budget(evidence, probs, suspects),
+        budget=_error_budget(evidence, floor, probs, suspects),
         steps=tuple(evidence.steps),
         notes=tuple(evidence.notes),
         size={
@@ -468,16 +468,23 @@ def _power_law(logs: NDArray[np.float64], errors: NDArray[np.float64], n: int) -
 
 
 def _error_budget(
-    evidence: Evidence, probs: Mapping[str, Floats], suspects: Mapping[str, Suspects]
+    evidence: Evidence, floor: Floor | None, probs: Mapping[str, Floats], suspects: Mapping[str, Suspects]
 ) -> ErrorBudget | None:
-    """Of the best model's errors: labels that look wrong, errors that all models share, the rest."""
+    """Of the best model's errors: labels that look wrong, errors that all models share, the rest.
+
+    The best model is that of the floor; None where its decisions on all test rows are not known.
+    """
     inputs = evidence.inputs
-    if inputs is None or not probs or not len(inputs.test):
+    if inputs is None or floor is None or floor.best is None or not probs or not len(inputs.test):
         return None
     truth, level, n = evidence.labels[inputs.test], evidence.config.confidence, len(inputs.test)
     answers = {name: p.argmax(axis=1) for name, p in probs.items()}
-    best = min(answers, key=lambda name: float((answers[name] != truth).mean()))
-    voters = [answer for name, answer in answers.items()]
+    best = floor.best.name
+    if best not in answers:
+        if best not in inputs.decisions:
+            return None
+        answers[best] = inputs.decisions[best]()
+    voters = list(answers.values())
     for model in evidence.models:
         at = np.full(len(evidence.dataset), -1)
         at[model.rows] = np.arange(len(model.rows))

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from hardpan import Dataset, Predictions, bayes, files
-from hardpan.bayes.floors.bracketing import prepare
+from hardpan.bayes.floors.bracketing import floor_of, prepare
 from hardpan.errors import InputError
 
 KNOWN = float(norm.cdf(-1))  # two unit Gaussians at distance 2
@@ -216,3 +216,12 @@ def test_models_enter_the_bracket_only_if_they_are_stated_to_be_held_out():
         assert found.bracket.high_from == found.best.name == "m"
         assert found.high < without.high
         assert not found.seen
+
+
+def test_decisions_of_closed_classifiers_make_the_errors_of_their_entries(data):
+    inputs = prepare(data)
+    found = floor_of(inputs, bayes.FloorConfig(estimators=("neighbours", "gaussian", "bhattacharyya")))
+    assert set(inputs.decisions) == {entry.name for entry in found.entries if entry.role == "classifier"}
+    for name, decide in inputs.decisions.items():
+        wrong = decide() != inputs.labels[inputs.test]
+        assert found[name].estimate.value == pytest.approx(wrong.mean())

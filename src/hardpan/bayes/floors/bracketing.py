@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -174,6 +175,7 @@ class FloorInputs:
         test: test rows on which classifiers are evaluated: one of each input, none with a copy in train or
             validation, unless inputs repeat by chance.
         copied: test rows that have an equal input in train or validation, where inputs do not repeat by chance.
+        decisions: of classifiers that the floor evaluated itself, by name: computes their classes of ``test``.
     """
 
     dataset: Dataset
@@ -183,6 +185,7 @@ class FloorInputs:
     equal: EqualInputs
     test: Labels
     copied: Labels
+    decisions: dict[str, Callable[[], Labels]] = field(default_factory=dict)
 
     @property
     def is_images(self) -> bool:
@@ -449,6 +452,9 @@ def _neighbours(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[E
         k=None,
         validation=(inputs.table.scaled[held], inputs.labels[held]) if len(held) else None,
     )
+    x, y, x_test, _ = _parts(inputs)
+    for k in {1, found.k}:
+        inputs.decisions[f"{k}-NN"] = functools.partial(neighbours.decisions, x, y, x_test, k)
     yield Entry("1-NN bound", "lower", found.lower, "neighbours", moving=found.moving)
     yield Entry("1-NN", "classifier", found.error, HELD_OUT, "1-NN")
     if found.k > 1:
@@ -482,6 +488,7 @@ def _gaussian(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Ent
         raise InputError(f"computed for at most {MOST_COVARIANCE_ROWS:,} features; got {width:,}")
     model = fit_shared(x, y)
     wrong, n = int((model.decide(x_test) != y_test).sum()), len(y_test)
+    inputs.decisions["LDA"] = functools.partial(model.decide, x_test)
     method = f"LDA, {model.n:,} training examples, shrinkage {model.shrinkage:.2g}"
     made = _classifier("LDA", wrong, n, method, confidence)
     found, error = gaussian_floor(model, confidence=confidence, seed=seed)
@@ -502,6 +509,7 @@ def _bhattacharyya(inputs: FloorInputs, confidence: float, seed: int) -> Iterato
     x, y, x_test, y_test = _parts(inputs)
     found = overlap.bhattacharyya(x, y, x_test=x_test, y_test=y_test, confidence=confidence)
     assert found.classifier is not None
+    inputs.decisions["QDA"] = functools.partial(overlap.decisions, x, y, x_test)
     made, most = found.classifier, found.upper
     # Under the assumption the errors made are at least E and E at most the upper bound: only an excess counts.
     p_value = own_decisions_p_value(most, made) if made.value > most.value else 1.0
@@ -573,6 +581,8 @@ def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> 
     )
     if not len(test):
         return [Entry(f"Exact error of {flow.name}", "estimate", flow.error, "flow", flow.name)]
+    if len(test) == len(inputs.test):
+        inputs.decisions[flow.name] = lambda: flow.posterior[test].argmax(axis=1)
     held = (flow.posterior[validation], inputs.labels[validation]) if len(validation) else None
     entries = _plug_ins(flow.name, flow.posterior[test], inputs.labels[test], held, config)
     made = next(entry.estimate for entry in entries if entry.role == "classifier")

@@ -202,6 +202,16 @@ def choose_k(
     return k, f"k = {k} of {', '.join(map(str, ks))} has the fewest errors on {where}"
 
 
+def decisions(x_train: NDArray[Any], y_train: NDArray[np.int64], x_test: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Classes (m,) that the k nearest training examples of each test example vote for.
+
+    Example:
+        >>> decisions(np.array([[0.0], [1.0], [9.0]]), np.array([1, 1, 0]), np.array([[8.0], [2.0]]), 1).tolist()
+        [0, 1]
+    """
+    return majority(y_train[k_nearest(x_train, x_test, k)[0]])
+
+
 def majority(votes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Give the most frequent class of each row of labels (m, k), nearest first; of equals, the one that came first.
 

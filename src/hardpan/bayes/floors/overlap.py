@@ -215,8 +215,20 @@ def _standard_errors(
     return float(lower), float(upper)
 
 
-def _judged(model: _Model, test: NDArray[Any], labels: Labels, n: int, confidence: float) -> Estimate:
-    wrong = 0
+def decisions(x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike) -> Labels:
+    """Classes (m,) that one Gaussian per class, as in :func:`bhattacharyya`, decides on (QDA).
+
+    Example:
+        >>> x = np.array([[-2.0], [-1.0], [0.0], [5.0], [6.0], [7.0]])
+        >>> decisions(x, [0, 0, 0, 1, 1, 1], [[-1.5], [6.5]]).tolist()
+        [0, 1]
+    """
+    rows = as_features("x_train", x_train)
+    return _decide(_fit(rows, as_labels("y_train", y_train, len(rows))), as_features("x_test", x_test))
+
+
+def _decide(model: _Model, test: NDArray[Any]) -> Labels:
+    decided = np.empty(len(test), dtype=np.int64)
     constants = [
         np.log(prior) - np.log(np.diag(factor)).sum()
         for prior, factor in zip(model.shared.priors, model.factors, strict=True)
@@ -227,10 +239,13 @@ def _judged(model: _Model, test: NDArray[Any], labels: Labels, n: int, confidenc
         for number, factor in enumerate(model.factors):
             white = linalg.solve_triangular(factor, (z - model.shared.means[number]).T, lower=True)
             scores[:, number] = constants[number] - 0.5 * np.einsum("ij,ij->j", white, white)
-        said = model.shared.classes[np.argmax(scores, axis=1)]
-        wrong += int((said != labels[start : start + _ROWS_AT_ONCE]).sum())
+        decided[start : start + _ROWS_AT_ONCE] = model.shared.classes[np.argmax(scores, axis=1)]
+    return decided
+
+
+def _judged(model: _Model, test: NDArray[Any], labels: Labels, n: int, confidence: float) -> Estimate:
     return held_out_error(
-        wrong,
+        int((_decide(model, test) != labels).sum()),
         len(labels),
         method=f"decisions of one Gaussian per class, {n:,} training examples",
         confidence=confidence,
