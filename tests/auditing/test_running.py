@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from hardpan import Dataset, Predictions, auditing, files
+from hardpan.auditing.report import view
 from hardpan.auditing.running import _power_law, seconds
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
@@ -138,6 +139,7 @@ def test_a_model_that_may_have_memorised_the_test_examples_decides_nothing():
         assert seen.measures[name] == without.measures[name]
     assert [entry.name for entry in seen.floor.seen] == ["m"]
     assert seen.budget is None
+    assert "--held-out" in str(view(seen).lede)
     stated = auditing.audit(data, **BARE, predictions={"m": np.eye(2)[y]}, held_out=True)
     assert stated.measures["best_error"].value == 0
     assert stated.measures["bracket"].high < without.measures["bracket"].high

@@ -267,9 +267,10 @@ def headline(audit: Audit) -> str:
 
 def _lede(audit: Audit) -> tuple[str, ...]:
     grave = [item for item in audit.problems if item.severity in ("high", "medium")]
-    if not grave:
-        return ()
-    return (f"{numbers.counted(len(grave), 'problem')} to look at first.",)
+    said = [f"{numbers.counted(len(grave), 'problem')} to look at first."] if grave else []
+    if audit.floor is not None and audit.floor.seen:
+        said.append(floors.seen_words([entry.name for entry in audit.floor.seen]))
+    return tuple(said)
 
 
 def tiles(audit: Audit) -> tuple[Tile, ...]:
