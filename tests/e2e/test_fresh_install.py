@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -33,13 +32,12 @@ def bare_environment(home: Path) -> dict[str, str]:
     return kept | {"HOME": str(home), "PATH": f"{python}:/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
-def make(folder: Path, environment: dict[str, str]) -> tuple[str, float]:
-    start = time.monotonic()
+def make(folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(
         ["make", "audit"], cwd=folder, env=environment, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, time.monotonic() - start
+    return done.stdout
 
 
 def test_make_audit_in_a_fresh_clone(tmp_path):
@@ -47,7 +45,7 @@ def test_make_audit_in_a_fresh_clone(tmp_path):
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     environment = bare_environment(tmp_path)
 
-    said, first = make(clone, environment)
+    said = make(clone, environment)
     assert "audits/digits/index.html" in said
     page = clone / "audits" / "digits" / "index.html"
     assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
@@ -55,10 +53,9 @@ def test_make_audit_in_a_fresh_clone(tmp_path):
     assert (page.parent / "config.json").exists()
 
     installed = sorted(path.name for path in (clone / ".venv").rglob("*.dist-info"))
-    said, second = make(clone, environment)
+    said = make(clone, environment)
     assert "Installing" not in said
     assert "audits/digits/index.html" in said
-    assert second < max(first, 60)
     assert sorted(path.name for path in (clone / ".venv").rglob("*.dist-info")) == installed
     status = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
     assert status.stdout == "", "make audit leaves files that git does not ignore"
