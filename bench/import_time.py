@@ -10,7 +10,7 @@ from bench import harness
 PEERS = ("scikit-learn", "altair", "typer")
 IMPORTS = (
     "hardpan",
-    "hardpan.records",
+    "hardpan.files",
     "hardpan.bayes",
     "hardpan.cli",
     "numpy",

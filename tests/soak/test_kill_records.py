@@ -14,11 +14,12 @@ from hardpan.data.dataset import Dataset
 
 pytestmark = pytest.mark.soak
 
-# Each version is told apart by its name, and every number in it equals the version: a mixture would show.
+# Each version is recognised by its name, and every number in it equals the version: a mixture would show.
 WRITER = """
 import sys
 import numpy as np
-from hardpan import records
+from hardpan import files
+from hardpan.data.dataset import Dataset
 
 path, first = sys.argv[1], int(sys.argv[2])
 print("ready", flush=True)
@@ -32,7 +33,7 @@ for version in range(first, first + 1_000_000):
 def start_writer(path, first):
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(first)], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    process.stdout.readline()
+    assert process.stdout.readline() == b"ready\n"
     return process
 
 
@@ -71,6 +72,7 @@ def test_many_writers_never_mix(tmp_path):
     seen, reads = set(), 0
     try:
         while not path.exists():
+            assert all(writer.poll() is None for writer in writers)
             time.sleep(0.01)
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline:
