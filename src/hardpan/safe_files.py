@@ -12,6 +12,7 @@ import io
 import json
 import lzma
 import os
+import sys
 import tarfile
 import tokenize
 import warnings
@@ -338,7 +339,12 @@ def _compare(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], claimed: i
 def _read_array(stream: IO[bytes]) -> NDArray[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+        array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    if array.dtype.kind == "U" and array.nbytes:
+        codes = np.frombuffer(array.tobytes(), np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError("text with a character that does not exist")
+    return array
 
 
 TAR_ENDINGS = (".tar.gz", ".tgz", ".tar")
