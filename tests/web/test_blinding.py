@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import io
 import random
@@ -26,8 +27,10 @@ from hardpan.replicate.database import experiment, people
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database.leases import ids_shown
 from hardpan.web.annotation import create_app, links
+from hardpan.web.security.limits import Limits
 
 PER_CLASS, EACH = 40, 120
+TIMED = dataclasses.replace(GENEROUS, image_seconds=Limits().image_seconds)
 
 
 def shapes_project(path, size: int = 24):
@@ -54,7 +57,7 @@ async def received(project, tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     roles = {row.id: row.kind for kind in ("original", "candidate") for row in stored(project, kind)}
     while number < tasks:
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(create_app(project, GENEROUS)), base_url="http://here"
+            transport=httpx.ASGITransport(create_app(project, TIMED)), base_url="http://here"
         ) as client:
             await client.get(links.path_of(project.invite()))
             page = await client.get("/annotate/")
@@ -65,7 +68,7 @@ async def received(project, tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndar
                 task = answer.json()["task"]
                 if task is None:
                     break
-                answers = [await timed(client, path) for path in task["images"]]
+                answers = await asyncio.gather(*(timed(client, path) for path in task["images"]))
                 guess = seeded_order(len(answers), f"0:{number + 1}:{worker}")
                 ranks = np.argsort(np.argsort([pixel_hash(a.content) for a, _ in answers]))
                 for place, (picture, seconds) in enumerate(answers):
