@@ -13,6 +13,7 @@ import time
 import httpx
 import pytest
 from tests.web import small
+from tests.web.visitor import run_async
 
 from bench import _load
 from hardpan import replicate
@@ -94,7 +95,7 @@ def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
     project = _load.make_project(path, workers=20, tasks=27, grid=12, database_url=database_url)
     server = _load.Server(path, workers=20)
     try:
-        tally = asyncio.run(_load.drive(server.link, workers=20, submissions=submissions, rate=None))
+        tally = run_async(_load.drive(server.link, workers=20, submissions=submissions, rate=None))
     finally:
         assert server.stop() == 0
     assert len(tally.acknowledged) == submissions
@@ -213,7 +214,7 @@ def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
         return server
 
     try:
-        last = asyncio.run(both())
+        last = run_async(both())
         os.kill(last, signal.SIGTERM)
         assert nursery.stdout.readline() == "gone\n"
     finally:
