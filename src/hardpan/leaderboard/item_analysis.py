@@ -265,6 +265,8 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     no harm.
     """
     n = scores.shape[1]
+    # In order of the total the columns are nearly sorted, which makes ranking them several times faster.
+    scores = scores[np.argsort(np.nansum(scores, axis=1), kind="stable")]
     centred = scores - _nan_mean(scores)
     known = np.isfinite(centred)
     filled = np.where(known, centred, 0.0)
