@@ -8,6 +8,7 @@ import hashlib
 import io
 import random
 import re
+import shutil
 import time
 
 import httpx
@@ -163,6 +164,37 @@ def test_large_images_have_few_lengths_and_can_be_decoded(tmp_path):
     sent = [project.blinded_picture("", 3), project.blinded_picture(name, None)]
     assert all(len(content) % 16384 == 0 and content[8:12] == b"WEBP" for content in sent)
     assert {Image.open(io.BytesIO(content)).size for content in sent} == {(200, 200)}
+    project.close()
+
+
+def test_nothing_is_decoded_or_resized_while_somebody_waits(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (8, 100, 100)).astype(np.uint8)
+    original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
+    settings = {"grid": 3, "positives": 1, "negatives": 1, "originals_per_class": 1}
+    project = replicate.Project.create(tmp_path / "project", original, **settings)
+    simulate.add_arrays(project, np.repeat(x[:2], 3, axis=2), [0, 1])
+    project.make_tasks()
+    shutil.rmtree(project.root / "pool")
+    (project.root / "original" / "x.npy").unlink()
+    who = people.enter(project, project.invite().link).id
+    while lease := stored_leases.next_task(project, who):
+        sent = [stored_leases.shown_image(project, who, lease.token, place) for place in range(lease.places)]
+        assert {Image.open(io.BytesIO(content)).size for content in sent} == {(100, 100)}
+        stored_leases.submit(project, who, lease.token, [], "k")
+    project.close()
+
+
+def test_candidates_are_cut_and_resized_as_originals_in_a_folder_are(tmp_path):
+    rng = np.random.default_rng(0)
+    for place, shape in enumerate([(40, 60, 3), (90, 50, 3), (30, 30, 3), (64, 20, 3)]):
+        path = tmp_path / "pictures" / "ab"[place % 2] / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, shape).astype(np.uint8)).save(path)
+    original = Dataset.open(tmp_path / "pictures")
+    project = replicate.Project.create(tmp_path / "project", original)
+    project.add_candidates(tmp_path / "pictures")
+    shown = {project.blinded_picture(row.id, None) for row in stored(project, "candidate")}
+    assert shown == {project.blinded_picture("", row) for row in range(4)}
     project.close()
 
 

@@ -189,7 +189,6 @@ def _orientation(image: Image) -> int:
 
 def _pixels(image: Image, name: str, colour: bool, size: tuple[int, int], side: int | None) -> NDArray[np.uint8]:
     from PIL import ImageOps
-    from PIL.Image import Resampling
 
     if _orientation(image) != 1:
         image = ImageOps.exif_transpose(image)
@@ -200,10 +199,18 @@ def _pixels(image: Image, name: str, colour: bool, size: tuple[int, int], side: 
         image = flat
     image = image.convert("RGB" if colour else "L")
     if side is not None:
-        image = ImageOps.fit(image, size, method=Resampling.BICUBIC)
+        image = fitted(image, size)
     if image.size != size:
         raise InputError(f"{name}: changed while it was read; try again")
     return np.asarray(image)
+
+
+def fitted(image: Image, size: tuple[int, int]) -> Image:
+    """The largest part of an image around its centre that has the shape of ``size``, resized to it."""
+    from PIL import ImageOps
+    from PIL.Image import Resampling
+
+    return ImageOps.fit(image, size, method=Resampling.BICUBIC)
 
 
 def _with_image(item: Path | bytes, name: str, use: Callable[[Image], T]) -> T:

@@ -17,6 +17,7 @@ from hardpan.files import record
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.samples import current_sample
 from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.replicate.tasks import CONTROL_SPLIT, keep_blinded_originals
 from hardpan.report.base import Report
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def begin_experiment(
         seed,
         notes,
     )
+    keep_blinded_originals(project, set(chosen.original))
     start_experiment(project, chosen.original, chosen.new)
     settings = {
         "by": chosen.by,
@@ -212,7 +214,6 @@ def experiment_results(project: ProjectFolder, *, confidence: float = 0.95, seed
 def _classes(project: ProjectFolder) -> dict[str, dict[str, str]]:
     """Id to class name: the original test set in the order of the data, the new set in that of its index."""
     from hardpan.replicate.database.images import stored_images
-    from hardpan.replicate.tasks import CONTROL_SPLIT
 
     names = [item.name for item in project.classes]
     rows = stored_images(project, "original", split=CONTROL_SPLIT) or stored_images(project, "original")

@@ -8,6 +8,7 @@
       project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
       original/x.npy     pixels of the original set (uint8), read in place
       pool/ab/ID.png     candidates, one file per content, all of one format
+      shown/ab/HASH      images in the form that annotators get, where making that form takes time
       steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
       set/               the assembled test set
 """
@@ -31,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files
+from hardpan.data.images import fitted, looks_like_image
 from hardpan.errors import InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -169,21 +171,36 @@ class ProjectFolder:
     def blinded_picture(self, image_id: str, row: int | None) -> bytes:
         """An image for people who must not know whether it is a control: one size, format and length for all.
 
-        Candidates are resized to the originals' size, as in the assembled set. Small images become PNG without
-        compression, whose length depends on the size alone; large ones become WebP, padded to a multiple of 16 KiB.
+        Candidates are cut and resized to the originals' shape, as in the assembled set. Small images become PNG
+        without compression, whose length depends on the size alone; large ones become WebP, padded to a multiple
+        of 16 KiB.
         """
-        from PIL import Image
+        try:
+            content = self._shown_file(image_id).read_bytes()
+        except FileNotFoundError:
+            content = b""
+        # A machine that stopped may leave a file without its content: these are not flushed one by one.
+        return (
+            content if looks_like_image(content) else _for_annotators(self.pixels(image_id, row), self.config.shape)
+        )
 
-        image = Image.fromarray(resized(self.pixels(image_id, row), self.config.shape))
-        stream = io.BytesIO()
-        if max(image.size) <= SMALL:
-            image.save(stream, format="PNG", compress_level=0)
-            return stream.getvalue()
-        image = image.convert("RGB")
-        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
-        image.save(stream, "WEBP", quality=88, method=2)
-        content = stream.getvalue()
-        return content + bytes(-len(content) % PADDING)  # a reader of WebP stops at the length in its header
+    def keep_blinded(self, image_id: str, pixels: NDArray[np.uint8]) -> None:
+        """Make an image's blinded form now, where that takes longer than reading it.
+
+        A large candidate takes a second to decode and resize: made when somebody asks for it, the wait would tell
+        it from a control.
+        """
+        path = self._shown_file(image_id)
+        if (pixels.shape == self.config.shape and max(pixels.shape[:2]) <= SMALL) or path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        fresh.write_bytes(_for_annotators(pixels, self.config.shape))
+        fresh.replace(path)
+
+    def _shown_file(self, image_id: str) -> Path:
+        name = hashlib.sha256(image_id.encode()).hexdigest()[:32]  # ids of originals may be any text
+        return self.root / "shown" / name[:2] / name
 
     def pixels(self, image_id: str, row: int | None) -> NDArray[np.uint8]:
         """An image as an array (H, W) or (H, W, 3), in its own size."""
@@ -211,13 +228,28 @@ class ProjectFolder:
 
 
 def resized(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """A picture in the size of the originals (Lanczos), unchanged where it has that size."""
+    """A picture in the shape of the originals, by the rule of image folders; unchanged where it has that shape."""
     from PIL import Image
 
     if pixels.shape == shape:
         return pixels
     image = Image.fromarray(pixels).convert("RGB" if len(shape) == 3 else "L")
-    return np.asarray(image.resize((shape[1], shape[0]), Image.Resampling.LANCZOS))
+    return np.asarray(fitted(image, (shape[1], shape[0])))
+
+
+def _for_annotators(pixels: NDArray[np.uint8], shape: tuple[int, ...]) -> bytes:
+    from PIL import Image
+
+    image = Image.fromarray(resized(pixels, shape))
+    stream = io.BytesIO()
+    if max(image.size) <= SMALL:
+        image.save(stream, format="PNG", compress_level=0)
+        return stream.getvalue()
+    image = image.convert("RGB")
+    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    image.save(stream, "WEBP", quality=88, method=2)
+    content = stream.getvalue()
+    return content + bytes(-len(content) % PADDING)  # a reader of WebP stops at the length in its header
 
 
 def read_secrets(root: Path) -> dict[str, str]:

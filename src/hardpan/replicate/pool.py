@@ -77,6 +77,7 @@ def store_picture(project: ProjectFolder, pixels: NDArray[np.uint8]) -> str:
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         Image.fromarray(pixels).save(fresh, format="PNG")
         os.replace(fresh, path)
+    project.keep_blinded(name, pixels)
     return name
 
 

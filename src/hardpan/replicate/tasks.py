@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,6 +124,9 @@ def make_tasks(
     batch = next_batch(project)
     planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch)
     if planned:
+        keep_blinded_originals(
+            project, {name for task in planned for name, role in task.images if role != "candidate"}
+        )
         add_tasks(project, planned, batch)
         files = {"similarity": similarity, "hierarchy": hierarchy}
         record_step(
@@ -160,6 +163,15 @@ def top_up(project: ProjectFolder) -> int:
 def hash_plan(planned: Sequence[PlannedTask]) -> str:
     """Sha256 over tasks, in their order."""
     return hash_rows([task.class_index, task.images] for task in planned)
+
+
+def keep_blinded_originals(project: ProjectFolder, ids: Collection[str]) -> None:
+    """Make the form that annotators and participants get of these originals (candidates have it from the start)."""
+    from hardpan.replicate.database.images import stored_images
+
+    for item in stored_images(project, "original"):
+        if item.id in ids:
+            project.keep_blinded(item.id, project.pixels(item.id, item.row))
 
 
 def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
