@@ -120,8 +120,8 @@ def plain(item: Estimate, scale: float = 1.0, unit: str = "") -> str:
     return _written(item, scale, _digits(item, scale), unit=unit)
 
 
-def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
-    """Write a difference with its sign and interval, in points by default.
+def signed(item: Estimate, scale: float = 100.0, unit: str = "points", *, interval: bool = True) -> str:
+    """Write a difference with its sign and, unless ``interval`` is False, its interval, in points by default.
 
     Example:
         >>> signed(Estimate(0.0194, 0.005, 0.0065, 0.0243))
@@ -129,7 +129,7 @@ def signed(item: Estimate, scale: float = 100.0, unit: str = "points") -> str:
         >>> signed(Estimate(-0.0168, 0.01, -0.041, 0.0075), scale=1.0, unit="")
         '−0.017 (−0.041 to +0.007)'
     """
-    return _written(item, scale, _digits(item, scale), "+", unit)
+    return _written(item, scale, _digits(item, scale), "+", unit, interval)
 
 
 def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sign: str = "") -> list[str]:
@@ -249,7 +249,9 @@ def _digits(item: Estimate | Interval, scale: float) -> int:
     return _decimals(scale * _middle(item), scale * _spread(item))
 
 
-def _written(item: Estimate | Interval, scale: float, decimals: int, sign: str = "", unit: str = "") -> str:
+def _written(
+    item: Estimate | Interval, scale: float, decimals: int, sign: str = "", unit: str = "", interval: bool = True
+) -> str:
     ends = _ends(scale * item.low, scale * item.high, decimals, sign)
     if isinstance(item, Interval):
         return NOTHING if math.isnan(_middle(item)) else ends
@@ -258,7 +260,7 @@ def _written(item: Estimate | Interval, scale: float, decimals: int, sign: str =
     known = _spread(item) > 0.0
     sign = sign if known or item.value else ""  # an exact 0 has none
     value = f"{_fixed(scale * item.value, decimals, sign)} {unit}".rstrip()
-    return f"{value} ({ends})" if known else value
+    return f"{value} ({ends})" if known and interval else value
 
 
 def _decimals(value: float, spread: float) -> int:

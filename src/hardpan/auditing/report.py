@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,16 +34,16 @@ CLASS_BARS = 12  # classes with the largest errors
 MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
 SMALLEST_SHOWN = 1e-12
 MEASURES = {
-    "bracket": "Bracket of the lowest error",
+    "bracket": "bracket of the lowest error",
     "flow_floor": "Bayes error of the flow",
     "gaussian_floor": "Bayes error of the Gaussian model",
-    "best_error": "Error of the best model",
-    "headroom": "Headroom",
-    "mean_confusion": "Mean confusion (bits)",
-    "tail_share": "Errors in the confusing tenth",
-    "drop": "Drop on fresh data",
-    "bits": "Bits per dimension of the flow",
-    "duplicated": "Test examples with a copy in train",
+    "best_error": "error of the best model",
+    "headroom": "headroom",
+    "mean_confusion": "mean confusion (bits)",
+    "tail_share": "errors in the confusing tenth",
+    "drop": "drop on fresh data",
+    "bits": "bits per dimension of the flow",
+    "duplicated": "test examples with a copy in train",
 }
 """What each measure is, in words."""
 PLAIN = ("mean_confusion", "bits")  # measures that are no fractions
@@ -222,7 +223,7 @@ def _thumbnails(audit: Audit, kind: str) -> Chart | None:
 def _(audit: Audit) -> View:
     size = audit.size
     learning = [_learning_section(audit.learning)] if audit.learning is not None else []
-    floor = [floors.section(audit.floor, title=_floor_title(audit))] if audit.floor is not None else []
+    floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
     first = [part for part in audit.parts if part.key in ("hard", "fresh", "labels", "models")]
     last = [part for part in audit.parts if part not in first]
     run = _run_section(audit)
@@ -297,18 +298,13 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
         found.append(Tile("Errors in the confusing tenth", floors.value_words(tail), detail))
     drop = measures.get("drop")
     if drop is not None:
-        found.append(Tile("Drop on fresh data", numbers.signed(drop).partition(" (")[0], numbers.signed(drop)))
+        found.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
     else:
         command = f"hardpan audit {audit.dataset} --testbed counts.csv"
         found.append(
             Tile("Drop on fresh data", detail="Needs models on this test set and a fresh one.", command=command)
         )
     return tuple(found)
-
-
-def _floor_title(audit: Audit) -> str:
-    assert audit.floor is not None
-    return floors.capital(floors.bracket_words(audit.floor))
 
 
 def _hero(audit: Audit) -> list[Chart]:
@@ -697,17 +693,6 @@ def _samples(evidence: Evidence, flow: FlowView) -> Chart:
 # Measures in words
 
 
-def in_sentence(measure: str) -> str:
-    """What a measure is, inside a sentence.
-
-    Example:
-        >>> in_sentence("gaussian_floor")
-        'Bayes error of the Gaussian model'
-    """
-    words = MEASURES[measure]
-    return words if words.startswith("Bayes") else words[0].lower() + words[1:]
-
-
 def in_words(measure: str, item: Estimate) -> str:
     """A measure as a person reads it, with its interval.
 
@@ -781,7 +766,7 @@ def comparison_headline(found: AuditComparison) -> str:
     ranking = _usable(found)
     if ranking is None:
         return f"{numbers.listed(found.names)} share no measure of hardness."
-    words = in_sentence(ranking.measure)
+    words = MEASURES[ranking.measure]
     order = f"From hard to easy by the {words}: {', '.join(ranking.names)}"
     if len(ranking.names) > 2:
         return f"{order}{_not_separated(ranking)}."
@@ -812,10 +797,10 @@ def _measures(found: AuditComparison) -> Section:
     for measure in found.values:
         cells = [_cell(found, measure, name) for name in found.names]
         change = _change(measure, found.differences.get(measure))
-        rows.append((MEASURES[measure], *cells, *([change] if found.differences else [])))
+        rows.append((floors.capital(MEASURES[measure]), *cells, *([change] if found.differences else [])))
     columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
     missing = [
-        f"Not measured on {name}: {', '.join(in_sentence(measure) for measure in lacking)}."
+        f"Not measured on {name}: {', '.join(MEASURES[measure] for measure in lacking)}."
         for name in found.names
         if (lacking := [m for m, values in found.values.items() if name not in values])
     ]
@@ -838,7 +823,9 @@ def _changes(found: AuditComparison) -> list[str]:
             continue
         way = "higher" if change.value > 0 else "lower"
         size = _change(measure, change)
-        said.append(f"{MEASURES[measure]} is {way} on {found.names[1]} than on {found.names[0]}: {size}.")
+        said.append(
+            f"{floors.capital(MEASURES[measure])} is {way} on {found.names[1]} than on {found.names[0]}: {size}."
+        )
     if found.differences and not said:
         said.append("No measure separates the two.")
     return said
@@ -858,8 +845,14 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
     words = "; ".join(f"{name} {_cell(found, measure, name)}" for name in ordered)
     positive = [e.value for e in values.values() if e.value > 0]
     wide = bool(positive) and max(positive) > 30 * min(positive)
-    options = {"x_title": in_sentence(measure), "log": wide}
-    return Chart("intervals", MEASURES[measure], tuple(rows), f"{MEASURES[measure]}: {words}.", options)
+    options = {"x_title": MEASURES[measure], "log": wide}
+    return Chart(
+        "intervals",
+        floors.capital(MEASURES[measure]),
+        tuple(rows),
+        f"{floors.capital(MEASURES[measure])}: {words}.",
+        options,
+    )
 
 
 def _doubts(found: AuditComparison) -> list[str]:
@@ -867,22 +860,26 @@ def _doubts(found: AuditComparison) -> list[str]:
     said = []
     for measure, entries in found.verdicts.items():
         doubted = {name: entry for name, entry in entries.items() if entry.status != "not refuted"}
-        said += [f"{MEASURES[measure]} of {name}: {floors.reason(entry)}" for name, entry in doubted.items()]
+        said += [
+            f"{floors.capital(MEASURES[measure])} of {name}: {floors.reason(entry)}"
+            for name, entry in doubted.items()
+        ]
     return said
 
 
 def _rankings(found: AuditComparison) -> Section:
     rows = tuple(
         (
-            MEASURES[item.measure],
+            floors.capital(MEASURES[item.measure]),
             " > ".join(item.names),
             "; ".join(f"{a} and {b}" for a, b in item.not_separated) or None,
         )
         for item in found.rankings
     )
     agreement = tuple(
-        (" and ".join(in_sentence(m) for m in pair.split(", ")), round(tau.value, 3), tau.n)
-        for pair, tau in found.agreement.items()
+        (f"{MEASURES[a.measure]} and {MEASURES[b.measure]}", round(tau.value, 3), tau.n)
+        for a, b in itertools.combinations(found.rankings, 2)
+        if (tau := found.agreement.get(f"{a.measure}, {b.measure}")) is not None
     )
     tables = [Table("The order by each measure", ("by", "from hard to easy", "not separated"), rows)]
     if agreement:

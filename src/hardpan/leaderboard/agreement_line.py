@@ -119,7 +119,7 @@ def agreement(
         raise InputError(f"resamples must be a whole number of at least 20; got {resamples!r}")
     names, old = _classes("predictions_old", predictions_old)
     new_names, new = _classes("predictions_new", predictions_new)
-    if len(old) != len(new) or (names != new_names and not names[0].startswith("model-")):
+    if len(old) != len(new) or (names and new_names and names != new_names):
         raise InputError(
             f"predictions_new must have the models of predictions_old in the same order; got {len(new)} and "
             f"{len(old)}"
@@ -158,7 +158,7 @@ def agreement(
     stderr = np.sqrt(draws.std(axis=1, ddof=1) ** 2 + float(transfer_error) ** 2)
     reach = normal_quantile(level) * stderr
     return AgreementLine(
-        models=names,
+        models=names or new_names or tuple(f"model-{i}" for i in range(len(old))),
         accuracy=accuracy,
         estimate=estimate,
         stderr=stderr,
@@ -178,7 +178,7 @@ def agreement(
 
 
 def _classes(name: str, given: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """Names of the models and their predicted classes, (M, n)."""
+    """Names of the models, empty where there are none, and their predicted classes, (M, n)."""
     if isinstance(given, Predictions):
         names = given.models if given.named else tuple(f"seed-{seed}" for seed in given.seeds)
         return tuple(names), np.stack([given.final_probs(seed).argmax(axis=1) for seed in given.seeds])
@@ -199,7 +199,7 @@ def _classes(name: str, given: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
             f"{name} must be predicted classes, (models, examples), or probabilities, (models, examples, "
             f"classes); got {array.dtype} of shape {array.shape}"
         )
-    return tuple(f"model-{i}" for i in range(len(array))), array
+    return (), array
 
 
 def _agreements(classes: NDArray[Any]) -> Floats:

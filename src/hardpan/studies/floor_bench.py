@@ -152,7 +152,8 @@ def without_numbers(found: FloorBench) -> dict[str, str]:
     """
     silent = {}
     for name in found.config.estimators:
-        rows = [row for row in found.rows if row.estimator == name or row.estimator.startswith(f"{name} ")]
+        titles = {_title(name, number) for number in find_estimator(name).roles}
+        rows = [row for row in found.rows if row.estimator in titles]
         if name not in ESTIMATORS and not any(row.runs for row in rows):
             reasons = (row.failed for row in rows if row.failed)
             silent[name] = next(reasons, "it gave no finite number under the names that its roles give")
@@ -272,8 +273,12 @@ def _rows(
                 for number, role in estimator.roles.items():
                     for floor in config.floors:
                         keys = [_key(config, names[source], floor, n, run, name) for run in range(config.runs)]
-                        title = f"{name} {number}".strip()
+                        title = _title(name, number)
                         yield _row(source, floor, n, title, role, number, [cells[key] for key in keys])
+
+
+def _title(estimator: str, number: str) -> str:
+    return f"{estimator} {number}".strip()
 
 
 def _row(

@@ -24,13 +24,12 @@ from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
 from hardpan.stats.resampling import Floats, IntervalKind, bootstrap
 from hardpan.testbed.difficulty_model import Difficulty
-from hardpan.testbed.line import LineFit, fit_scales, no_line
+from hardpan.testbed.line import LineFit, NoLine, fit_scales, no_line
 from hardpan.testbed.sets import Booleans, Evidence, Side, TwoSets, excluded_rows, two_sets
 
 TIES = "equal accuracies share the best rank (1, 2, 2, 4)"
 GROUP_RESAMPLES = 10_000
 MOST_PAIRS = 20_000
-BOUND = "bound for nested errors, from counts"
 
 
 @record
@@ -266,7 +265,9 @@ def mean_gap(sets: TwoSets, confidence: float = 0.95) -> Estimate:
     error = float(np.sqrt(sets.original.mean_variance() + sets.new.mean_variance()))
     size = int(min(sets.original.total.min(), sets.new.total.min()))
     if sets.evidence == "counts":
-        return normal(value, error, size, confidence, least=-1.0, most=1.0, method=BOUND)
+        return normal(
+            value, error, size, confidence, least=-1.0, most=1.0, method="bound for nested errors, from counts"
+        )
     method = "examples of both sets, drawn jointly for all models"
     return normal(value, error, size, confidence, least=-1.0, most=1.0, method=method, df=max(size - 1, 1))
 
@@ -304,9 +305,7 @@ def _fits(
                 confidence=config.confidence,
                 interval=config.interval,
             )
-        except InputError as error:
-            if not str(error).startswith("no line"):
-                raise
+        except NoLine as error:
             notes.append(f"{scale} scale: {error}.")
             fits.append(no_line(part, scale, config.resample, config.confidence, str(error)))
     return tuple(fits)

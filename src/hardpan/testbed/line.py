@@ -177,6 +177,10 @@ def fit_line(
     )[0]
 
 
+class NoLine(InputError):
+    """Sampling noise hides the differences between models, so that no line can be fitted."""
+
+
 def fit_scales(sets: TwoSets, scales: Sequence[str], *, resample: str, **options: Any) -> tuple[LineFit, ...]:
     """:func:`fit_line` of two sets on several scales from one set of resamples; raises where no line is defined."""
     kinds = [check_scale(scale) for scale in scales]
@@ -264,7 +268,7 @@ def _over_examples(
     noise = sets.original.noise(steep_x)
     left = 1.0 - noise / spread
     if left < LEAST_LEFT:
-        raise InputError(
+        raise NoLine(
             f"no line: sampling noise makes up {100 * min(noise / spread, 1):.0f} % of the spread of the original "
             "accuracies; compare models that differ more, or on more examples"
         )

@@ -158,7 +158,9 @@ def _(result: Strategies) -> View:
     spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
     models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
     headline = f"The mean changes of the {len(result.rows)} test sets span {spans}; they are over {models}."
-    sentences = tuple(f"{metric}: {_kind(result.rows[0].change[metric])}." for metric in result.metrics)
+    sentences = tuple(
+        f"{metric}: {_kind(result.confidence, result.evidence[metric])}." for metric in result.metrics
+    )
     part = Section("Test sets", sentences, tables=(main, second), warnings=result.notes)
     columns: dict[str, Any] = {"test_set": [row.name for row in result.rows]}
     for metric in result.metrics:
@@ -477,7 +479,7 @@ def provenance(report: Comparison, command: str = "") -> Provenance:
             "Accuracies have Clopper–Pearson intervals (fractional scores: Student's t). The gap is original "
             "minus new "
             f"accuracy. Ranks are over all models; {TIES}. Rank intervals: {report.rank_method}.",
-            f"Mean gap: {_kind(report.mean_gap)}.",
+            f"Mean gap: {_kind(report.mean_gap.confidence, report.evidence)}.",
             f"The line is fitted by least squares on the {report.fit.scale} scale; intervals: "
             f"{report.fit.slope.method}. "
             "The residual (effective robustness) is the new accuracy minus what the line predicts.",
@@ -505,7 +507,7 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
     return (
         f"{len(rows):,} models {verb} {drop} on average from the original to the new test set "
         f"({report.metric}; {_span([row.gap.value for row in rows])}).",
-        f"{_kind(gap)}; over models, the test sets as they are: "
+        f"{_kind(gap.confidence, report.evidence)}; over models, the test sets as they are: "
         f"{numbers.plain(_absolute(report.gap_over_models, gap.value), scale=100, unit='points')}.",
         f"Ranks change for {moved:,} of {len(rows):,} models; Kendall's τ between the two orders is "
         f"{numbers.plain(report.kendall)}.",
@@ -519,9 +521,9 @@ def _absolute(item: Estimate, sign: float | None = None) -> Estimate:
     return Estimate(-item.value, item.stderr, -item.high, -item.low, item.confidence, item.method, item.n)
 
 
-def _kind(gap: Estimate) -> str:
-    level = f"{100 * gap.confidence:g} %"
-    if gap.method.startswith("bound"):
+def _kind(confidence: float, evidence: str) -> str:
+    level = f"{100 * confidence:g} %"
+    if evidence == "counts":
         return (
             f"The {level} interval contains the sampling of both test sets; from counts it is an upper bound "
             "(the case of "

@@ -14,7 +14,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.report.base import Report
 from hardpan.testbed.comparison import mean_gap, over_models
-from hardpan.testbed.sets import TwoSets, two_sets
+from hardpan.testbed.sets import Evidence, TwoSets, two_sets
 
 METRICS = ("top1", "top5")
 
@@ -42,12 +42,16 @@ class Strategy:
 @record
 @dataclass(frozen=True, slots=True)
 class Strategies(Report):
-    """What :func:`strategies` returns: sets in order, metrics, and the span of the mean changes."""
+    """What :func:`strategies` returns: sets in order, metrics, and the span of the mean changes.
+
+    ``evidence`` by metric is "counts" where any set has counts only: the intervals are then upper bounds.
+    """
 
     rows: tuple[Strategy, ...]
     metrics: tuple[str, ...]
     span: Mapping[str, float]
     confidence: float
+    evidence: Mapping[str, Evidence]
     notes: tuple[str, ...] = ()
 
 
@@ -110,7 +114,11 @@ def strategies(
             )
         )
     span = {metric: float(np.ptp([row.change[metric].value for row in rows])) for metric in sets}
-    return Strategies(tuple(rows), tuple(sets), span, confidence, _notes(sets, shared))
+    evidence: dict[str, Evidence] = {
+        metric: "counts" if any(item.evidence == "counts" for item in parts.values()) else "examples"
+        for metric, parts in sets.items()
+    }
+    return Strategies(tuple(rows), tuple(sets), span, confidence, evidence, _notes(sets, shared))
 
 
 def _negated(gap: Estimate) -> Estimate:

@@ -317,8 +317,9 @@ def store_outcomes(path: Path) -> Outcomes:
     outcomes = predictions.outcomes()
     model = predictions.config.get("model")
     prefix = model if isinstance(model, str) else path.name
-    names = tuple(f"{prefix} {name}" if name.startswith("seed ") else name for name in outcomes.models)
-    return replace(outcomes, models=names)
+    if predictions.named:
+        return outcomes
+    return replace(outcomes, models=tuple(f"{prefix} {name}" for name in outcomes.models))
 
 
 def open_outcomes(source: Any, test_set: str | None = None) -> Outcomes:

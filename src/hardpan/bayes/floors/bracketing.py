@@ -551,7 +551,7 @@ def _plug_ins(
             probs, labels, validation=held, calibration=calibration, confidence=level, seed=config.seed
         )
         title = f"{calibration.capitalize()} plug-in of {name}"
-        entries.append(Entry(title, "upper", value, "calibrated", f"{name}, {calibration}"))
+        entries.append(Entry(title, "upper", value, "calibrated", name, calibration=calibration))
     return entries
 
 

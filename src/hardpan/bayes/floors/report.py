@@ -40,7 +40,7 @@ ASSUMPTIONS = {
     "gaussian-as-fitted": "the classes are the Gaussians that were fitted",
     "gaussian-per-class": "each class is the Gaussian that was fitted to it",
     "posterior": "the probabilities of {model} are the true posteriors",
-    "calibrated": "{model} scaling calibrates the probabilities exactly",
+    "calibrated": "{calibration} scaling calibrates the probabilities of {model} exactly",
     "flow": "{model} is the distribution of the data",
 }
 """What every assumption says, as the end of a sentence that begins with "if"."""
@@ -192,21 +192,21 @@ def _ends(floor: Floor) -> list[str]:
         upper = "Upper end: the error of guessing."
     if not bracket.low_from:
         return [upper, "No evidence bounds it from below."]
-    return [upper, f"Lower end: {lower_first(bracket.low_from)}, if {ASSUMPTIONS[bracket.low_assumption]}."]
+    return [upper, f"Lower end: “{bracket.low_from}”, if {ASSUMPTIONS[bracket.low_assumption]}."]
 
 
 def section(
     floor: Floor,
     charts: Sequence[Chart] = (),
     warnings: Sequence[str] = (),
-    title: str = "How low can the error go?",
+    bracket_in_title: bool = False,
 ) -> Section:
     """The floor as a section: bracket, chart, estimates under an assumption, classifiers."""
     along = training_chart(floor.along)
     assumed, evidence = _assumed(floor), _evidence(floor)
-    said = sentences(floor)
-    if said and said[0] == f"{title}.":
-        said = said[1:]
+    title, said = "How low can the error go?", sentences(floor)
+    if bracket_in_title:
+        title, said = capital(bracket_words(floor)), said[1:]
     folded: list[Table | Chart] = [_classifiers(floor)]
     if assumed.rows:
         folded += [assumed, chart(floor)]
@@ -231,10 +231,10 @@ def sentences(floor: Floor) -> tuple[str, ...]:
         over = numbers.counted(bracket.n_classifiers, "classifier")
         limit = f"the upper limit of the error of {bracket.high_from}, corrected for {over}"
         if not bracket.n_classifiers:
-            limit = f"the upper limit of “{lower_first(bracket.high_from)}”"
+            limit = f"the upper limit of “{bracket.high_from}”"
         said.append(f"The upper end is {limit}: at most {in_examples(bracket.high)}.")
     if bracket.low_from:
-        rests = f"The lower end comes from {lower_first(bracket.low_from)}"
+        rests = f"The lower end comes from “{bracket.low_from}”"
         said.append(f"{rests}, and holds if {ASSUMPTIONS[bracket.low_assumption]}.")
     else:
         said.append("No evidence bounds it from below: no votes, no stated noise rate, no conflicting labels.")
@@ -272,7 +272,7 @@ def _pairs(floor: Floor) -> list[tuple[Entry, Entry]]:
 
 
 def _contradiction(floor: Floor, lower: Entry, upper: Entry) -> str:
-    names = f"{capital(lower.name)} and {lower_first(upper.name)} cannot both be true"
+    names = f"“{lower.name}” and “{upper.name}” cannot both be true"
     at_least, at_most = percent(lower.estimate.low), percent(upper.estimate.high)
     return f"{names}: at least {at_least} if {assumption(lower)}, at most {at_most} if {assumption(upper)}."
 
@@ -292,7 +292,7 @@ def reason(entry: Entry) -> str:
     """Why an entry has its status, in one sentence."""
     if entry.role == "classifier":
         return "The lowest possible error is at most the upper end of this interval."
-    others = numbers.listed([lower_first(name) for name in entry.refuted_by]) if entry.refuted_by else ""
+    others = numbers.listed([f"“{name}”" for name in entry.refuted_by]) if entry.refuted_by else ""
     if entry.status == "refuted":
         return f"Refuted by {others}."
     if entry.status == "assumption rejected" and entry.check is not None:
@@ -305,7 +305,7 @@ def reason(entry: Entry) -> str:
 
 def assumption(entry: Entry) -> str:
     """What an entry assumes."""
-    return ASSUMPTIONS[entry.assumption].format(model=entry.model)
+    return ASSUMPTIONS[entry.assumption].format(model=entry.model, calibration=entry.calibration)
 
 
 def ceilings(floor: Floor) -> Chart:
@@ -336,9 +336,9 @@ def chart(floor: Floor) -> Chart:
     classifiers = sorted((e for e in floor.entries if e.role == "classifier"), key=lambda e: e.estimate.value)
     best_models = {entry.name for entry in classifiers[:MOST_CLASSIFIERS]}
     shown = [entry for entry in floor.entries if entry.role != "classifier" or entry.name in best_models]
-    owners = [e.name for e in classifiers if any(o.model.partition(",")[0] == e.name for o in shown if o is not e)]
+    owners = [e.name for e in classifiers if any(o.model == e.name for o in shown if o is not e)]
     crowd = set(owners[2:])
-    shown = [e for e in shown if e.role == "classifier" or e.model.partition(",")[0] not in crowd]
+    shown = [e for e in shown if e.role == "classifier" or e.model not in crowd]
     rows = tuple(
         {
             "name": entry.name,
@@ -538,23 +538,6 @@ def in_examples(proportion: float) -> str:
     return (
         f"one in {whole:,} examples" if whole >= FEW_EXAMPLES else f"{math.ceil(100 * proportion)} in 100 examples"
     )
-
-
-_OWN_WORDS = (
-    *("Raw", "Temperature", "Vector", "Isotonic", "Spanning-tree", "Exact", "Soft", "Votes,", "Repeated", "Stated"),
-    *("Bhattacharyya",),
-)
-
-
-def lower_first(name: str) -> str:
-    """A name inside a sentence: the first letter of ours is small, names that people chose stay as they are.
-
-    Example:
-        >>> lower_first("Raw plug-in of ResNet"), lower_first("ResNet")
-        ('raw plug-in of ResNet', 'ResNet')
-    """
-    ours = name.partition(" ")[0] in _OWN_WORDS[:-1]
-    return name[0].lower() + name[1:] if ours else name
 
 
 def capital(text: str) -> str:

@@ -59,6 +59,7 @@ class Entry:
         estimate: the number.
         assumption: what it assumes, a key of :data:`hardpan.bayes.floors.report.ASSUMPTIONS`.
         model: the model that the assumption is about, where there is one.
+        calibration: how that model's probabilities were calibrated, where they were.
         status: "not refuted"; "refuted" where evidence that needs no assumption excludes it; "assumption rejected"
             where a test rejects its assumption; "contradicted" where another entry excludes it, or it that entry.
         refuted_by: names of the entries that exclude it; its own name where a test rejects the assumption.
@@ -75,6 +76,7 @@ class Entry:
     refuted_by: tuple[str, ...] = ()
     check: AssumptionTest | None = None
     moving: Moving | None = None
+    calibration: str = ""
 
     @property
     def trust(self) -> int:

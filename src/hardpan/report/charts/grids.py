@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -145,7 +144,7 @@ def tiles(chart: Chart) -> dict[str, Any]:
             "label": "" if label in (None, row["group"]) else str(label),
             "other": "" if other in (None, label) else str(other),
             "where": _whereabouts(row),
-            "note": row["shown"] if score is None else _short(row["shown"]),
+            "note": row["shown"] if score is None else f"{float(score):.2f}",
         }
         groups.setdefault(str(row["group"]), []).append(tile)
     return {
@@ -168,8 +167,3 @@ def _whereabouts(row: Mapping[str, Any]) -> str:
     if row.get("row") in (None, ""):
         return ""
     return f"{row['split']} {row['row']}" if row.get("split") else f"row {row['row']}"
-
-
-def _short(shown: str) -> str:
-    """A score with two decimals; its standard error is in what a click opens."""
-    return "".join(f"{float(number):.2f}" for number in re.findall(r"[\d.]+", shown)[:1])
