@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.table import Table
 
-from hardpan import files, numbers
+from hardpan import files
 from hardpan.bayes import (
     METHODS,
     Curve,
-    GaussianDetail,
     gaussian_curve,
     gaussian_detail,
     temperature_for,
     temperatures_for,
 )
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, floats, progress_on_stderr
+from hardpan.bayes.gaussians.temperature import Temperatures
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, emit_report, floats, progress_on_stderr
 from hardpan.errors import InputError
-from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.sections import Provenance, Section
 from hardpan.safe_files import read_npy
 
-DRAWN_POINTS = 41
-DRAWN_RTOL = 0.01  # a line on a page needs no more
+LINE_POINTS = 41
+LINE_RTOL = 0.01  # a line on a page needs no more
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Exact Bayes errors of Gaussian classes.")
 
@@ -43,20 +38,20 @@ Cov = Annotated[
 ]
 Covs = Annotated[
     str | None,
-    typer.Option("--covs", help="One covariance a class: a .npy file of shape (K,), (K, d) or (K, d, d)."),
+    typer.Option("--covs", help="One covariance per class: a .npy file of shape (K,), (K, d) or (K, d, d)."),
 ]
 Priors = Annotated[
     str | None, typer.Option("--priors", help="Class priors: numbers with commas, or a .npy file of shape (K,).")
 ]
 Rtol = Annotated[
-    float, typer.Option("--rtol", help="Draw until the standard error is below this share of the value.")
+    float, typer.Option("--rtol", help="Draw until the standard error is below this fraction of the value.")
 ]
 
 
 @record
 @dataclass(frozen=True, slots=True)
 class GaussianConfig:
-    """What ``hardpan bayes gaussian`` was asked, saved with every page."""
+    """The settings of ``hardpan bayes gaussian``, saved beside every page."""
 
     means: str
     cov: str | None
@@ -66,15 +61,6 @@ class GaussianConfig:
     method: str
     rtol: float
     seed: int
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class Temperatures:
-    """The temperatures at which classes have a wanted Bayes error."""
-
-    error: float
-    temperatures: tuple[float, ...]
 
 
 @app.command("gaussian")
@@ -111,21 +97,23 @@ def gaussian_command(
 
     with progress_on_stderr() as progress:
         progress("integrating", 0.0)
-        curve, page = errors(config.temperatures, rtol), None
+        curve = errors(config.temperatures, rtol)
         if out is not None:
-            progress("drawing the dial", 0.5)
-            page = _write_page(
-                out, curve, errors(_between(curve.temperatures), max(rtol, DRAWN_RTOL)), config, rows
-            )
-    single = len(curve.estimates) == 1
-    emit(curve.estimates[0] if single else curve, json, _curve_table(curve, page))
+            progress("integrating between the temperatures", 0.5)
+            line = errors(_between(curve.temperatures), max(rtol, LINE_RTOL))
+            curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(rows)})
+    settings = {"config.json": files.dumps(files.to_json(config)) + "\n"}
+    if json and out is None and len(curve.estimates) == 1:
+        emit(curve.estimates[0], json)
+    else:
+        emit_report(curve, json=json, out=out, extra=settings)
 
 
 @app.command("temperature")
 def temperature_command(
     means: Means,
     error: Annotated[
-        float, typer.Option("--bayes-error", help="The wanted Bayes error, a fraction between 0 and 1.")
+        float, typer.Option("--bayes-error", help="The target Bayes error, a fraction between 0 and 1.")
     ],
     cov: Cov = None,
     covs: Covs = None,
@@ -133,22 +121,21 @@ def temperature_command(
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """The temperature at which Gaussian classes have a wanted Bayes error (with --covs: every such temperature).
+    """The temperature at which Gaussian classes have a target Bayes error (with --covs: every such temperature).
 
     Example: [bold]hardpan bayes temperature means.npy --bayes-error 0.1[/bold]
     """
     rows, shared, each = _load("MEANS", means), _array("--cov", cov), _array("--covs", covs)
     weights = _array("--priors", priors)
     if shared is not None and each is not None:
-        raise InputError("--cov and --covs exclude each other; got both: give --covs for one a class")
+        raise InputError("--cov and --covs exclude each other; got both: use --covs for one covariance per class")
     with progress_on_stderr() as progress:
         progress("searching", 0.0)
         if each is not None:
             found = temperatures_for(rows, each, weights, error=error, seed=seed)
         else:
             found = (temperature_for(rows, shared, weights, error=error, seed=seed),)
-    shown = ", ".join(f"{value:.6g}" for value in found)
-    emit(Temperatures(error, found), json, f"Bayes error {numbers.percent(error)} at temperature {shown}")
+    emit_report(Temperatures(error, found), json=json)
 
 
 @app.command("detail")
@@ -169,7 +156,7 @@ def detail_command(
     with progress_on_stderr() as progress:
         progress("integrating", 0.0)
         found = gaussian_detail(rows, shared, weights, temperature=temperature, rtol=rtol, seed=seed)
-    emit(found, json, _detail_table(found))
+    emit_report(found, json=json)
 
 
 def _load(name: str, path: Path) -> NDArray[Any]:
@@ -195,79 +182,9 @@ def _array(option: str, text: str | None) -> NDArray[Any] | None:
     return np.array(values[0] if len(values) == 1 and option == "--cov" else values)
 
 
-def _curve_table(curve: Curve, page: Path | None) -> Table:
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    for name in ("temperature", "Bayes error", "log10", "method", "draws"):
-        table.add_column(name, justify="left" if name == "method" else "right")
-    for t, e in zip(curve.temperatures, curve.estimates, strict=True):
-        table.add_row(f"{t:g}", numbers.unbroken(numbers.estimate(e)), _log10(e), e.method, f"{e.n:,}")
-    notes = dict.fromkeys(note for e in curve.estimates for note in e.notes)
-    table.caption = "\n".join([*notes, *([f"Page: {page}"] if page else [])]) or None
-    table.caption_justify = "left"
-    return table
-
-
-def _log10(estimate: Estimate) -> str:
-    return "" if estimate.log10 is None else f"{estimate.log10:.6g}"
-
-
-def _detail_table(found: GaussianDetail) -> Table:
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    table.title = f"Bayes error {numbers.estimate(found.error)}; slope dE/dτ {found.slope.value:.4g}"
-    for name in ("class", "error", "most often taken for", "top-k", "error of the best k"):
-        table.add_column(name, justify="right")
-    for k, (error, spread) in enumerate(zip(found.class_error, found.class_error_stderr, strict=True)):
-        others = np.where(np.arange(len(found.class_error)) == k, -1.0, np.nan_to_num(found.confusion[k], nan=-1.0))
-        taken = int(np.argmax(others))
-        share = numbers.percent(others[taken], 2 * found.confusion_stderr[k, taken]) if others[taken] > 0 else "–"
-        top = numbers.percent(found.top_k[k], 2 * found.top_k_stderr[k])
-        table.add_row(str(k), numbers.percent(error, 2 * spread), f"{taken} ({share})", str(k + 1), top)
-    return table
-
-
 def _between(temperatures: Sequence[float]) -> list[float]:
-    """Temperatures dense enough for a smooth line through the ones asked for; a decade around a single one."""
+    """Temperatures dense enough for a smooth line through the requested ones; a decade around a single one."""
     low, high = min(temperatures), max(temperatures)
     if low == high:
         low, high = low / 3, high * 3
-    return [float(t) for t in np.unique(np.append(np.geomspace(low, high, DRAWN_POINTS), temperatures))]
-
-
-def _write_page(out: Path, curve: Curve, drawn: Curve, config: GaussianConfig, means: NDArray[Any]) -> Path:
-    from hardpan import report
-    from hardpan.report.figures import dial
-    from hardpan.report.files import write_together
-
-    n_classes, d = means.shape
-    section = Section(
-        "Bayes error against temperature",
-        (f"{n_classes} Gaussian classes in {d:,} dimensions; the temperature multiplies every covariance by τ².",),
-        {f"τ = {t:g}": e for t, e in zip(curve.temperatures, curve.estimates, strict=True)},
-        (dial(drawn.temperatures, drawn.estimates, "The dial: Bayes error against temperature", "as given"),),
-    )
-    provenance = Provenance(
-        method=(f"Method: {curve.method}. E = ∫ (Σ_k π_k p_k − max_k π_k p_k), the error of the best classifier.",),
-        citations=(
-            "Theisen et al. 2021, Evaluating State-of-the-Art Classification Models Against Bayes Optimality",
-        ),
-        command=shlex.join(["hardpan", *sys.argv[1:]]),
-        seed=config.seed,
-        versions=files.versions_of("numpy", "scipy"),
-        hashes={"means, sha256": files.array_hash(means)},
-    )
-    first = numbers.estimate(curve.estimates[0])
-    html = report.page(
-        [section],
-        title="Bayes error of Gaussian classes",
-        headline=f"At temperature {curve.temperatures[0]:g} no classifier errs less than {first}.",
-        provenance=provenance,
-    )
-    write_together(
-        out,
-        {
-            "index.html": html,
-            "config.json": files.dumps(files.to_json(config)) + "\n",
-            "report.json": files.dumps(files.to_json(curve)) + "\n",
-        },
-    )
-    return out / "index.html"
+    return [float(t) for t in np.unique(np.append(np.geomspace(low, high, LINE_POINTS), temperatures))]

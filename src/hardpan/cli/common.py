@@ -6,7 +6,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,11 +68,13 @@ def check_out(out: Path | None) -> None:
         check_writable(out)
 
 
-def emit_report(report: Report, *, json: bool, out: Path | None = None) -> None:
+def emit_report(
+    report: Report, *, json: bool, out: Path | None = None, extra: Mapping[str, Any] | None = None
+) -> None:
     """Save a report to ``out``, then print its JSON alone, or what a person reads and where the page is."""
     written = None
     if out is not None:
-        written = report.save(out, command=shlex.join(["hardpan", *sys.argv[1:]]))
+        written = report.save(out, command=shlex.join(["hardpan", *sys.argv[1:]]), extra=extra)
     if json:
         print(report.to_json())
         return

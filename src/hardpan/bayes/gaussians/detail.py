@@ -16,11 +16,12 @@ from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome, Replicates, int
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.report.base import Report
 
 
 @record
 @dataclass(frozen=True, slots=True, eq=False)
-class GaussianDetail:
+class GaussianDetail(Report):
     """What the Bayes classifier of Gaussian classes gets wrong. Fractions; ``*_stderr`` has the same shape.
 
     Attributes:

@@ -1,10 +1,10 @@
-"""The temperature dial: the Bayes error along temperatures, and the temperature of a wanted error."""
+"""The Bayes error along temperatures, and the temperature at which it has a target value."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from hardpan.bayes.gaussians.unequal import unequal_classes
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
+from hardpan.report.base import Report
 
 TEMPERATURES = tuple(float(t) for t in np.geomspace(0.1, 10.0, 21))
 
@@ -28,17 +29,42 @@ _SCAN = np.geomspace(1e-3, 1e3, 61)
 
 @record
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """The Bayes error at each of several temperatures."""
+class Curve(Report):
+    """The Bayes error at each of several temperatures.
+
+    Attributes:
+        temperatures: as passed.
+        estimates: the Bayes error at each of them.
+        method: how they were computed.
+        n_classes: K.
+        dimension: d.
+        seed: of the draws.
+        hashes: what was read, and its sha256.
+        line: the same errors at closer temperatures, for a smooth line on the page.
+    """
 
     temperatures: tuple[float, ...]
     estimates: tuple[Estimate, ...]
     method: str
+    n_classes: int = 0
+    dimension: int = 0
+    seed: int = 0
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    line: Curve | None = None
 
     @property
     def values(self) -> NDArray[np.float64]:
         """The errors, shape (T,)."""
         return np.array([e.value for e in self.estimates])
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class Temperatures(Report):
+    """The temperatures at which classes have a target Bayes error."""
+
+    error: float
+    temperatures: tuple[float, ...]
 
 
 def gaussian_curve(
@@ -88,16 +114,16 @@ def gaussian_curve(
             )
             for t in grid
         ]
-        return Curve(tuple(grid), tuple(found), found[0].method)
+        return Curve(tuple(grid), tuple(found), found[0].method, *np.shape(means), seed)
     problem = shared_problem(means, cov, priors)
     found = [solve(problem.at(t), method, rtol=rtol, seed=seed, max_draws=max_draws) for t in grid]
     if len(found) == 1 or all(e.n == 0 for e in found):
-        return Curve(tuple(grid), tuple(found), found[0].method)
+        return Curve(tuple(grid), tuple(found), found[0].method, *np.shape(means), seed)
     order = np.argsort(grid, kind="stable")
     risen = _isotonic([found[i] for i in order])
     back = np.empty(len(grid), dtype=int)
     back[order] = np.arange(len(grid))
-    return Curve(tuple(grid), tuple(risen[i] for i in back), risen[0].method)
+    return Curve(tuple(grid), tuple(risen[i] for i in back), risen[0].method, *np.shape(means), seed)
 
 
 def _isotonic(estimates: list[Estimate]) -> list[Estimate]:
