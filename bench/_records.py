@@ -92,7 +92,7 @@ def write_results(summaries: Mapping[str, str]) -> Path:
     parts = [
         "# Results",
         "Made from `bench/records/*.json` by `make bench`; do not edit. "
-        "Times are wall clock, memory is the peak of resident memory beyond what stood there before the call. "
+        "Times are wall clock, memory is the peak of resident memory above that before the call. "
         "`met` says whether the requirement in `must` was reached on that machine.",
         _overview(found),
     ]

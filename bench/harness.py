@@ -29,7 +29,7 @@ a machine: a run replaces the entry of the machine that it ran on and leaves the
 Three ways to measure:
 
 - :func:`measure` calls a function here, several times: best and median wall time.
-- :func:`isolated` does it in a fresh process: wall time and peak memory beyond what stood there before the call.
+- :func:`isolated` does it in a fresh process: wall time and peak memory above that before the call.
 - :func:`cold` starts a Python program from nothing: wall time of the whole process.
 
 A row is a mapping of column name to a plain value (number, text, bool, None). :func:`against` adds the columns

@@ -1,4 +1,4 @@
-"""How long a fresh interpreter needs to import hardpan, beside what it stands on.
+"""How long a fresh interpreter needs to import hardpan, compared with its dependencies.
 
 ``import hardpan`` loads its parts when they are first used; the rows after it show what the parts cost.
 """

@@ -231,8 +231,10 @@ def notes(gpu: bool) -> list[str]:
     )
     return [
         f"{where}; random images of 32 × 32 × 3, crops of 4 pixels and flips",
-        "the plain loop on the device crops a whole batch alike, ours each image by itself",
-        "losses are those of the last epoch in training mode; orders and crops are drawn otherwise, so they differ",
+        "the plain loop on the device crops all images of a batch at the same position, ours crops each image "
+        "separately",
+        "losses are those of the last epoch in training mode; orders and crops are drawn differently, so losses "
+        "differ",
     ]
 
 

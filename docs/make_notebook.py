@@ -16,13 +16,14 @@ FOLDER = Path(__file__).resolve().parent / "tutorials"
 CELLS = (
     (
         "markdown",
-        "# hardpan in a notebook\n\nA report shows its first screen, everything else one informative line. "
-        "This notebook is run by the tests.",
+        "# hardpan in a notebook\n\nIn a notebook a report shows its first screen, and every other object one "
+        "informative line.",
     ),
     ("code", 'import numpy as np\n\nimport hardpan as hp\n\ndigits = hp.Dataset.open("digits")\ndigits'),
     (
         "markdown",
-        "## Audit a dataset\n\n`hp.audit` takes a name, a file, a folder, a frame, arrays, a torch or Hugging Face "
+        "## Audit a dataset\n\n`hp.audit` takes a name, a file, a folder, a frame, arrays, a torch or Hugging "
+        "Face "
         'dataset. Without networks (`ensemble="none"`) it takes a few seconds.',
     ),
     ("code", 'report = hp.audit(digits, ensemble="none", flow="none")\nreport'),

@@ -188,8 +188,9 @@ def page(result: BayesFigure1) -> str:
         "![Bayes error against temperature, and how far two estimators are from it](bayes_fig1.svg)",
         "",
         "Figure 1 of Theisen et al. (2021) checks Holmes–Diaconis–Ross integration where the answer is known: two "
-        f"classes with one covariance τ²I, their means random unit vectors in {result.dimension} dimensions. Here "
-        f"both of hardpan's general estimators take the same test, {result.runs} runs each at every temperature "
+        f"classes with one covariance τ²I, their means random unit vectors in {result.dimension} dimensions. "
+        f"Here both of hardpan's general estimators are run on the same problem, {result.runs} runs each at "
+        "every temperature "
         f"(seeds 0 to {result.runs - 1}, relative tolerance {result.rtol:g}).",
         "",
         f"- `hdr`, the paper's method, follows the curve over its whole length, to {worst['hdr']:.2g} relative in "
@@ -199,8 +200,9 @@ def page(result: BayesFigure1) -> str:
         f"- `importance` is at most {worst['importance']:.1g} off: for two classes its weights are all equal, so "
         "that only rounding is left, and every run gives the same number.",
         "",
-        "The closed form is evaluated with 50 digits. Deviations are on a logarithmic axis, since no linear one "
-        "holds both methods. The paper's text gives no numbers for its figure: what compares is the shape.",
+        "The closed form is evaluated with 50 digits. Deviations are on a logarithmic axis, since a linear one "
+        "cannot show both methods. The paper's text gives no numbers for its figure, so only the shape can be "
+        "compared.",
         "",
         "| τ | closed form | hdr, range | hdr, largest deviation | hdr, covered | hdr, draws | "
         "importance, largest deviation |",
@@ -215,7 +217,7 @@ def page(result: BayesFigure1) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     lines += [
         "",
-        "Covered: share of the runs whose 95 % interval holds the closed form.",
+        "Covered: proportion of the runs whose 95 % interval contains the closed form.",
         "",
         f"All runs took {result.seconds['hdr']:.0f} s with hdr and {result.seconds['importance']:.0f} s with "
         f"importance on {machine['cpu']} ({machine['cores']} cores, {machine['memory GiB']} GiB); {versions}.",

@@ -161,14 +161,16 @@ def page(result: CifarDuplicates) -> str:
         f"{len(result.pairs)} most similar pairs.*",
         "",
         "Recht et al. (2019) looked through the ten nearest training images of every test image, by l2 and by "
-        f"SSIM, and found about {PAPER} of {result.test:,} test images (8 %) that they would call near-duplicates. "
-        "These are the lists they looked through, found anew; how many of them are near-duplicates is for eyes to "
-        "decide, but the counts at each threshold say how many are close.",
+        f"SSIM, and found about {PAPER} of {result.test:,} test images (8 %) that they would call "
+        "near-duplicates. "
+        "The lists here are computed in the same way; deciding how many of the pairs are near-duplicates needs "
+        "a person, but the counts at each threshold show how many are close.",
         "",
         f"- Exact copies: {result.exact} test images have a training image at l2 distance 0.",
         f"- As many as the paper counted, {PAPER}, lie within a root mean square difference of "
         f"{result.rms_for_paper:.1f} of 255 by l2, and above an SSIM of {result.ssim_for_paper:.2f}.",
-        f"- Of the pairs with SSIM of at least {SSIM[2]:g}, {100 * result.same_label['ssim']:.1f} % carry the same "
+        f"- Of the pairs with SSIM of at least {SSIM[2]:g}, {100 * result.same_label['ssim']:.1f} % carry the "
+        "same "
         f"label; of all nearest pairs by l2, {100 * result.same_label['all']:.1f} %.",
         "",
         "| root mean square difference at most | test images | share | within the test set |",

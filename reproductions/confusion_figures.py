@@ -378,10 +378,10 @@ def page(found: ConfusionFigures, drawn: Mapping[str, Chart], note: str = "") ->
         f"Made by `python reproductions/confusion_figures.py FOLDER` from runs of "
         f"`reproductions/confusion_device.py`; do not edit. The paper trains on ImageNet for 100 epochs; here "
         f"{found.data or 'the dataset'} is learnt by {', '.join(found.models)}, and the scores are "
-        f"{found.scorer}'s. Intervals are 95 %. The paper's figures are given as they are described in its text.",
+        f"{found.scorer}'s. Intervals are 95 %. The paper's numbers are those stated in its text.",
         "",
-        "How long each model was trained and how good it became stands under Models: where its error is far above "
-        "what the architecture is known to reach, a finding here speaks of half-trained models.",
+        "The table under Models has the training time and the error of each model: where its error is far above "
+        "what the architecture is known to reach, a result here is about partly trained models.",
         "",
         *([note.strip(), ""] if note else []),
         "| the paper finds | here | |",

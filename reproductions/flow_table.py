@@ -57,21 +57,22 @@ def main() -> None:
 
 HEAD = """# Flows on real data
 
-Made by `python reproductions/flow_table.py` from what `reproductions/flow_device.py` said on one NVIDIA H200
+Made by `python reproductions/flow_table.py` from the record of `reproductions/flow_device.py` on one NVIDIA H200
 (torch 2.11); do not edit.
 
-A Glow in the paper's setting (16 steps in each of 3 levels, 512 channels, images padded to 32 × 32) was fitted
-to each dataset for the stated time; of the official training images a tenth validates, and CIFAR-10's were shown
-mirrored, too. NLL is in nats an image on the 256-level scale, dequantised, −log π_y included (Eq. 15 of the paper),
-on the official test set. The compact flows (12 steps, 96 channels, half precision, 1.6 MB) are those that come with
-the package. The paper does not say how long it trained; the flows here had minutes. MNIST and Fashion-MNIST fall
-below the paper's NLL, CIFAR-10 does not reach it: its NLL was still falling when the time was over, if slowly.
-Dropout in the coupling networks, with looser bounds of their scales, removes the overfitting (0.25: training NLL
-above validation NLL at the end) and reaches the same NLL in the same four minutes.
+A Glow in the paper's setting (16 steps in each of 3 levels, 512 channels, images padded to 32 × 32) was fitted to
+each dataset for the stated time; a tenth of the official training images is the validation set, and CIFAR-10's
+training images were also mirrored. NLL is in nats per image on the 256-level scale, dequantised, −log π_y included
+(Eq. 15 of the paper), on the official test set. The compact flows (12 steps, 96 channels, half precision, 1.6 MB)
+are the bundled ones. The paper does not state how long it trained; the flows here were trained for minutes. MNIST
+and Fashion-MNIST fall below the paper's NLL, CIFAR-10 does not reach it: its NLL was still falling slowly at the
+end of the time. Dropout in the coupling networks, with looser bounds of their scales, removes the overfitting
+(0.25: training NLL above validation NLL at the end) and reaches the same NLL in the same four minutes.
 
-λ weighs the classification loss. Fashion-MNIST was fitted twice: with the λ that two epochs of a sweep chose, and
-with the one that a single epoch had chosen, a little shorter and at half the rate. Their NLL is 1.4 % apart, their
-Bayes error twelvefold. That is one reason not to take a flow's Bayes error for the data's; below are others.
+λ is the weight of the classification loss. Fashion-MNIST was fitted twice: with the λ that two epochs of a sweep
+chose, and with the one that a single epoch had chosen, for a slightly shorter time and at half the learning rate.
+Their NLLs differ by 1.4 %, their Bayes errors by a factor of twelve. That is one reason not to take a flow's Bayes
+error for the data's; below are others.
 """
 
 
@@ -89,7 +90,8 @@ def table(found: dict[str, Any]) -> list[str]:
         record = found[name]
         nll, floor = PAPER[data]
         lines.append(
-            f"| {title} | {images(record)} | {record['seconds'] / 60:.1f} | {record.get('class_weight', 0.01):g} | "
+            f"| {title} | {images(record)} | {record['seconds'] / 60:.1f} | {record.get('class_weight', 0.01):g} "
+            "| "
             f"{record['test_nll']:,.1f} ± {record['test_nll_stderr']:.1f} | {nll:,.0f} | "
             f"{record['bits_per_dim']:.3f} | {record['bayes_error']['1.0']:.3g} | {floor:.3g} |"
         )
@@ -112,7 +114,8 @@ def samples() -> list[str]:
     lines = [
         "## Samples",
         "",
-        "Figure 2 of the paper with the compact flows: eight samples a class at each temperature, cut to the range",
+        "Figure 2 of the paper with the compact flows: eight samples per class at each temperature, clipped to "
+        "the range",
         "of grey values. Left to right τ = " + ", ".join(f"{t:g}" for t in TEMPERATURES) + ".",
         "",
     ]
@@ -126,7 +129,10 @@ def samples() -> list[str]:
     # Sixteen greys are enough to look at, and half the file.
     Image.fromarray(np.concatenate(blocks)).quantize(16).save(RESULTS / "flows_samples.png", optimize=True)
     lines += ["", "![Samples at four temperatures](flows_samples.png)", ""]
-    lines += ["The flows of the paper's size, four samples a class; MNIST, Fashion-MNIST (λ = 0.01), CIFAR-10.", ""]
+    lines += [
+        "The flows of the paper's size, four samples per class; MNIST, Fashion-MNIST (λ = 0.01), CIFAR-10.",
+        "",
+    ]
     return [*lines, "![Samples of the flows of the paper's size](flows_samples_paper.jpg)", ""]
 
 
@@ -162,11 +168,12 @@ def bounds(found: dict[str, Any]) -> list[str]:
     lines = [
         "## Bounds",
         "",
-        "A coupling scales by at least and at most so much, and its network sees z/√(1 + (z/reach)²) in the place",
-        f"of z. Compact flows of {record['data']}, {record['seconds_each']:.0f} s each (the first shared the",
+        "The scale of a coupling lies between the two bounds, and its network gets z/√(1 + (z/reach)²) as its",
+        f"input instead of z. Compact flows of {record['data']}, {record['seconds_each']:.0f} s each (the first "
+        "shared the",
         "device with tests, so it made fewer steps); NLL on the validation part is the largest of four, each with",
-        "other noise; a runaway is a sample with a value beyond ±1,000. The rule: the least NLL among flows with",
-        "at most 0.1 % of runaways at τ = 1.4; none is under that, so the least NLL decided.",
+        "other noise; a runaway sample has a value beyond ±1,000. The rule: the least NLL among flows with",
+        "at most 0.1 % of runaways at τ = 1.4; none satisfies this, so the smallest NLL decided.",
         "",
         "| scales, reach | images/s | validation NLL | runaways, τ = 1 | τ = 1.4 | τ = 3 | largest value, τ = 3 |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -200,10 +207,11 @@ def weights(found: dict[str, Any]) -> list[str]:
 def verdicts(found: dict[str, Any]) -> list[str]:
     """Is the flow's number a credible floor? Hold it against the flow's own decisions."""
     lines = [
-        "## Does the number survive?",
+        "## Is the flow's Bayes error that of the data?",
         "",
-        "If a flow were the data, its own decisions would err as often as its Bayes error says, and its posterior",
-        f"would be calibrated. That does not hold for {broken(found)} of the {len(found)}: their number is a",
+        "If a flow were the distribution of the data, the error of its own decisions would equal its Bayes error,",
+        f"and its posterior would be calibrated. That does not hold for {broken(found)} of the {len(found)}: "
+        "their number is a",
         "property of the flow, not a floor of the data.",
         "",
         "| flow | Bayes error, τ = 1 | error of its own decisions | mean(1 − max posterior) | "

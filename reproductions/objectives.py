@@ -95,11 +95,13 @@ def page(record: Mapping[str, Any]) -> str:
     lines = [
         "# GroupDRO and its baselines on CIFAR-10",
         "",
-        "Figure 7 of the confusion paper asks whether GroupDRO over the bands of confusion lowers the error of the "
+        "Figure 7 of the confusion paper asks whether GroupDRO over the bands of confusion lowers the error of "
+        "the "
         "hard band. Made by `python -m reproductions.objectives` from runs of "
         f"`{record['command']}` on one {record['device']} (torch {record['torch']}); do not edit.",
         "",
-        f"{record['model']}; {record['hard_train']:,} of {record['train']:,} training examples are hard (confusion "
+        f"{record['model']}; {record['hard_train']:,} of {record['train']:,} training examples are hard "
+        "(confusion "
         f"of {record['cut']:.2f} bits and more), and {record['hard_test']:,} of {record['test']:,} test examples. "
         "Every objective has the learning rate with the smallest error on 5,000 validation images in short runs "
         "(below), and at least as many steps as ordinary training: subsampling leaves 2 × "

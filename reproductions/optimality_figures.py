@@ -32,18 +32,18 @@ NEAR = 0.005
 
 HEAD = """# Classifiers against the exact floor
 
-Made by `python reproductions/optimality_figures.py` from what `reproductions/optimality_device.py` said on one
+Made by `python reproductions/optimality_figures.py` from the record of `reproductions/optimality_device.py` on one
 {device} (torch {torch}); do not edit.
 
 From a compact flow of each dataset, {n:,} training and {test:,} test examples were drawn at each temperature τ.
-Every architecture was trained on them once, without augmentation: the wide residual net for {wide} passes, the
+Every architecture was trained on them once, without augmentation: the wide residual network for {wide} passes, the
 others for {small}. Errors are means of 1 − p(ŷ | x) with the exact posterior of every test example, so label noise
-adds nothing to the difference from the floor. Grey values beyond the range are pressed together by an invertible
-map before training, which leaves the floor as it is.
+adds nothing to the difference from the floor. Grey values outside the range are compressed by an invertible map
+before training, which does not change the Bayes error.
 
-The flows are those that come with the package ([how they were fitted](flows.md)), with a test NLL of
+The flows are the bundled ones ([how they were fitted](flows.md)), with a test NLL of
 {nll}; the paper's reach
-800 and 1,750. Its figures cover more temperatures; how long its nets were trained, it does not say.
+800 and 1,750. Its figures cover more temperatures; it does not state how long its networks were trained.
 """
 
 
@@ -155,14 +155,16 @@ def claim(name: str, held: dict[float, tuple[float, dict[str, CurvePoint]]]) -> 
         f"{model} at τ = {t:g}" for t, (_, points) in held.items() for model in MODELS if model not in points
     ]
     lines = [
-        f"The paper calls its models near-optimal below τ = {limit:g}. With near meaning half a point: the best "
-        f"is near at τ = {', '.join(near) or 'none'}, and not at {', '.join(far) or 'none'}. "
+        f"The paper calls its models near-optimal below τ = {limit:g}. Taking near-optimal as within half a "
+        f"point: the best model is near-optimal at τ = {', '.join(near) or 'none'}, and not at "
+        f"{', '.join(far) or 'none'}. "
         f"The claim holds {holds} tried below {limit:g}."
     ]
     lines += [
         "",
-        f"That rests on {len(below)} temperature{'s' if len(below) != 1 else ''} below {limit:g}, one run a cell, "
-        "and on half a point as the bar, which was chosen on the errors of an earlier run with other flows.",
+        f"That rests on {len(below)} temperature{'s' if len(below) != 1 else ''} below {limit:g}, one run per "
+        "cell, and a threshold of half a point, which was chosen after the errors of an earlier run with other "
+        "flows were known.",
     ]
     if missing:
         lines += ["", f"Not trained, for want of time on the device: {', '.join(missing)}."]

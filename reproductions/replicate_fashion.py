@@ -170,7 +170,9 @@ def flat(x: Any) -> Any:
 
 
 def page(result: ReplicateFashion) -> str:
-    yes = {True: "exactly those who guess", False: "not exactly those who guess"}[result.flagged_right]
+    yes = {True: "exactly those who guess at random", False: "not exactly those who guess at random"}[
+        result.flagged_right
+    ]
     lines = [
         "# The pipeline on Fashion-MNIST, with annotators of known skill",
         "",
@@ -178,8 +180,8 @@ def page(result: ReplicateFashion) -> str:
         "",
         f"{result.originals:,} test images are the originals, {result.candidates:,} training images the "
         f"candidates; {result.annotators} simulated annotators, {result.guessing} of whom guess, gave "
-        f"{result.votes:,} votes through the same functions as the pages do. Every image had a planted chance of "
-        "being selected: what came back is set beside it.",
+        f"{result.votes:,} votes through the same functions as the pages do. Every image had a planted "
+        "probability of being selected; the estimates below are compared with it.",
         "",
         f"- Workers flagged by the hidden controls: {result.flagged}, {yes}.",
         f"- Selection frequencies and planted chances correlate at {result.correlation:.3f}; standardised "
@@ -198,9 +200,10 @@ def page(result: ReplicateFashion) -> str:
         f"| annotated originals | | | {result.original_frequency:.3f} | {result.original_planted:.3f} | "
         f"{100 * result.original_accuracy:.1f} % |",
         "",
-        "As in the paper's Table 2 the strategy sets the difficulty: images that more people select are easier for "
-        "the classifier, too. Here that link is planted, so the table shows that the pipeline keeps it, not "
-        "that it exists.",
+        "As in the paper's Table 2, the sampling strategy determines the difficulty: images that more people "
+        "select are easier for "
+        "the classifier, too. Here that relation is planted: the table shows that the pipeline preserves it, "
+        "not that it exists in real data.",
     ]
     return "\n".join(lines)
 

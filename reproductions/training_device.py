@@ -87,7 +87,8 @@ def page() -> None:
     lines = [
         "# Training throughput on a GPU",
         "",
-        "Made by `python -m reproductions.training_device` from what the same command with `--out` said on one",
+        "Made by `python -m reproductions.training_device` from the record that the same command wrote with "
+        "`--out` on one",
         f"{record['device']} (torch {record['versions']['torch']}); do not edit. One run, one timed epoch (two for",
         "mlp) after one that warms up.",
         "",
@@ -115,10 +116,11 @@ def recording() -> list[str]:
         "",
         f"What `hardpan.Recorder` adds to an epoch on one {record['device']}, torch {record['versions']['torch']},",
         "in a plain loop in bfloat16: training resnet18, then a pass of evaluation, recorded; images are random.",
-        "A GPU runs behind its calls, so every epoch is timed with and without recording. Pairs of a second call",
+        "A GPU runs asynchronously, so every epoch is timed with and without recording. Pairs of a second call",
         "of the command, on another such machine, are pooled with the first's where both have the case.",
         "",
-        "| examples | pixels | classes | order | seconds an epoch | pairs | share of the recorder (least, most) |",
+        "| examples | pixels | classes | order | seconds per epoch | pairs | proportion for the recorder "
+        "(least, most) |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in record["rows"]:
@@ -136,8 +138,9 @@ def recording() -> list[str]:
     return [
         *lines,
         "",
-        "Shares and seconds are medians. Shuffled rows fill every shard of an epoch with its last batch, so all of",
-        "them are hashed and written at its end: 65 MB in two seconds, in the last case, is where that is felt.",
+        "Proportions and seconds are medians. Shuffled rows fill every shard of an epoch with its last batch, "
+        "so all of",
+        "them are hashed and written at its end: 65 MB in two seconds, in the last case, is where this takes time.",
     ]
     return lines
 

@@ -346,22 +346,22 @@ Every number below is from
 
 and can be checked: the sets are drawn from problems whose Bayes error is set exactly. *two-gaussians* is two
 classes in two dimensions; *ten-gaussians* ten classes in twenty; *warped* the same ten classes after a smooth
-invertible map, which leaves floor and posteriors as they are and nothing Gaussian; *flow:NAME* are images drawn
-from a flow at the temperature with that floor (grey values outside the range are pressed together, which is an
-invertible map, too). Of n examples 60 % train, 20 % validate and 20 % test; votes are {votes} a test example.
+invertible map, which changes neither the floor nor the posteriors, and leaves no class Gaussian; *flow:NAME* are
+images drawn from a flow at the temperature with that floor (grey values outside the range are compressed by an
+invertible map). Of n examples 60 % train, 20 % validate and 20 % test; votes are {votes} per test example.
 
-An estimator claims one of three things. An **estimate** holds if the floor lies in its interval; a **lower end** if
-the floor lies above its lower limit; a **ceiling** if the floor lies below its upper limit. *Holds* is the share of
-sets on which the claim is true, over all floors, {runs} draws each. *Error* is the root mean square of
-value / floor − 1, in percent, the median over the floors: a bound is not meant to be near the floor, but the nearer
-it is the more it says. *gaussian* corrects itself for the error of its fit (up to 512 features), and its interval
-holds only where the classes are Gaussian with one covariance.
+An estimator claims one of three things. An **estimate** holds if the floor lies in its interval; a **lower end**
+if the floor lies above its lower limit; a **ceiling** if the floor lies below its upper limit. *Holds* is the
+proportion of sets on which the claim is true, over all floors, {runs} draws each. *Error* is the root mean square
+of value / floor − 1, in percent, the median over the floors: a bound is not meant to be near the floor, but the
+nearer it is the more it says. *gaussian* corrects itself for the error of its fit (up to 512 features), and its
+interval holds only where the classes are Gaussian with one covariance.
 """
 _HOW_TO_ADD = """
 ## Add yours
 
-A function of four arrays is enough; anything else it asks for by keyword (`x_validation`, `y_validation`,
-`n_classes`, `votes`, `posterior`, `seed`, `confidence`) is given to it.
+A function of four arrays is enough; it also gets those of `x_validation`, `y_validation`,
+`n_classes`, `votes`, `posterior`, `seed` and `confidence` that it has as keyword arguments.
 
 ```python
 # mine.py
@@ -384,10 +384,10 @@ def bench_markdown(found: FloorBench) -> str:
     for source in found.config.sources:
         parts.append(f"\n## {source}\n{_which_flow(source)}")
         largest = max(found.config.sizes)
-        parts.append(f"\nMean value with {largest:,} examples; the floor is at the head of the column.\n\n")
+        parts.append(f"\nMean value with {largest:,} examples; the column title is the floor.\n\n")
         parts.append(_by_floor(found, source, largest))
         if len(found.config.sizes) > 1:
-            parts.append("\nError and share of claims that hold, by number of examples.\n\n")
+            parts.append("\nError and proportion of claims that hold, by number of examples.\n\n")
             parts.append(_by_size(found, source))
     parts.append(_HOW_TO_ADD)
     return "".join(parts)
