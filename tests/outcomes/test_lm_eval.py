@@ -1,10 +1,11 @@
 """Logs of lm-evaluation-harness: what was planted comes back, joined by document."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.outcomes.logs import choice_row, text_rows, write_lines, write_lm_eval
+from tests.outcomes.logs import DATE, choice_row, text_rows, write_lines, write_lm_eval
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
@@ -191,3 +192,61 @@ def test_broken_lines_are_refused_with_their_number(tmp_path: Path) -> None:
     path.write_text(text + '{"other": 1}\n')
     with pytest.raises(InputError, match="line 3"):
         Outcomes.open(path)
+
+
+def test_results_of_two_models_in_one_folder_are_told_apart_by_date(tmp_path: Path) -> None:
+    dates = {"org/x": "2025-01-01T00-00-00.000001", "org/y": "2025-01-02T00-00-00.000001"}
+    for index, (model, date) in enumerate(dates.items()):
+        rows = [choice_row(doc, LOGPROBS[index, doc].tolist(), int(RIGHT[doc])) for doc in range(12)]
+        write_lines(tmp_path / f"samples_quiz_{date}.jsonl", rows)
+        results = {
+            "configs": {},
+            "model_name": model,
+            "results": {"quiz": {"acc,none": np.mean([r["acc"] for r in rows])}},
+        }
+        (tmp_path / f"{model[-1]}_{date}.json").write_text(json.dumps(results))
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.models == tuple(dates)
+    np.testing.assert_array_equal(outcomes.scores, LOGPROBS[:2].argmax(axis=2) == RIGHT)
+    assert any("2 task runs agree" in note for note in outcomes.notes)
+
+
+def test_first_versions_name_the_task_only_in_the_results(tmp_path: Path) -> None:
+    for task in ("arc", "quiz_arc"):
+        rows = [choice_row(doc, LOGPROBS[0, doc].tolist(), int(RIGHT[doc]), hashed=False) for doc in range(12)]
+        (tmp_path / f"pretrained__org__m_{task}.jsonl").write_text(json.dumps(rows, indent=2))
+    results = {"results": {"arc": {}, "quiz_arc": {}}, "configs": {}, "config": {"model_args": "pretrained=org/m"}}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.models == ("org/m",)
+    assert outcomes.n_items == 24
+    assert set(outcomes.groups["task"]) == {"arc", "quiz_arc"}
+
+
+def test_models_of_a_task_share_its_filter_whatever_the_order_of_their_lines(tmp_path: Path) -> None:
+    filters = {"a": ("strict", "loose"), "b": ("loose", "strict"), "c": ("loose",)}
+    for model, names in filters.items():
+        rows = [row for name in names for row in text_rows(0, "", "3", {name: "3" if name == "loose" else "4"})]
+        write_lm_eval(tmp_path / model, "sums", rows)
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.scores.ravel().tolist() == [0, 0, 1]
+    assert any("sums by exact_match, loose" in note for note in outcomes.notes)
+
+
+def test_a_metric_is_for_the_tasks_that_have_a_choice(tmp_path: Path) -> None:
+    write_lm_eval(tmp_path / "m", "quiz", [choice_row(0, [-1.0, -2.0], 0)])
+    write_lm_eval(tmp_path / "m", "sums", text_rows(0, "3", "3", {"none": "3"}))
+    note = next(note for note in Outcomes.open(tmp_path, metric="acc_norm").notes if "Metric" in note)
+    assert "acc_norm (quiz)" in note
+    assert "exact_match (sums)" in note
+    for name in ("metric", "filter"):
+        with pytest.raises(InputError, match=name):
+            Outcomes.open(tmp_path / "m" / f"samples_sums_{DATE}.jsonl", **{name: "other"})
+
+
+def test_a_first_answer_without_a_score_is_not_parsed(tmp_path: Path) -> None:
+    rows = [
+        {**choice_row(doc, [-1.0, -2.0], 0), "metrics": ["acc"], "acc": value}
+        for doc, value in enumerate((None, 1.0))
+    ]
+    assert Outcomes.open(write_lm_eval(tmp_path, "quiz", rows)).scores.tolist() == [[0, 1]]

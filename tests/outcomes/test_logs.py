@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,34 @@ def test_inspect_errors_count_as_not_parsed(tmp_path: Path) -> None:
     assert any("1 answers" in note for note in outcomes.notes)
 
 
+def test_inspect_logs_of_a_task_share_a_scorer(tmp_path: Path) -> None:
+    both = [{**sample(1, "C"), "scores": {"judge": {"value": 0.25}, "choice": {"value": "C"}}}]
+    write_eval(tmp_path / "a.eval", inspect_log("a", both))
+    unfinished = {**inspect_log("b", both, scorer="lab/choice"), "results": None, "status": "error"}
+    (tmp_path / "b.json").write_text(json.dumps(unfinished))
+    (tmp_path / "c.json").write_text(json.dumps(inspect_log("c", both, scorer="renamed")))
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.scores.tolist() == [[1], [1], [1]]
+    assert any("b.json" in note for note in outcomes.notes)
+
+
+def test_inspect_answers_that_summaries_leave_out_come_from_the_samples(tmp_path: Path) -> None:
+    log = inspect_log("m", SAMPLES)
+    with zipfile.ZipFile(tmp_path / "log.eval", "w") as stored:
+        for row in SAMPLES:
+            stored.writestr(f"samples/{row['id']}_epoch_1.json", json.dumps(row))
+        thin = [
+            {**row, "metadata": {}, "scores": {"choice": {"value": row["scores"]["choice"]["value"]}}}
+            for row in SAMPLES
+        ]
+        stored.writestr("summaries.json", json.dumps(thin))
+        stored.writestr("header.json", json.dumps({key: value for key, value in log.items() if key != "samples"}))
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.answers is not None
+    assert outcomes.answers.tolist() == [["A", "B", "A", ""]]
+    assert outcomes.groups["subject"].tolist() == ["physics"] * 4
+
+
 def test_helm_runs(tmp_path: Path) -> None:
     write_helm(tmp_path / "mmlu:subject=law,model=a", "lab/a", [1.0, 0.0, 1.0], perturbed=2)
     write_helm(tmp_path / "mmlu:subject=law,model=b", "lab/b", [0.0, 0.0, 1.0])
@@ -101,6 +130,31 @@ def test_every_eval_ever(tmp_path: Path) -> None:
     assert outcomes.key.tolist() == ["4", "4"]
     with pytest.raises(InputError, match="aggregate"):
         Outcomes.open(tmp_path / "demo.json")
+
+
+def test_every_eval_ever_metrics_of_a_sample_are_not_repeats(tmp_path: Path) -> None:
+    for model, by_sample in (("a", True), ("b", False)):
+        rows = [
+            {
+                **instance(model, f"q{i}", score),
+                "evaluation_result_id": f"sums.{metric}",
+                "sample_hash": f"{model}{i}",
+            }
+            for metric, scores in (("accuracy", (1, 0)), ("f1", (0.5, 0.25)))
+            for i, score in enumerate(scores)
+        ]
+        write_lines(tmp_path / f"{model}.jsonl", sorted(rows, key=lambda row: by_sample and row["sample_id"]))
+    assert Outcomes.open(tmp_path).scores.tolist() == [[1, 0], [1, 0]]
+    assert Outcomes.open(tmp_path, metric="f1").scores.tolist() == [[0.5, 0.25]] * 2
+    with pytest.raises(InputError, match="metric"):
+        Outcomes.open(tmp_path, metric="bleu")
+
+
+def test_every_eval_ever_epochs_and_repeated_ids(tmp_path: Path) -> None:
+    rows = [{**instance("m", "q", 1), "metadata": {"epoch": epoch}} for epoch in "12"]
+    assert Outcomes.open(write_lines(tmp_path / "epochs.jsonl", rows)).scores.tolist() == [[[1, 1]]]
+    rows = [{**instance("m", "0", score), "sample_hash": f"hash {score}"} for score in (1, 0)]
+    assert Outcomes.open(write_lines(tmp_path / "ids.jsonl", rows)).scores.tolist() == [[1, 0]]
 
 
 def test_logs_of_several_harnesses_are_read_together(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number
-from hardpan.outcomes.sources import LogFile, Options, group_columns
+from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns
+from hardpan.safe_files import few
 
 
 def is_instance(row: Any) -> bool:
@@ -21,23 +23,38 @@ def is_aggregate(data: Any) -> bool:
 
 
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
-    """Read instance files into the cells; a second run of a model on an item is a repeat."""
-    runs: dict[str, int] = {}
+    """Read instance files into the cells; a second run of a model on an item, or an epoch, is a repeat.
+
+    A sample that several metrics score has one row for each: the first is read, or that of ``options.metric``.
+    """
+    runs: dict[tuple[str, str], int] = {}
+    skipped = 0
     for log in logs:
+        results: dict[tuple[int, int], str] = {}  # which result the row of a cell belongs to
+        hashes: dict[tuple[str, str], dict[str, int]] = {}
+        names: dict[str, bool] = {}
         for line, row in enumerate(log.rows(), start=1):
             where = f"{log.path}, line {line}"
             if not is_instance(row):
                 raise InputError(f"{where}: not an instance of Every Eval Ever (no sample_id or evaluation)")
-            task, name = str(row.get("evaluation_name") or row.get("evaluation_result_id") or ""), row["sample_id"]
+            result = str(row.get("evaluation_result_id") or "")
+            wanted = options.metric is None or options.metric in (result, re.split(r"[^\w-]+", result)[-1])
+            names[result] = wanted
+            if not wanted:
+                continue
+            task, name = str(row.get("evaluation_name") or result), row["sample_id"]
             model = cells.model(str(row.get("model_id") or log.path.stem))
-            digest = row.get("sample_hash")
-            item = cells.item(
-                (task, digest if isinstance(digest, str) and digest else str(name)),
-                f"{task}/{name}" if task else str(name),
-            )
-            metadata = row.get("metadata")
-            columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
-            cells.describe(item, {"task": task, **columns})
+            # Models are joined by sample_id: hashes of the prompt differ where models have chat templates of their
+            # own. Samples of one file with one id and several hashes are several items.
+            known = hashes.setdefault((task, str(name)), {})
+            which = known.setdefault(str(row.get("sample_hash") or ""), len(known))
+            item = cells.item((task, str(name), which), f"{task}/{name}" if task else str(name))
+            metadata = as_mapping(row.get("metadata"))
+            run = runs.setdefault((str(row.get("evaluation_id", "")), str(metadata.get("epoch", ""))), len(runs))
+            if results.setdefault((item, run), result) != result:
+                skipped += 1
+                continue
+            cells.describe(item, {"task": task, **group_columns(metadata, options.groups)})
             answer, key = _answer(row), _key(row)
             if key:
                 cells.set_key(item, key)
@@ -45,8 +62,13 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
             value = number(evaluation.get("score"))
             if value is None:
                 value = number(evaluation.get("is_correct"))
-            run = runs.setdefault(str(row.get("evaluation_id", "")), len(runs))
             cells.add(model, item, value, run=run, answer=answer, where=where)
+        if not any(names.values()):
+            raise InputError(f"{log.path}: metric must be one of {few(list(names))}; got {options.metric!r}")
+    if skipped:
+        cells.notes.append(
+            f"{skipped:,} rows of further metrics of a sample were not read; metric= takes an evaluation_result_id."
+        )
 
 
 def _answer(row: Mapping[str, Any]) -> str:

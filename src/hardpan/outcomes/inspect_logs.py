@@ -1,11 +1,13 @@
 """Logs of Inspect: ``.eval`` archives and ``.json`` files.
 
 A score is "C" (1), "P" (0.5), "I" (0), "N" (no answer: not parsed), a number, a boolean, or a mapping of
-such values. Epochs are repeats. An archive is read from its summaries; from its samples only where there are none.
+such values. Epochs are repeats. An archive is read from its summaries; from its samples where there are none, or
+where the samples have answers or metadata that the summaries leave out.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 import zlib
@@ -19,6 +21,8 @@ from hardpan.safe_files import few
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000
+_IDLE = 5  # samples in a row that hold no more than their summaries, after which only summaries are read
+_SAMPLE = re.compile(r"samples/.+\.json", re.DOTALL)
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0}
 _BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
 
@@ -35,15 +39,16 @@ def is_archive(names: Sequence[str]) -> bool:
 
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
-    scorers: dict[str, str] = {}
+    scorers: dict[str, tuple[str, str]] = {}
     unfinished = []
     for log in logs:
         header, samples = _opened(log)
-        if header.get("status", "success") != "success":
+        if header.get("status", "started") != "success":
             unfinished.append(log.path.name)
         _read_log(log, header, samples, cells, options, scorers)
     if scorers:
-        cells.notes.append(stated("Scorer", scorers))
+        shown = {task: f"{name}, {part}" if part else name for task, (name, part) in scorers.items()}
+        cells.notes.append(stated("Scorer", shown))
     if unfinished:
         cells.notes.append(f"Evaluations that did not finish, read as far as they got: {few(unfinished, 3)}.")
 
@@ -54,45 +59,50 @@ def _read_log(
     samples: Iterator[Mapping[str, Any]],
     cells: Cells,
     options: Options,
-    scorers: dict[str, str],
+    scorers: dict[str, tuple[str, str]],
 ) -> None:
     evaluation = header["eval"]
     task, model = str(evaluation.get("task", "")), cells.model(str(evaluation["model"]))
     if isinstance(created := evaluation.get("created"), str):
         cells.describe_model(model, "date", created[:10])
-    scorer = _declared(header) if options.scorer is None else options.scorer
+    wanted, declared, seen = options.scorer, _declared(header), dict[str, None]()
     for sample in samples:
         if not isinstance(sample, Mapping) or "id" not in sample:
             raise InputError(f"{log.path}: a sample has no id; the log may be damaged")
         scores = sample.get("scores")
         if not isinstance(scores, Mapping):
             scores = {"score": sample["score"]} if isinstance(sample.get("score"), Mapping) else {}
-        if scores:
-            if scorer is None:
-                scorer = str(next(iter(scores)))
-            if scorer not in scores:
-                raise InputError(f"{log.path}: scorer must be one of {few(list(scores))}; got {scorer!r}")
-            scorers.setdefault(task, scorer)
+        seen |= dict.fromkeys(map(str, scores))
+        if wanted is None and scores:  # one scorer for all logs of a task where they have it
+            usual = (name for name in (scorers.get(task, ("",))[0], declared) if name in scores)
+            wanted = next(usual, None) or str(next(iter(scores)))
         name = sample["id"]
         item = cells.item((task, str(name)), f"{task}/{name}" if task else str(name))
         metadata = sample.get("metadata")
         columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
         cells.describe(item, {"task": task, **columns})
         target = sample.get("target")
+        if isinstance(target, list) and len(target) == 1:
+            target = target[0]
         if isinstance(target, str):
             cells.set_key(item, target)
-        score = scores.get(scorer) if scorer is not None else None
+        score = scores.get(wanted) if wanted is not None else None
         value = score.get("value") if isinstance(score, Mapping) else score
+        value, part = _part(value, options.metric, str(log.path))
+        if score is not None and wanted is not None:
+            scorers.setdefault(task, (wanted, part))
         answer = score.get("answer") if isinstance(score, Mapping) else None
         epoch = sample.get("epoch", 1)
         cells.add(
             model,
             item,
-            _value(value, options.metric, str(log.path)),
+            _LETTERS[value] if isinstance(value, str) and value in _LETTERS else number(value),
             run=epoch if isinstance(epoch, int) and 0 <= epoch < 1 << 31 else 0,
             answer=answer if isinstance(answer, str) else "",
             where=str(log.path),
         )
+    if options.scorer is not None and seen and options.scorer not in seen:
+        raise InputError(f"{log.path}: scorer must be one of {few(list(seen))}; got {options.scorer!r}")
 
 
 def _declared(header: Mapping[str, Any]) -> str | None:
@@ -104,19 +114,20 @@ def _declared(header: Mapping[str, Any]) -> str | None:
     if not isinstance(first, Mapping):
         return None
     name = first.get("scorer") or first.get("name")
-    return name if isinstance(name, str) else None
+    return name.rpartition("/")[2] if isinstance(name, str) else None
 
 
-def _value(value: Any, metric: str | None, where: str) -> float | None:
+def _part(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
+    """One value of a score, and its name where the score has several."""
+    part = ""
     if isinstance(value, Mapping):
         if metric is not None and metric not in value:
             raise InputError(f"{where}: metric must be one of {few(list(value))}; got {metric!r}")
-        value = value[metric] if metric is not None else next(iter(value.values()), None)
+        part = metric if metric is not None else str(next(iter(value), ""))
+        value = value.get(part)
     if isinstance(value, list):
         value = value[0] if len(value) == 1 else None
-    if isinstance(value, str) and value in _LETTERS:
-        return _LETTERS[value]
-    return number(value)
+    return value, part
 
 
 def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
@@ -167,18 +178,16 @@ class _Archive:
         try:
             names = ["summaries.json"] if "summaries.json" in self.names else []
             names = names or sorted(name for name in self.names if name.startswith("_journal/summaries/"))
-            summarised = False
-            for name in names:
-                rows = self.json(name)
-                for row in as_list(rows):
-                    summarised = True
-                    known = as_mapping(row)
-                    key = f"samples/{known.get('id')}_epoch_{known.get('epoch')}.json"
-                    yield row if "scores" in known or key not in self.names else self.json(key)
+            summarised, idle = False, 0
+            for row in (as_mapping(row) for name in names for row in as_list(self.json(name))):
+                summarised = True
+                member = f"samples/{row.get('id')}_epoch_{row.get('epoch')}.json"
+                if idle < _IDLE and member in self.names:
+                    sample = as_mapping(self.json(member))
+                    idle, row = (0, sample) if _holds(sample) > _holds(row) else (idle + 1, row)
+                yield row
             if not summarised:
-                for name in self.names:
-                    if name.startswith("samples/") and name.endswith(".json"):
-                        yield self.json(name)
+                yield from (self.json(name) for name in self.names if _SAMPLE.fullmatch(name))
             self._log.advance(self._log.path.stat().st_size)
         finally:
             self.close()
@@ -199,6 +208,13 @@ class _Archive:
             raise InputError(f"{path}: member {member.filename} is compressed in an unsupported way") from error
         except _BROKEN as error:
             raise InputError(f"{path}: member {member.filename} cannot be read ({error})") from error
+
+
+def _holds(sample: Mapping[str, Any]) -> int:
+    """How many of scores, answers and metadata a sample or its summary has."""
+    scores = as_mapping(sample.get("scores"))
+    answered = any(as_mapping(score).get("answer") for score in scores.values())
+    return bool(scores) + answered + bool(sample.get("metadata"))
 
 
 def _raw(stream: BinaryIO, member: zipfile.ZipInfo) -> bytes:

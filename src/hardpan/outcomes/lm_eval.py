@@ -20,6 +20,7 @@ from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns
 from hardpan.safe_files import few
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
+_DATED = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+)")
 _FIELDS = frozenset(
     (
         *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash"),
@@ -46,12 +47,18 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     summary = _Summary()
     for log in logs:
         name = _NAME.fullmatch(log.path.stem)
-        task = name["task"] if name else ""
         results = folders.results(log.path.parent, (name and name["date"]) or "")
+        task = name["task"] if name else _task(log.path.stem, results)
         model = folders.model(log.path, results, named=name is not None)
         _read_file(log, cells, options, _Run(cells.model(model), task, results), summary)
         if name and name["date"]:
             cells.describe_model(cells.model(model), "date", name["date"][:10])
+    for what, wanted, used in (
+        ("metric", options.metric, summary.metric),
+        ("filter", options.filter, summary.filter),
+    ):
+        if wanted is not None and used and wanted not in used.values():
+            raise InputError(f"{what} must be one of {few(sorted(set(used.values())))}; got {wanted!r}")
     if summary.metric:
         cells.notes.append(stated("Metric", summary.metric))
         cells.notes.append(stated("Filter", summary.filter))
@@ -65,6 +72,8 @@ class _Run:
     model: int
     task: str
     results: Mapping[str, Any]
+    metric: str = ""
+    filter: str = ""
 
 
 @dataclass(slots=True)
@@ -74,16 +83,24 @@ class _Summary:
     metric: dict[str, str] = field(default_factory=dict)
     filter: dict[str, str] = field(default_factory=dict)
     choices: dict[int, tuple[list[str], list[str]]] = field(default_factory=dict)  # texts and short names by item
+    mixed: list[str] = field(default_factory=list)
     agree: int = 0
     differ: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
 
-    def compare(self, run: _Run, key: str, metric: str, count: int, mean: float) -> None:
-        reported = as_mapping(as_mapping(run.results.get("results")).get(run.task))
-        value = number(reported.get(f"{metric},{key}", reported.get(metric)))
+    def choose(self, run: _Run, metric: str, name: str) -> None:
+        """The first choice for a task is that of all models that have it; others are counted."""
+        run.metric, run.filter = metric, name
+        if (self.metric.setdefault(run.task, metric), self.filter.setdefault(run.task, name)) != (metric, name):
+            self.mixed.append(f"{run.task} by {metric}, {name}")
+
+    def compare(self, run: _Run, count: int, mean: float) -> None:
+        metric = run.metric
+        reported = _of_task(run.results.get("results"), run.task)
+        value = number(reported.get(f"{metric},{run.filter}", reported.get(metric)))
         if value is None:
             return
-        size = as_mapping(as_mapping(run.results.get("n-samples")).get(run.task)).get("effective")
+        size = _of_task(run.results.get("n-samples"), run.task).get("effective")
         if isinstance(size, int) and size != count:
             self.incomplete.append(f"{run.task} has {count:,} of {size:,} documents")
         elif math.isclose(value, mean, abs_tol=_TOLERANCE):
@@ -93,6 +110,8 @@ class _Summary:
 
     def checks(self) -> list[str]:
         notes = []
+        if self.mixed:
+            notes.append(f"Models that lack the task's metric or filter are read otherwise: {few(self.mixed, 3)}.")
         if self.agree:
             notes.append(f"The means of {self.agree:,} task runs agree with the results files beside them.")
         if self.differ:
@@ -100,6 +119,18 @@ class _Summary:
         if self.incomplete:
             notes.append(f"Logs that are shorter than the results file says: {few(self.incomplete, 3)}.")
         return notes
+
+
+def _of_task(table: Any, task: str) -> dict[str, Any]:
+    """The entry of a task; file names have "_" for what is no letter or number in its name."""
+    entries = as_mapping(table)
+    plain = next((name for name in entries if re.sub(r"\W", "_", name) == task), task)
+    return as_mapping(entries.get(task, entries.get(plain)))
+
+
+def _task(stem: str, results: Mapping[str, Any]) -> str:
+    """The task of a file of the first versions, MODEL_TASK.jsonl: the longest name in the results that ends it."""
+    return max((name for name in as_mapping(results.get("results")) if stem.endswith(name)), key=len, default="")
 
 
 class _Folders:
@@ -112,10 +143,12 @@ class _Folders:
         known = self._known.get(folder)
         if known is None:
             known = self._known[folder] = {}
-            for path in sorted(folder.glob("results*.json")):
-                data = read_json(path)
-                if is_results(data):
-                    known[path.stem.partition("_")[2]] = data
+            for path in sorted(folder.glob("*.json")):
+                dated = _DATED.fullmatch(path.stem)  # --output_path NAME.json makes NAME_DATE.json
+                if dated or path.stem.startswith("results"):
+                    data = read_json(path)
+                    if is_results(data):
+                        known[dated["date"] if dated else ""] = data
         return known.get(date) or (next(iter(known.values())) if len(known) == 1 else {})
 
     def model(self, path: Path, results: Mapping[str, Any], named: bool) -> str:
@@ -133,14 +166,16 @@ class _Folders:
 
 
 def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary: _Summary) -> None:
-    filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, options.filter)
-    if count == 0 and options.filter is not None and len(filters) == 1:
+    # All models of a task are read by one filter where they have it.
+    wanted = options.filter or summary.filter.get(run.task)
+    filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, wanted)
+    if count == 0 and wanted is not None and (options.filter is None or len(filters) == 1):
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
         filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, None)
     if count == 0 and filters:
         raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {options.filter!r}")
     if count:
-        summary.compare(run, summary.filter[run.task], summary.metric[run.task], count, total / count)
+        summary.compare(run, count, total / count)
 
 
 def _read_rows(
@@ -165,9 +200,8 @@ def _read_rows(
         if name != wanted:
             continue
         if not metric:
-            metric = _metric(row, options.metric, f"{log.path}, line {line}")
-            summary.metric.setdefault(run.task, metric)
-            summary.filter.setdefault(run.task, name)
+            metric = _metric(row, options.metric, summary.metric.get(run.task), f"{log.path}, line {line}")
+            summary.choose(run, metric, name)
         item = _item(row, cells, run.task, first_id, options)
         score = number(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
@@ -175,17 +209,22 @@ def _read_rows(
     return filters, count, total
 
 
-def _metric(row: Mapping[str, Any], wanted: str | None, where: str) -> str:
+def _metric(row: Mapping[str, Any], wanted: str | None, usual: str | None, where: str) -> str:
     listed = row.get("metrics")
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     names = [name for name in names if name in row] or [name for name in row if name not in _FIELDS]
     if wanted is not None:
-        if wanted not in names:
+        if wanted in names:
+            return wanted
+        if len(names) > 1:
             raise InputError(f"{where}: metric must be one of {few(names) or 'none'}; got {wanted!r}")
-        return wanted
-    for name in names:
+    # A task with one metric has no choice to make: --metric is meant for the tasks that have several.
+    for name in sorted(names, key=lambda name: name != usual):
         value = number(row[name])
         if value is not None and 0.0 <= value <= 1.0 and not isinstance(row[name], str):
+            return name
+    for name in names:  # an answer without a score says nothing about the metric
+        if row[name] is None or (isinstance(row[name], float) and not math.isfinite(row[name])):
             return name
     raise InputError(f"{where}: no metric has a value between 0 and 1; the metrics are {few(names) or 'missing'}")
 
