@@ -127,6 +127,9 @@ def test_from_the_command_to_table_3(call, project, tmp_path):
     assert "has answered 7 of 120 questions" in page
     shown = call(root, "--results")
     assert shown.words.startswith("The average gap")
+    third = [person.id for person in project.workers() if person.role == "participant"][2]
+    project.block(third, exclude_votes=True)
+    assert project.experiment_results().answered.keys() == {"1", "2", "4", "5", "6", "7"}
     assert project.verify().ok
 
 

@@ -112,6 +112,7 @@ def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowher
     project.unblock(bad)
     stored_people.check_admitted(project, bad)
     assert len(counted_votes(project)) == 24
+    assert project.import_votes(tmp_path / "votes.csv") == (12, 0)  # what the file marks as excluded stays out
     with pytest.raises(InputError, match="worker"):
         project.block("nobody")
 

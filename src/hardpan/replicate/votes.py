@@ -92,7 +92,7 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
     """Add votes of a CSV, JSON or Parquet file (image_id, class, worker, selected, at); gives how many new, known.
 
     Workers are named PLATFORM:NAME, the file's own name where no platform is given, so that two platforms' workers
-    stay apart; the same file again adds nothing.
+    stay apart; the same file again adds nothing. Votes that an export marked as excluded are left out.
     """
     from hardpan.replicate.database.votes import store_votes
 
@@ -106,7 +106,8 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
     for name, values in given.items():
         if values is None:
             raise InputError(f"{source}: column {name!r} is missing; the columns are {', '.join(columns)}")
-    times = columns.get("at", [""] * len(columns["worker"]))
+    size = len(columns["worker"])
+    times, excluded = columns.get("at", [""] * size), columns.get("excluded", ["0"] * size)
     rows = [
         {
             "image_id": image,
@@ -115,7 +116,8 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
             "selected": _truth(said, source),
             "at": _moment(when, source),
         }
-        for image, label, worker, said, when in zip(*given.values(), times, strict=True)  # type: ignore[arg-type]
+        for image, label, worker, said, when, out in zip(*given.values(), times, excluded, strict=True)  # type: ignore[arg-type]
+        if not (out and _truth(out, source, "excluded"))
     ]
     doubled = [
         key for key, n in Counter((r["image_id"], r["class_index"], r["worker"]) for r in rows).items() if n > 1
@@ -150,9 +152,9 @@ def _moment(text: str, source: Path) -> float | None:
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
 
 
-def _truth(text: str, source: Path) -> bool:
+def _truth(text: str, source: Path, name: str = "selected") -> bool:
     if text.lower() in ("1", "true", "yes", "1.0"):
         return True
     if text.lower() in ("0", "false", "no", "0.0"):
         return False
-    raise InputError(f"{source}: selected must be 0 or 1; got {text!r}")
+    raise InputError(f"{source}: {name} must be 0 or 1; got {text!r}")

@@ -106,12 +106,17 @@ def question_truths(project: ProjectFolder) -> dict[int, tuple[str, int]]:
 
 
 def human_responses(project: ProjectFolder) -> list[dict[str, str]]:
-    """Answers as rows for ``testbed.human_table``: participant, set, response, label; people as numbers."""
+    """Answers as rows for ``testbed.human_table``: participant, set, response, label; people as numbers.
+
+    Those of excluded people are left out; the others keep their numbers.
+    """
     names = [item.name for item in project.classes]
     with project.database.read() as connection:
         rows = connection.execute(
             select(Answer.worker_id, Question.origin, Answer.class_index.label("said"), Question.class_index)
             .join(Question, Question.id == Answer.question_id)
+            .join(Worker, Worker.id == Answer.worker_id)
+            .where(Worker.excluded_at.is_(None))
             .order_by(Answer.id)
         ).all()
         people = connection.scalars(
