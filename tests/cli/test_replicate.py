@@ -41,7 +41,7 @@ def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
     code, _, said = run(capsys, "assemble", project)
     assert code == 2
     assert "not been compared" in said
-    # What is drawn in the place of removed images is compared and reviewed in its turn, until nothing changes.
+    # What is drawn instead of removed images is compared and reviewed in its turn, until nothing changes.
     shown = review_once(capsys, project, tmp_path, remove=2)
     assert "drawn in their place" in shown
     code, _, said = run(capsys, "assemble", project, "--formats", "npz", "--json")

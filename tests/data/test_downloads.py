@@ -51,7 +51,7 @@ def summed(file, content):
 
 
 def publish(monkeypatch, root, name):
-    """Serve a small sample as the named dataset, with the sums of the sample in the place of the published ones."""
+    """Serve a small sample as the named dataset, with the sums of the sample instead of the published ones."""
     source = downloads.SOURCES[name]
     folder = root / (source.folder or name)
     folder.mkdir(exist_ok=True)

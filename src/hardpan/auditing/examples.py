@@ -39,7 +39,7 @@ class Examples:
     """The joined table, and a small picture of every row where the examples are images.
 
     Attributes:
-        table: one row an example.
+        table: one row per example.
         thumbnails: (N, h, w) or (N, h, w, 3) bytes, or None.
     """
 

@@ -31,7 +31,7 @@ def browse(
 ) -> None:
     """Look through every example of an audit: filter, sort, compare models, tag, relabel, export a subset.
 
-    Tags and corrected labels are saved to DIR/corrections.csv; nothing else is written. End it with Ctrl-C.
+    Tags and corrected labels are saved to DIR/corrections.csv; nothing else is written. Stop it with Ctrl-C.
 
     Example: [bold]hardpan browse audits/digits[/bold]
     """

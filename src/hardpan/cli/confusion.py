@@ -362,7 +362,7 @@ def compare(
     seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
-    """The confusion score beside other difficulty scores as predictors of errors.
+    """The confusion score compared with other difficulty scores as predictors of errors.
 
     With several models, also the mean confusion of each against its accuracy.
 

@@ -82,7 +82,7 @@ def init(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Begin a project.
+    """Create a project.
 
     Example: [bold]hardpan replicate init new-digits --original digits[/bold]
     """
@@ -225,7 +225,7 @@ def serve(
     trusted_proxy: Annotated[
         str,
         typer.Option(
-            help="Address of that proxy; X-Forwarded-For is believed from it alone. Default: from nobody."
+            help="Address of that proxy; X-Forwarded-For is accepted only from it. Default: from none."
         ),
     ] = "",
     new_owner_link: Annotated[
@@ -401,7 +401,7 @@ def review(
     database_url: DatabaseUrl = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Import decisions, remove images, draw others in their place.
+    """Import decisions, remove images, draw replacements.
 
     Example: [bold]hardpan replicate review new-digits --decisions decisions.csv[/bold]
     """
@@ -478,7 +478,7 @@ def experiment(
     seed: Seed = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask people about the hardest images of both sets.
+    """Measure the accuracy of people on the hardest images of both sets.
 
     Example: [bold]hardpan replicate experiment new-digits --per-class 2[/bold]
 

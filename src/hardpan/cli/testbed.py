@@ -298,7 +298,7 @@ def crossval(
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
-    """Accuracies on cross-validation splits beside the original and the new test set.
+    """Accuracies on cross-validation splits, compared with the original and the new test set.
 
     Example: [bold]hardpan testbed crossval splits.csv[/bold]
     """

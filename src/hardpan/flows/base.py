@@ -88,7 +88,7 @@ class ClassBase(nn.Module):
         return -0.5 * rest.square().sum(1) - constant + latents.log_det.double()
 
     def log_joint_of(self, latents: Latents, chosen: Tensor) -> Tensor:
-        """log π_y p_y(x), (B,), in float32, for ``chosen`` (B, K), one 1 a row: what training needs.
+        """log π_y p_y(x), (B,), in float32, for ``chosen`` (B, K), one 1 per row: what training needs.
 
         A product with ``chosen`` instead of an index keeps the gradient deterministic.
         """

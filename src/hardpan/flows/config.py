@@ -43,7 +43,7 @@ class FlowConfig:
         least_scale: the least factor by which a coupling may stretch on the way to the latents (glow); its inverse
             is the largest on the way back.
         most_scale: the largest (glow).
-        reach: coupling networks and split priors see z/√(1 + (z/reach)²) in the place of z, so that a value unlike
+        reach: coupling networks and split priors see z/√(1 + (z/reach)²) instead of z, so that a value unlike
             any in training cannot say more than one that is (glow); 0: they see z.
         dropout: proportion of the hidden units of a coupling network that a training step leaves out (glow).
         transforms: coupling layers (spline).
@@ -97,7 +97,7 @@ class FlowConfig:
     checkpoint_every: int = 1
 
     def filled(self) -> FlowConfig:
-        """The same settings, checked, with the preset's values in the place of None.
+        """The same settings, checked, with the preset's values instead of None.
 
         Example:
             >>> FlowConfig(preset="paper", width=64).filled().steps

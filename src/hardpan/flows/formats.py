@@ -77,7 +77,7 @@ def rounding_cost(
     return stats.mean(
         excess,
         least=0.0,
-        method=f"excess error of the flow's classifier on rounded images, {draws} points a cell",
+        method=f"excess error of the flow's classifier on rounded images, {draws} points per cell",
         seed=seed,
         notes=("an upper bound: another classifier of the rounded images may do better",),
     )

@@ -29,7 +29,7 @@ class Bounds:
 
     A coupling's scale is least + (most − least)·sigmoid(raw + start), 1 at the start where ``most`` is above 1: no
     step stretches by more than ``most`` forwards or 1/``least`` backwards. Its network, and a split prior, see
-    z/√(1 + (z/reach)²) in the place of z: however far a value runs, what it says to others stays finite.
+    z/√(1 + (z/reach)²) instead of z: however far a value runs, what it says to others stays finite.
 
     Attributes:
         least, most: of a coupling's scale.

@@ -189,7 +189,7 @@ def _pair(
 
 
 class _Accuracy(float):
-    """An accuracy in the place of a count, with the rounding error of its text."""
+    """An accuracy instead of a count, with the rounding error of its text."""
 
     __slots__ = ("slack",)
 

@@ -98,12 +98,12 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """A list as it is, and nothing in the place of anything else: logs may hold any type anywhere."""
+    """A list as it is, and nothing instead of anything else: logs may hold any type anywhere."""
     return value if isinstance(value, list) else []
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
-    """An object as it is, and an empty one in the place of anything else."""
+    """An object as it is, and an empty one instead of anything else."""
     return value if isinstance(value, dict) else {}
 
 

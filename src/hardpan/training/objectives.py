@@ -108,7 +108,7 @@ def update_robust(
 
     Args:
         state: of :func:`init_robust`; it holds log q and 1/√n_g.
-        losses: (B,), one an example.
+        losses: (B,), one per example.
         groups: (B,) numbers in 0..G−1.
         step: η_q, the step size of the weights.
         adjustment: C, for the larger generalisation gap of small groups.

@@ -43,7 +43,7 @@ class SavedModel:
 
     @property
     def n_classes(self) -> int:
-        """How many classes it tells apart."""
+        """Number of classes."""
         return int(self.description["n_classes"])
 
     @property

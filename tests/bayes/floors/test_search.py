@@ -49,7 +49,7 @@ def test_digits_are_kept_far_from_the_origin():
         (np.eye(3), np.eye(3), 4, "k must lie in 1..3"),
         (np.eye(3), None, 3, "k must lie in 1..2"),
         (np.eye(3), np.eye(4), 1, "of one size"),
-        (np.arange(3.0), np.eye(3), 1, "one row an example"),
+        (np.arange(3.0), np.eye(3), 1, "one row per example"),
         (np.full((3, 3), np.nan), np.eye(3), 1, "finite"),
         (np.array([["a"]]), np.eye(3), 1, "numbers"),
     ],

@@ -26,7 +26,7 @@ def as_features(name: str, x: ArrayLike) -> NDArray[Any]:
     """Flat rows (n, d) of finite numbers, in the type that they came in."""
     array: NDArray[Any] = np.asarray(x)
     if array.ndim < 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-        raise InputError(f"{name} must hold numbers, one row an example; got shape {array.shape} of {array.dtype}")
+        raise InputError(f"{name} must hold numbers, one row per example; got shape {array.shape} of {array.dtype}")
     flat = array.reshape(len(array), -1)
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         raise InputError(f"{name} must be finite; got NaN or infinity: drop or fill such rows")
@@ -64,7 +64,7 @@ def as_probabilities(name: str, probs: ArrayLike, n: int | None = None, n_classe
     if n is not None and len(array) != n:
         raise InputError(f"{name} must have a row for each of {n:,} examples; got {len(array):,}")
     if n_classes is not None and array.shape[1] != n_classes:
-        raise InputError(f"{name} must have {n_classes} columns, one a class; got {array.shape[1]}")
+        raise InputError(f"{name} must have {n_classes} columns, one per class; got {array.shape[1]}")
     rows = array.astype(np.float64)
     sums = rows.sum(axis=1)
     if not (np.isfinite(rows).all() and (rows >= 0).all()):

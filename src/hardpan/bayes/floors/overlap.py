@@ -134,7 +134,7 @@ def _fit(rows: NDArray[Any], labels: Labels) -> _Model:
         raise InputError(f"{classes:,} classes make {pairs:,.0f} pairs; at most {MOST_PAIRS:,} are compared")
     if pairs * d**3 > MOST_WORK:
         raise InputError(
-            f"{classes:,} classes of {rows.shape[1]:,} features are too many for one covariance a class; "
+            f"{classes:,} classes of {rows.shape[1]:,} features are too many for one covariance per class; "
             "give fewer features, such as an encoder's"
         )
     shared = fit_shared(rows, labels)

@@ -11,7 +11,7 @@ from hardpan.execution.compiling import compiled
 
 @compiled(nogil=True)
 def grow(squares: Any, source: Any, target: Any, lengths: Any) -> None:
-    """Grow the tree from point 0, a point a step: the one outside that is nearest to it.
+    """Grow the tree from point 0, one point per step: the one outside that is nearest to it.
 
     One pass over the points outside does it all: take the distances to the newest point of the tree, keep the
     smaller, and find the nearest of all, the first of equals.

@@ -75,7 +75,7 @@ def _log_joints(
     if rows.ndim != 2 or rows.shape[1] != d:
         raise InputError(f"x must have shape (n, {d}) to match means; got shape {rows.shape}")
     if cov is not None and covs is not None:
-        raise InputError("cov and covs exclude each other; got both: give covs for one covariance a class")
+        raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
     tau = check_temperature(temperature)
     with np.errstate(divide="ignore"):
         log_priors = np.log(check_priors(priors, n_classes))

@@ -50,7 +50,7 @@ def gaussian(
         means: (K, d); may be a memory-mapped float32 array, which is read in blocks.
         cov: covariance shared by all classes: None (identity), scalar, (d,) diagonal, or (d, d).
         priors: (K,), nonnegative and of sum 1; default uniform. Classes with prior 0 do not count.
-        covs: one covariance a class instead: (K,) isotropic, (K, d) diagonal, or (K, d, d).
+        covs: one covariance per class instead: (K,) isotropic, (K, d) diagonal, or (K, d, d).
         temperature: τ; multiplies every covariance by τ².
         method: "auto", or by name:
 
@@ -82,7 +82,7 @@ def gaussian(
     temperature = check_temperature(temperature)
     check_options(method, rtol, seed, max_draws)
     if covs is not None and cov is not None:
-        raise InputError("cov and covs exclude each other; got both: give covs for one covariance a class")
+        raise InputError("cov and covs exclude each other; got both: give covs for one covariance per class")
     if covs is not None:
         array = check_covs(covs, *check_means(means).shape)
         if method in ("chernoff", "contour") or np.any(array != array[:1]):

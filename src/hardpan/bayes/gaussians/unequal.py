@@ -218,7 +218,7 @@ def check_covs(covs: ArrayLike, n_classes: int, d: int) -> Float:
 def unequal_classes(
     means: ArrayLike, covs: ArrayLike, priors: ArrayLike | None, temperature: float
 ) -> UnequalClasses:
-    """Check the arguments of a problem with one covariance a class, and reduce it where that can be done."""
+    """Check the arguments of a problem with one covariance per class, and reduce it where that can be done."""
     rows = real_array("means", check_means(means))
     array = check_covs(covs, *rows.shape)
     weights = check_priors(priors, len(rows))

@@ -11,7 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """One index that holds all that is asked of a worker's leases, in the place of a narrower one."""
+    """One index that holds all that is asked of a worker's leases, instead of a narrower one."""
     op.create_index(
         "ix_assignments_worker", "assignments", ["worker_id", "state", "expires_at", "task_id"], unique=False
     )
