@@ -31,7 +31,7 @@ def test_a_run_is_shown_with_intervals_and_what_to_do_next(tmp_path, monkeypatch
 
 def test_json_alone_on_stdout_and_the_second_time_nothing_is_run(tmp_path):
     command = ["digits", *SMALL, "--out", str(tmp_path / "run"), "--json", "--record", "2", "--option", "x=1"]
-    with pytest.raises(Exception, match="model linear has no option 'x'"):
+    with pytest.raises(Exception, match=r"linear.*'x'"):
         CliRunner().invoke(app, command, catch_exceptions=False)
     command = command[:-2]
     first = json.loads(invoke(*command).stdout)

@@ -103,7 +103,7 @@ def test_models_of_other_examples_are_refused(folder, tmp_path):
     for name, ids in (("a", data.ids), ("b", data.ids[::-1])):
         about = {"name": name, "ids": ids, "seeds": np.arange(3), "epochs": np.arange(8), "finished": True}
         np.savez(tmp_path / f"{name}.npz", **about, **kept)
-    with pytest.raises(SystemExit, match="not of the same examples"):
+    with pytest.raises(SystemExit, match="examples"):
         confusion_figures.load_models(tmp_path)
-    with pytest.raises(SystemExit, match="holds no npz"):
+    with pytest.raises(SystemExit, match="npz"):
         confusion_figures.load_models(tmp_path / "none")

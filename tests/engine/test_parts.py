@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:1", "auto:0", ""])
 def test_unknown_devices_are_refused(name):
-    with pytest.raises(InputError, match="device must be auto, cpu, cuda or cuda:N"):
+    with pytest.raises(InputError, match=r"\bdevice\b.*cuda:N"):
         engine.pick_device(name)
 
 
@@ -30,7 +30,7 @@ def test_precisions():
     assert devices.choose_precision("bf16", CPU) == "bf16"
     with pytest.raises(InputError, match="precision must"):
         devices.choose_precision("fp8", CPU)
-    with pytest.raises(InputError, match="needs a GPU"):
+    with pytest.raises(InputError, match="GPU"):
         devices.choose_precision("tf32", CPU)
     with devices.autocast("float32", CPU):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
@@ -89,7 +89,7 @@ def test_the_average_of_constant_weights_is_the_constant_and_the_exchange_is_exa
         assert torch.equal(model[0].weight, mean)
     assert torch.equal(model[0].weight, own)
     assert model[0].weight.data_ptr() == address
-    with pytest.raises(InputError, match="decay must lie between 0 and 1"):
+    with pytest.raises(InputError, match=r"\bdecay\b"):
         optimization.WeightAverage(model, decay=1.0)
 
 
@@ -120,7 +120,7 @@ def test_an_optimiser_equals_torch_with_a_plain_rate(name):
 
 
 def test_nothing_to_train_and_unknown_optimisers_are_refused():
-    with pytest.raises(InputError, match="no trainable parameter"):
+    with pytest.raises(InputError, match="parameter"):
         optimization.build_optimizer("sgd", [], rate=torch.tensor(0.1))
     with pytest.raises(InputError, match="optimizer must"):
         optimization.build_optimizer("lion", nn.Linear(1, 1).parameters(), rate=torch.tensor(0.1))

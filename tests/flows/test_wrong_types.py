@@ -19,5 +19,5 @@ from hardpan.errors import InputError
     ],
 )
 def test_the_argument_is_named(name, call):
-    with pytest.raises(InputError, match=rf"^{name} must be"):
+    with pytest.raises(InputError, match=rf"\b{name}\b"):
         call()

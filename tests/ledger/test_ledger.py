@@ -33,7 +33,7 @@ def test_labels_are_not_readable_at_rest_and_match_the_commitment(book: Path) ->
     assert (secret.labels == LABELS).all()
     assert secret.held_out.sum() == 100
     assert chain.digest(secret.content()) == header["commitment"]
-    with pytest.raises(InputError, match="do not open with this key"):
+    with pytest.raises(InputError, match="key"):
         labels.unlock(book, header, bytes(32))
 
 
@@ -56,7 +56,7 @@ def test_key_file_is_private_and_never_overwritten(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv(sealing.KEY_VARIABLE, KEY.hex())
     assert sealing.read_key(None) == KEY
     monkeypatch.setenv(sealing.KEY_VARIABLE, "beef")
-    with pytest.raises(InputError, match="64 hexadecimal digits"):
+    with pytest.raises(InputError, match="64"):
         sealing.read_key(None)
 
 
@@ -119,7 +119,7 @@ def test_text_classes_and_ids(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("id,prediction\n" + lines)
     assert ledger.open(tmp_path / "b", KEY).submit(tmp_path / "p.csv").error == 0
     (tmp_path / "q.csv").write_text("id,prediction\n" + lines.replace("id-7,", "id-x,"))
-    with pytest.raises(InputError, match="lack 1 of 400 ids, first 'id-7'"):
+    with pytest.raises(InputError, match=r"1 of 400.*'id-7'"):
         ledger.open(tmp_path / "b", KEY).submit(tmp_path / "q.csv")
 
 
@@ -235,7 +235,7 @@ def test_holdout_is_scored_exactly_and_its_opening_recorded(book: Path) -> None:
     assert state.after_opening == 1
     assert ledger.open(book, KEY).open_holdout().earlier_openings == 1
     assert ledger.Ledger(book, KEY).verify().ok
-    with pytest.raises(InputError, match="no submission is called 'nobody'"):
+    with pytest.raises(InputError, match="'nobody'"):
         ledger.open(book, KEY).open_holdout(names=["nobody"])
 
 

@@ -74,7 +74,7 @@ def test_cut_log_is_seen_by_the_head_and_rolled_back_ledger_by_a_published_head(
     answer = ledger.open(book, KEY).submit(guesses(1))
     (book / chain.LOG).write_bytes(old[chain.LOG])
     assert "entries were removed" in ledger.Ledger(book, None).verify().problems[0]
-    with pytest.raises(InputError, match="entries were removed"):
+    with pytest.raises(InputError, match="entries"):
         ledger.open(book, KEY).submit(guesses(2))
     (book / chain.HEAD).write_bytes(old[chain.HEAD])
     (problem,) = ledger.Ledger(book, None).verify().problems  # the predictions have no entry any more

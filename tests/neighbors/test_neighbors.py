@@ -193,11 +193,11 @@ def test_bad_input_is_refused(change, message):
 
 def test_bad_images_for_ssim_are_refused():
     small = np.zeros((1, 6, 6), np.uint8)
-    with pytest.raises(InputError, match="at least 7×7"):
+    with pytest.raises(InputError, match="7×7"):
         ssim(small, small)
-    with pytest.raises(InputError, match="data_range must be given"):
+    with pytest.raises(InputError, match=r"\bdata_range\b"):
         ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)))
-    with pytest.raises(InputError, match="window must be"):
+    with pytest.raises(InputError, match=r"\bwindow\b"):
         ssim(np.zeros((1, 8, 8)), np.zeros((1, 8, 8)), window="round")
 
 

@@ -120,7 +120,7 @@ def test_labels_counted_from_one_are_fine_when_all_do() -> None:
 
 def test_another_number_of_classes() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match=r"another number of classes \(100, not 10\)"):
+    with pytest.raises(InputError, match="100, not 10"):
         check(np.concatenate([[99, 0], rng.integers(0, 100, 1998)]), guesses(NEW, 0.9, 4))
 
 
@@ -140,7 +140,7 @@ def test_a_model_made_for_a_subset() -> None:
 
 def test_labels_of_a_subset() -> None:
     few = NEW % 5
-    with pytest.raises(InputError, match="labels of the new set"):
+    with pytest.raises(InputError, match=r"labels.*new"):
         check(guesses(ORIGINAL, 0.9, 3), guesses(few, 0.9, 4), labels=(ORIGINAL, few))
 
 
@@ -153,7 +153,7 @@ def test_a_small_set_may_miss_classes_by_chance() -> None:
 
 def test_examples_out_of_order() -> None:
     shuffled = np.random.default_rng(0).permutation(guesses(NEW, 0.9, 4))
-    with pytest.raises(InputError, match="out of order"):
+    with pytest.raises(InputError, match="order"):
         check(guesses(ORIGINAL, 0.9, 3), shuffled)
 
 

@@ -300,7 +300,7 @@ def test_ids_of_bytes_are_text(tmp_path):
     import_file(tmp_path / "p.parquet", tmp_path / "run")
     assert Predictions.open(tmp_path / "run").ids.tolist() == ["Zoë", "plain", "猫"]
     bytes_table(tmp_path / "bad.parquet", [b"\xff\xfe", b"plain", b"b"])
-    with pytest.raises(InputError, match="id must be text"):
+    with pytest.raises(InputError, match=r"\bid\b"):
         import_file(tmp_path / "bad.parquet", tmp_path / "bad")
     assert not (tmp_path / "bad").exists()
 

@@ -87,9 +87,7 @@ def test_the_same_seed_twice_is_refused_or_renumbered(tmp_path):
         part(tmp_path / "a", range(N), [0, 1], number=[0, 1]),
         part(tmp_path / "b", range(N), [2, 3], number=[0, 1]),
     ]
-    with pytest.raises(
-        InputError, match=r"seed 0 epoch 0 of the same examples is in .*each id must appear once.*--renumber"
-    ):
+    with pytest.raises(InputError, match=r"seed 0 epoch 0 .*--renumber"):
         merge(paths, tmp_path / "all")
     merge(paths, tmp_path / "all", renumber=True)
     check(tmp_path / "all")
@@ -97,9 +95,7 @@ def test_the_same_seed_twice_is_refused_or_renumbered(tmp_path):
 
 def test_an_id_in_two_stores_of_other_examples_is_refused(tmp_path):
     paths = [part(tmp_path / "a", range(31), range(S)), part(tmp_path / "b", range(30, N), range(S))]
-    with pytest.raises(
-        InputError, match=r"1 ids appear twice, first 'image-30' in .*a and in .*b; each id must appear once"
-    ):
+    with pytest.raises(InputError, match=r"'image-30' in .*a .*b"):
         merge(paths, tmp_path / "all")
     assert not (tmp_path / "all").exists()
 
@@ -147,7 +143,7 @@ def test_the_wider_type_wins_and_nothing_is_rounded(tmp_path):
 
 def test_one_source_or_the_target_among_them_is_refused(tmp_path):
     path = part(tmp_path / "a", range(N), [0])
-    with pytest.raises(InputError, match="at least two"):
+    with pytest.raises(InputError, match="two"):
         merge([path], tmp_path / "all")
-    with pytest.raises(InputError, match="is one of the sources"):
+    with pytest.raises(InputError, match="sources"):
         merge([path, tmp_path / "all"], tmp_path / "all")

@@ -156,7 +156,7 @@ def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", closed)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     s3fs.S3FileSystem.clear_instance_cache()
-    with pytest.raises(InputError, match=r"^s3://runs/run: failed while zarr\.json was read \(.*\); check address"):
+    with pytest.raises(InputError, match=r"^s3://runs/run: .*zarr\.json"):
         Predictions.open(f"{bucket}/run")
 
 

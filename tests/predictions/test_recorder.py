@@ -146,13 +146,11 @@ def test_a_store_of_something_else_is_not_gone_on_with(tmp_path, change, message
 def test_examples_that_are_left_out_are_named(tmp_path):
     recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C)
     recorder.record(logits(0, 0)[:117], epoch=0)
-    with pytest.raises(
-        InputError, match=r"epoch 0 lacks 3 of 120 examples \(first image-117, image-118, image-119"
-    ):
+    with pytest.raises(InputError, match=r"epoch 0 .*3 of 120.*image-117, image-118, image-119"):
         recorder.record(logits(0, 1), epoch=1)
     recorder = Recorder(tmp_path / "other", ids=IDS, n_classes=C)
     recorder.record(logits(0, 0)[:117], epoch=0)
-    with pytest.raises(InputError, match="lacks 3 of 120"):
+    with pytest.raises(InputError, match="3 of 120"):
         recorder.close()
 
 
@@ -222,9 +220,7 @@ def test_rows_are_refused_with_the_batch_that_brings_them(tmp_path):
     wrong[3] *= 1.5
     with Recorder(tmp_path / "run", ids=IDS, n_classes=C, outputs="probabilities", block=N) as recorder:
         recorder.record(given[:40], np.arange(40), epoch=0)
-        with pytest.raises(
-            InputError, match=r"epoch 0: 1 of 20 rows are not probabilities.*sums to 1.5.*image-43;"
-        ):
+        with pytest.raises(InputError, match=r"epoch 0.*1 of 20.*1\.5.*image-43"):
             recorder.record(wrong, rows, epoch=0)
         recorder.record(given[40:60], rows, epoch=0)
         recorder.record(given[60:], np.arange(60, N), epoch=0)
@@ -296,14 +292,14 @@ def test_scalars_go_on_after_a_stop_and_count_no_epoch_twice(tmp_path):
 def test_seeds_out_of_step_are_refused(tmp_path):
     recorder = Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True, seeds=2)
     recorder.record(logits(0, 0), seed=0, epoch=0)
-    with pytest.raises(InputError, match="epoch 0 lacks 120 of 240 predictions; all 2 seeds"):
+    with pytest.raises(InputError, match="120 of 240"):
         recorder.record(logits(0, 1), seed=0, epoch=1)
     with pytest.raises(InputError, match="twice"):
         recorder.record(logits(0, 0), seed=0, epoch=0)
 
 
 def test_scores_need_the_number_of_seeds(tmp_path):
-    with pytest.raises(InputError, match="scalars_only=True needs seeds="):
+    with pytest.raises(InputError, match=r"scalars_only.*seeds="):
         Recorder(tmp_path / "run", ids=IDS, n_classes=C, scalars_only=True)
 
 
@@ -321,7 +317,7 @@ def test_numbers_that_a_store_would_not_list_are_refused_before_anything_is_writ
     name, value = next(iter(wrong.items()))
     with (
         Recorder(tmp_path / "run", ids=IDS, n_classes=C, **lockstep) as recorder,
-        pytest.raises(InputError, match=rf"{name} must be a whole number within 0\.\.2147483647; got {value!r}"),
+        pytest.raises(InputError, match=rf"\b{name}\b.*{value!r}"),
     ):
         recorder.record(logits(0, 0), **({"seed": 0, "epoch": 0} | wrong))
     if not lockstep:

@@ -34,9 +34,9 @@ def test_what_a_recorder_is_made_with(tmp_path, changed, words):
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_sparse_outputs_and_rows(tmp_path, to_sparse):
     with Recorder(tmp_path / "run", ids=["a", "b", "c"], n_classes=4) as recorder:
-        with pytest.raises(InputError, match=r"outputs must be a dense tensor; .* outputs.to_dense\(\)"):
+        with pytest.raises(InputError, match=r"\boutputs\b.*to_dense"):
             recorder.record(to_sparse(torch.from_numpy(PROBS)), epoch=0)
-        with pytest.raises(InputError, match="index must be a dense tensor"):
+        with pytest.raises(InputError, match=r"\bindex\b"):
             recorder.record(PROBS, torch.arange(3).to_sparse(), epoch=0)
         recorder.record(torch.from_numpy(PROBS), epoch=0)
         assert recorder.done(epoch=0)

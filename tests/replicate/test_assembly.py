@@ -78,7 +78,7 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     project.sample(strategy="top", per_class=2, min_votes=0)
     project.find_subclasses(per_class=1)
     project.find_duplicates(k=3)
-    with pytest.raises(InputError, match=r"cannot be replayed .* draw it again with: hardpan replicate sample"):
+    with pytest.raises(InputError, match="hardpan replicate sample"):
         project.assemble(formats=("npz",), unreviewed_ok=True)
     project.sample(strategy="top", per_class=1, min_votes=0)
     project.find_duplicates(k=3)
@@ -87,7 +87,7 @@ def test_a_sample_that_later_quotas_contradict_is_not_frozen(make_project):
     assert steps == sorted(steps)
     assert len(steps) == 3
     assert project.verify().ok
-    with pytest.raises(InputError, match="the set is frozen"):
+    with pytest.raises(InputError, match="frozen"):
         project.find_subclasses(per_class=2)
     assert project.verify().ok
 
@@ -115,10 +115,10 @@ def test_accuracies_need_a_prediction_for_every_candidate(make_project, tmp_path
     rows = stored_images(project, "candidate")
     path = tmp_path / "said.csv"
     path.write_text("id,always\n" + "".join(f"{row.id},class 0\n" for row in rows[:-1]))
-    with pytest.raises(InputError, match=f"no prediction for 1 of the {len(rows)} candidates"):
+    with pytest.raises(InputError, match=f"1 of the {len(rows)}"):
         project.threshold_sweep(2, predictions=path)
     path.write_text("id,always\n" + "".join(f"{row.id},dog\n" for row in rows))
-    with pytest.raises(InputError, match="'dog' is no class"):
+    with pytest.raises(InputError, match="'dog'"):
         project.threshold_sweep(2, predictions=path)
     path.write_text("id,always\n" + "".join(f"{row.id},0\n" for row in rows))
     found = project.threshold_sweep(2, predictions=path)

@@ -122,19 +122,19 @@ def test_what_if_keeps_accuracies_closed_until_the_set_is_frozen(done, tmp_path)
     assert not found.accuracies
     table = tmp_path / "predictions.csv"
     table.write_text("id,model\nx,3\n")
-    with pytest.raises(InputError, match="no classifier may touch"):
+    with pytest.raises(InputError, match="classifier"):
         project.threshold_sweep(predictions=table)
 
 
 def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     project, _, _, _, first = done
-    with pytest.raises(InputError, match="not been compared"):
+    with pytest.raises(InputError, match="compared"):
         project.assemble()
     found = project.find_duplicates(k=3)
     assert found.images == 60
     assert found.references == 1000
     assert 0 < found.recall.value <= 1
-    with pytest.raises(InputError, match=r"wait for review.*--unreviewed-ok"):
+    with pytest.raises(InputError, match="--unreviewed-ok"):
         project.assemble()
     queue = decisions.duplicate_queue(project, most=10**6)
     assert len(queue) == found.new_pairs

@@ -36,7 +36,7 @@ def test_alpha_is_zero_on_average_for_guesses_and_undefined_without_variety():
     alpha = krippendorff_alpha(np.column_stack([yes, 10 - yes]))
     assert abs(alpha.value) < 4 * alpha.stderr
     assert np.isnan(krippendorff_alpha([[3, 0], [2, 0]]).value)
-    with pytest.raises(InputError, match="nothing to agree on"):
+    with pytest.raises(InputError, match="agree"):
         krippendorff_alpha([[1, 0], [0, 1]])
 
 
@@ -106,7 +106,7 @@ def test_a_negative_control_never_counts_against_its_own_class():
 
 @pytest.mark.parametrize("least", [float("nan"), 7.0, -1.1])
 def test_a_requirement_that_nobody_can_meet_or_fail_is_refused(least):
-    with pytest.raises(InputError, match="min_informedness must lie between -1 and 1"):
+    with pytest.raises(InputError, match=r"\bmin_informedness\b"):
         quality_of([], min_informedness=least)
 
 

@@ -91,7 +91,7 @@ def test_a_share_of_nothing_is_not_known_and_one_of_less_is_refused() -> None:
     nothing = share(0, 0)
     assert np.isnan([nothing.value, nothing.stderr]).all()
     assert (nothing.low, nothing.high, nothing.n) == (0.0, 1.0, 0)
-    with pytest.raises(InputError, match="trials must be at least 1"):
+    with pytest.raises(InputError, match=r"\btrials\b"):
         share(1, 0)
     with pytest.raises(InputError, match="whole numbers"):
         share(0.5, 3)
@@ -111,7 +111,7 @@ def test_a_mean_ends_where_it_is_told_and_needs_a_value() -> None:
     single = mean([0.25])
     assert single.value == 0.25
     assert np.isnan([single.low, single.stderr, single.high]).all()  # one value says nothing about its spread
-    with pytest.raises(InputError, match="at least one number"):
+    with pytest.raises(InputError, match="number"):
         mean([])
 
 
@@ -125,5 +125,5 @@ def test_few_degrees_of_freedom_give_students_interval() -> None:
 def test_the_normal_quantile_is_scipys() -> None:
     for confidence in (0.5, 0.9, 0.95, 0.9999):
         assert normal_quantile(confidence) == pytest.approx(norm.ppf(0.5 + confidence / 2))
-    with pytest.raises(InputError, match="confidence must lie"):
+    with pytest.raises(InputError, match=r"\bconfidence\b"):
         normal_quantile(1.0)

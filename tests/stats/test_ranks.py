@@ -117,7 +117,7 @@ def test_refusals() -> None:
         stats.ranks([0.1], "first")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="one length"):
         stats.kendall_tau([1, 2], [1, 2, 3])
-    with pytest.raises(InputError, match="covariance must have shape"):
+    with pytest.raises(InputError, match=r"\bcovariance\b"):
         stats.rank_intervals([0.1, 0.2], [0.1])
 
 

@@ -212,11 +212,11 @@ def test_unknown_names_are_refused():
         find_source("sea")
     with pytest.raises(InputError, match="module:function"):
         find_estimator("tea-leaves")
-    with pytest.raises(InputError, match="votes at least 2"):
+    with pytest.raises(InputError, match="votes"):
         run_bench(FloorBenchConfig(votes=1))
-    with pytest.raises(InputError, match="confidence must lie between 0 and 1; got 95"):
+    with pytest.raises(InputError, match=r"\bconfidence\b.*95"):
         run_bench(FloorBenchConfig(confidence=95))
     with pytest.raises(InputError, match="none twice"):
         run_bench(FloorBenchConfig(floors=(0.1, 0.1)))
-    with pytest.raises(InputError, match="is a str; give a function"):
+    with pytest.raises(InputError, match="str"):
         find_estimator("os:sep")

@@ -163,7 +163,7 @@ def test_the_hardest_of_a_subset_keep_their_numbers_in_the_whole_set(tmp_path: P
 def test_what_a_manifest_cannot_choose_from_is_refused(tmp_path: Path) -> None:
     both = npz_both(tmp_path)
     one_side = manifest(tmp_path / "one.json", ["original-001"])
-    with pytest.raises(InputError, match="no example of the new set"):
+    with pytest.raises(InputError, match="new set"):
         testbed.two_sets(f"{both}@{one_side}")
     stranger = manifest(tmp_path / "stranger.json", ["original-001", "elsewhere"])
     with pytest.raises(InputError, match="1 of its 2 ids"):
@@ -184,7 +184,7 @@ def test_what_a_manifest_cannot_choose_from_is_refused(tmp_path: Path) -> None:
 
 def test_one_set_is_opened_by_name(tmp_path: Path) -> None:
     hard = manifest(tmp_path / "hard.json", ["new-002", "new-001"])
-    with pytest.raises(InputError, match="not among the 200"):
+    with pytest.raises(InputError, match="200"):
         open_outcomes(Path(f"{csv_wide(tmp_path)}@{hard}"), "original")
     found = open_outcomes(Path(f"{tmp_path}/wide.csv@{hard}"), "new")
     assert found.items.tolist() == ["new-001", "new-002"]

@@ -103,7 +103,7 @@ def test_validation_is_watched_and_patience_ends_a_run():
     x, labels, _ = two_gaussians(60, 0, dimension=20)
     more, told, _ = two_gaussians(300, 1, dimension=20)
     settings = {"model": "mlp", "seeds": 1, "epochs": 60, "record_every": 60, **CPU}
-    with pytest.raises(InputError, match="patience 3 needs validation examples"):
+    with pytest.raises(InputError, match="patience 3"):
         fit_arrays(x, labels, more, patience=3, **settings)
     fit = fit_arrays(x, labels, more, validation=(more, told), patience=3, **settings)
     losses = [values["validation_loss"] for values in fit.history[0]]
@@ -135,14 +135,14 @@ def test_objectives_over_groups_lift_the_worst_group(objective):
 
 def test_what_cannot_be_is_refused():
     x, labels, _ = two_gaussians(20, 0)
-    with pytest.raises(InputError, match="model must be one architecture here"):
+    with pytest.raises(InputError, match=r"\bmodel\b"):
         fit_arrays(x, labels, x, model="mlp,linear")
-    with pytest.raises(InputError, match="evaluate must hold examples like x"):
+    with pytest.raises(InputError, match=r"\bevaluate\b"):
         fit_arrays(x, labels, x[:, :2], model="mlp")
     for wrong in (np.zeros(7, dtype=int), np.full(len(x), 0.5), np.full(len(x), -1)):
-        with pytest.raises(InputError, match=f"groups must be {len(x)} whole numbers of at least 0"):
+        with pytest.raises(InputError, match=rf"groups.*{len(x)}"):
             fit_arrays(x, labels, x, model="linear", objective="reweight", groups=wrong)
     with pytest.raises(InputError, match="needs groups"):
         fit_arrays(x, labels, x, model="mlp", objective="groupdro", epochs=1)
-    with pytest.raises(InputError, match="device must be"):
+    with pytest.raises(InputError, match=r"\bdevice\b"):
         fit_arrays(x, labels, x, model="mlp", device="tpu")

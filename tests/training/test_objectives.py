@@ -233,7 +233,7 @@ def test_bad_input_is_refused_in_one_sentence(name, groups, options, message):
 
 @pytest.mark.parametrize("name", WITH_GROUPS)
 def test_groups_are_asked_for_where_they_are_needed(name):
-    with pytest.raises(InputError, match=f"objective {name} needs groups"):
+    with pytest.raises(InputError, match=rf"{name}.*groups"):
         objectives.build(name, n_rows=3)
-    with pytest.raises(InputError, match=r"groups must be \(3,\), one for each training row; got shape \(2,\)"):
+    with pytest.raises(InputError, match=r"\bgroups\b.*\(3,\).*\(2,\)"):
         objectives.build(name, n_rows=3, groups=[0, 1])

@@ -39,15 +39,15 @@ def test_arguments_of_train(tmp_path):
         training.train("digits", out=out, weights=5)
     with pytest.raises(InputError, match=r"^weights must"):
         training.train("digits", out=out, weights="s3://models")
-    with pytest.raises(InputError, match=r"^epoch is .*epochs"):
+    with pytest.raises(InputError, match=r"^epoch\b.*epochs"):
         training.train("digits", out=out, epoch=3)
-    with pytest.raises(InputError, match="config must be a TrainConfig"):
+    with pytest.raises(InputError, match=r"\bconfig\b"):
         training.fit_arrays(np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((1, 2)), {"epochs": 3})
     assert not list(tmp_path.iterdir())
 
 
 def test_manifests_and_scores_need_a_path():
-    with pytest.raises(InputError, match=r"path must name a manifest .* got None"):
+    with pytest.raises(InputError, match=r"\bpath\b.*None"):
         confusion.load_subset(None)
     with pytest.raises(InputError, match="path"):
         confusion.load_scores(None)

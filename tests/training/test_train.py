@@ -78,15 +78,15 @@ def test_saved_models_predict_what_was_recorded(reference, digits):
 def test_a_damaged_model_and_other_data_are_refused(reference, digits, tmp_path):
     made, _ = reference
     shutil.copytree(made.runs[0].weights, tmp_path / "model")
-    with pytest.raises(InputError, match=r"data must hold examples of shape \(1, 8, 8\)"):
+    with pytest.raises(InputError, match=r"\bdata\b"):
         training.predict(tmp_path / "model", digits.x[:, :4], device="cpu")
     weights = tmp_path / "model" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(InputError, match="no complete model"):
+    with pytest.raises(InputError, match="model"):
         training.load_model(tmp_path / "model")
-    with pytest.raises(InputError, match="no complete model"):
+    with pytest.raises(InputError, match="model"):
         training.load_model(tmp_path)
 
 
@@ -199,7 +199,7 @@ def test_a_hard_subset_becomes_a_group(digits, tmp_path):
     np.savez(tmp_path / "groups.npz", groups=groups[shuffled], ids=digits.ids[shuffled])
     again = training.train(digits, SMALL, groups=tmp_path / "groups.npz", **settings)
     assert again.runs[0].resumed_at == 3  # the same groups, so nothing is left to do
-    with pytest.raises(InputError, match="was recorded with groups_sha256="):
+    with pytest.raises(InputError, match="groups_sha256="):
         training.train(digits, SMALL, groups=1 - groups, **settings)
 
 
@@ -227,15 +227,15 @@ def test_what_cannot_be_is_refused_before_anything_runs(digits, tmp_path):
     refused("groups must be 500 whole numbers", objective="reweight", groups=np.zeros(3, dtype=int))
     refused("has no labels", data=Dataset("x", digits.x, digits.ids))
     refused("neither a name", data="digitz")
-    with pytest.raises(InputError, match="out must name a folder"):
+    with pytest.raises(InputError, match=r"\bout\b"):
         training.train(digits, SMALL, out="")
-    with pytest.raises(InputError, match="weights must name a local folder"):
+    with pytest.raises(InputError, match=r"\bweights\b"):
         training.train(digits, SMALL, out="memory://run")
 
 
 def test_other_settings_into_the_same_store_are_refused(digits, tmp_path):
     training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
-    with pytest.raises(InputError, match=r"was recorded with rate=.*, now it is 0\.7"):
+    with pytest.raises(InputError, match=r"rate=.*0\.7"):
         training.train(digits, SMALL, out=tmp_path / "run", seeds=1, rate=0.7)
 
 
@@ -257,7 +257,7 @@ def test_changed_examples_under_the_same_ids_are_refused(digits, tmp_path):
     x = digits.x.copy()
     x[7, 3, 3] += 1
     changed = Dataset(digits.name, x, digits.ids, digits.labels, digits.class_names)
-    with pytest.raises(InputError, match="was recorded with examples_sha256="):
+    with pytest.raises(InputError, match="examples_sha256="):
         training.train(changed, SMALL, out=tmp_path / "run", seeds=1)
 
 
@@ -299,7 +299,7 @@ def diverging_later(*, input_shape, n_classes):
 def test_divergence_is_said_and_what_was_good_is_kept(digits, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "failing_models", sys.modules[__name__])
     config = training.TrainConfig(model="failing_models:diverging_later", seeds=1, epochs=9, batch=50, device="cpu")
-    with pytest.raises(engine.Diverged, match="try a smaller learning rate"):
+    with pytest.raises(engine.Diverged, match="rate"):
         training.train(digits, config, out=tmp_path / "run")
     assert Predictions.open(tmp_path / "run").epochs == (1,)
 
@@ -477,10 +477,10 @@ def test_a_cluster_that_does_not_answer_leaves_no_store_behind(digits, tmp_path,
     monkeypatch.setattr("hardpan.execution.clusters.ANSWER_SECONDS", 1)
     config = training.TrainConfig(model="linear", seeds=2, epochs=1, device="cpu")
     away = functools.partial(hardpan.parallel, "dask", address="tcp://127.0.0.1:1")
-    with pytest.raises(InputError, match="no Dask scheduler answers"), away():
+    with pytest.raises(InputError, match="Dask"), away():
         training.train(digits, config, out=tmp_path / "run", scalars_only=lockstep)
     assert list(tmp_path.iterdir()) == []
     made = training.train(digits, SMALL, out=tmp_path / "run", seeds=1)
-    with pytest.raises(InputError, match="was recorded with architecture='mlp', now it is 'linear'"), away():
+    with pytest.raises(InputError, match=r"architecture='mlp'.*'linear'"), away():
         training.train(digits, config, out=tmp_path / "run")  # known before anybody is called
     assert Predictions.open(made.stores[0]).seeds == (0,)

@@ -81,7 +81,8 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         verb = "is a copy" if count == 1 else "are copies"
         return (
             f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
-            f"{proportion} of the test set. Remove them: their score says nothing about new data. All numbers here "
+            f"{proportion} of the test set. Remove them: their score says nothing about new data. All numbers "
+            "here "
             "leave them out.",
         )
     if problem.kind == "near-copies":
@@ -132,7 +133,9 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         )
     if problem.kind == "index-feature":
         tail = (
-            "It predicts the label, so scores mean nothing: drop it." if details["predicts"] else "If so, drop it."
+            "It predicts the label, so scores do not measure generalisation: drop it."
+            if details["predicts"]
+            else "If so, drop it."
         )
         return f"A row number or identifier is among the features: {columns}", tail
     if problem.kind == "constant-columns":
@@ -355,7 +358,8 @@ def _learning_section(curve: DataCurve) -> Section:
     flat = curve.exponent.low <= 0
     title = "More data of this kind would bring little" if flat else f"Twice the data: about {double} error"
     sentences = (
-        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
+        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all "
+        "of "
         f"them the error is {now}. A power law n^−b fitted to these errors has b = "
         f"{numbers.plain(curve.exponent)}.",
         f"Extrapolated to twice the training examples: {double}. The interval contains the sampling of the test "
@@ -535,11 +539,11 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     )
     return Section(
         title,
-        (f"Errors of {best} on {len(test):,} test examples by class, and what they are taken for.",),
+        (f"Errors of {best} on {len(test):,} test examples by class, and the classes they are confused with.",),
         charts=(*charts, _class_errors(rows)),
         folded=(
             reliability,
-            Table("Error by class", ("class", "error", "most often taken for"), rows, bars=("error",)),
+            Table("Error by class", ("class", "error", "most often confused with"), rows, bars=("error",)),
             Table("All models with probabilities", ("model", "error", "note"), errors),
         ),
         key="models",
@@ -559,7 +563,7 @@ def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
         for name, item, other in rows[:CLASS_BARS]
     )
     words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item, _ in rows[:CLASS_BARS])
-    return Chart("bars", "Error by class, and what it is most often taken for", bars, words, {"percent": True})
+    return Chart("bars", "Error by class, and what it is most often confused with", bars, words, {"percent": True})
 
 
 def contents_section(evidence: Evidence, verdicts: Mapping[str, Entry]) -> Section:

@@ -64,7 +64,9 @@ class AuditFlags:
     votes: Annotated[str, typer.Option(help="An npz with annotators' votes (n, K) or soft_labels, and ids.")] = ""
     label_noise: Annotated[
         float,
-        typer.Option("--label-noise", help="Rate of random label flips, if you know it: bounds the error from below."),
+        typer.Option(
+            "--label-noise", help="Rate of random label flips, if you know it: bounds the error from below."
+        ),
     ] = 0.0
     ensemble: Annotated[str, typer.Option(help="auto: train classifiers; none: train nothing.")] = "auto"
     ensemble_epochs: Annotated[

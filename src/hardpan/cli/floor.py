@@ -59,7 +59,9 @@ def estimate_command(
     ] = "",
     label_noise: Annotated[
         float,
-        typer.Option("--label-noise", help="Rate of random label flips, if you know it: bounds the error from below."),
+        typer.Option(
+            "--label-noise", help="Rate of random label flips, if you know it: bounds the error from below."
+        ),
     ] = 0.0,
     estimators: Annotated[
         str, typer.Option("--estimators", help="Estimators under an assumption, with commas; default all.")

@@ -224,9 +224,7 @@ def serve(
     ] = "",
     trusted_proxy: Annotated[
         str,
-        typer.Option(
-            help="Address of that proxy; X-Forwarded-For is accepted only from it. Default: from none."
-        ),
+        typer.Option(help="Address of that proxy; X-Forwarded-For is accepted only from it. Default: from none."),
     ] = "",
     new_owner_link: Annotated[
         bool, typer.Option("--new-owner-link", help="Make and print a new owner's link; the old one ends.")

@@ -395,7 +395,7 @@ def weights_hash(path_or_name: str | os.PathLike[str]) -> str:
 
 
 def fingerprint(flow: Flow) -> str:
-    """The sha256 of a flow's weights as they are in memory: which distinguishes two flows where neither is a file."""
+    """The sha256 of a flow's weights as they are in memory: distinguishes flows that are not files."""
     digest = hashlib.sha256()
     for name, value in sorted(flow.network.state_dict().items()):
         digest.update(name.encode())

@@ -113,7 +113,7 @@ def _judgement(result: Judgement) -> View:
         f"{excess} could be gained."
     )
     sentences = (
-        f"Over everything that the flow can draw, the lowest possible error is {overall}.",
+        f"Over the whole distribution of the flow, the lowest possible error is {overall}.",
         f"Its probabilities are off by {off} on average over bins of confidence, and its log loss is "
         f"{numbers.plain(result.divergence, unit='nats')} above the lowest possible.",
     )
@@ -158,7 +158,9 @@ def _judgement(result: Judgement) -> View:
         hashes=dict(result.hashes),
     )
     columns = {"difficulty": result.difficulty, "excess": result.excess_by_example}
-    return View(f"{result.name} against the truth", headline, (section,), provenance=made, columns=columns)
+    return View(
+        f"{result.name} compared with the true posteriors", headline, (section,), provenance=made, columns=columns
+    )
 
 
 @view.register
@@ -208,6 +210,6 @@ def _samples(result: FlowSamples) -> View:
         versions=files.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": result.flow_sha256},
     )
-    headline = f"One flow, any difficulty: Bayes errors from {ends[0]} to {ends[1]}."
+    headline = f"Samples at these temperatures have Bayes errors from {ends[0]} to {ends[1]}."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
     return View(f"Samples of {result.flow}", headline, (section,), provenance=made, columns=columns)

@@ -108,5 +108,5 @@ def as_mapping(value: Any) -> dict[str, Any]:
 
 
 def group_columns(record: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
-    """The group labels in a document or in metadata: the usual names, and those that were asked for."""
+    """The group labels in a document or in metadata: the usual names, and those that were requested."""
     return {name: record[name] for name in (*GROUPS, *wanted) if name in record}

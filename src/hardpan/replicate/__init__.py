@@ -1,4 +1,4 @@
-"""Build a new test set in the manner of an existing one: pool, annotation, sampling, near-duplicates, assembly.
+"""Build a new test set in the same way as an existing one: pool, annotation, sampling, near-duplicates, assembly.
 
 A :class:`Project` is a folder with candidates, votes, decisions and a log of every step::
 

@@ -146,8 +146,8 @@ def _opening(facts: Facts) -> list[str]:
     return [
         f"# {_plain(facts.name)}",
         "",
-        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, made "
-        f"in the manner of the test set of {_plain(facts.original)}, on {facts.date}{author}{licence}.",
+        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
+        f"collected in the same way as the test set of {_plain(facts.original)}, on {facts.date}{author}{licence}.",
         "",
         "## How the images were chosen",
         "",
@@ -166,7 +166,7 @@ def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
         return []
     shown = waiting[:UNREVIEWED_SHOWN]
     return [
-        f"Nobody has reviewed {len(waiting):,} of these pairs (`unreviewed_pairs.csv`); the most similar are:",
+        f"{len(waiting):,} of these pairs were not reviewed (`unreviewed_pairs.csv`); the most similar are:",
         "",
         "| image | other | where | SSIM | l2 |",
         "| --- | --- | --- | --- | --- |",
@@ -180,7 +180,7 @@ def _bins(drawn: Sample) -> list[str]:
         return []
     rows = [f"| {_plain(name)} | {' | '.join(str(n) for n in counts)} |" for name, counts in drawn.quotas.items()]
     head = [f"| class | {' | '.join(BINS)} |", "| --- " * (1 + len(BINS)) + "|"]
-    return ["## Wanted images by bin of selection frequency", "", *head, *rows, ""]
+    return ["## Images needed by bin of selection frequency", "", *head, *rows, ""]
 
 
 def _shown(item: Estimate | None) -> str:
@@ -237,7 +237,8 @@ def croissant(facts: Facts, files: Mapping[str, str], sizes: Mapping[str, int]) 
         "@type": "sc:Dataset",
         "name": facts.name,
         "description": (
-            f"A new test set in the manner of {facts.original}: {len(facts.sample.images)} images, strategy "
+            f"A new test set, collected in the same way as {facts.original}: {len(facts.sample.images)} images, "
+            "strategy "
             f"{facts.sample.strategy}, average selection frequency {facts.sample.average_frequency.value:.3f}."
         ),
         "conformsTo": CONFORMS_TO,
@@ -284,7 +285,7 @@ def _examples() -> dict[str, Any]:
         "@type": "cr:RecordSet",
         "@id": "examples",
         "name": "examples",
-        "description": "What is known of every image.",
+        "description": "Metadata of every image.",
         "key": {"@id": "examples/id"},
         "field": [
             _field(

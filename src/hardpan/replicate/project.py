@@ -1,4 +1,4 @@
-"""A project: building a new test set in the manner of an existing one, from candidate images to a frozen set."""
+"""A project: building a new test set in the same way as an existing one, from candidate images to a frozen set."""
 
 from __future__ import annotations
 

@@ -96,13 +96,13 @@ def _subclasses(result: Subclasses) -> View:
 def _tasks(result: TasksMade) -> View:
     rows = tuple(result.annotated_originals.items())
     warnings = tuple(
-        f"class {name}: only {count} originals can be annotated; {result.wanted_originals} were asked for"
+        f"class {name}: only {count} originals can be annotated; {result.wanted_originals} were requested"
         for name, count in rows
         if count < result.wanted_originals
     )
     headline = f"{result.tasks:,} new tasks with {result.candidates:,} candidates."
     if result.extra_workers:
-        headline += f" {result.extra_workers:,} more workers are needed in place of those who fail the controls."
+        headline += f" {result.extra_workers:,} more workers are needed to replace those who fail the controls."
     table = Table("Originals to be annotated", ("class", "originals"), rows)
     section = Section("Tasks", tables=(table,) if rows else (), warnings=warnings)
     return View("Tasks", headline, (section,), columns=_columns(("class", "originals"), rows))
@@ -231,7 +231,8 @@ def _search(result: DuplicateSearch) -> View:
 def _threshold(result: ReviewThreshold) -> View:
     headline = (
         f"A threshold learned from {result.decisions:,} decisions finds {numbers.estimate(result.recall)} of the "
-        f"removed pairs; {result.undecided_above:,} undecided pairs are above it, {result.undecided_below:,} below."
+        f"removed pairs; {result.undecided_above:,} undecided pairs are above it, {result.undecided_below:,} "
+        "below."
     )
     return View("Review threshold", headline, columns={"threshold": [result.threshold]})
 
@@ -240,7 +241,8 @@ def _threshold(result: ReviewThreshold) -> View:
 def _resolution(result: Resolution) -> View:
     state = " Nothing is left to change." if result.stable else ""
     headline = (
-        f"{len(result.removed):,} images removed, {len(result.added):,} drawn in their place; {result.undecided:,} "
+        f"{len(result.removed):,} images removed, {len(result.added):,} drawn as replacements; "
+        f"{result.undecided:,} "
         f"pairs wait for review.{state}"
     )
     lines = []

@@ -14,7 +14,7 @@ from hardpan.replicate.quality import frequency_table, selection_frequencies, wo
 from hardpan.replicate.sampling import MIN_VOTES, UNKNOWN_VOTES, Annotated, Sample, sample, sample_again
 from hardpan.replicate.steps import Step, hash_rows, read_steps, record_step
 
-_TOP_UP = "flagged workers are left out, so ask for others in their place with: hardpan replicate tasks {} --top-up"
+_TOP_UP = "flagged workers are left out, so request replacements with: hardpan replicate tasks {} --top-up"
 SOURCES = ("votes", "selection")
 
 

@@ -38,7 +38,7 @@ class TasksMade(Report):
         tasks: new tasks.
         candidates: candidates in them.
         annotated_originals: originals to be annotated, by class.
-        wanted_originals: how many of each class were asked for.
+        wanted_originals: how many of each class were requested.
         extra_workers: workers asked for in place of those who fail the controls.
     """
 

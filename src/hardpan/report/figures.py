@@ -74,7 +74,7 @@ def confusion_matrix(counts: ArrayLike, class_names: Sequence[str], title: str, 
     off = table - np.diag(np.diag(table))
     i, j = divmod(int(off.argmax()), off.shape[1])
     words = (
-        f"Most often {class_names[i]} is taken for {class_names[j]}: {off[i, j]:,} of {totals[i]:,}."
+        f"Most often {class_names[i]} is confused with {class_names[j]}: {off[i, j]:,} of {totals[i]:,}."
         if off[i, j]
         else "No example is misclassified."
     )

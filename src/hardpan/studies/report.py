@@ -121,7 +121,8 @@ def _partial(study: PartialStudy) -> View:
     clear = sum(row.gain.low > 0 for row in rows)
     added = max(row.added for row in rows)
     headline = (
-        f"Training on half of the new test set as well ({study.new}, {added:,} examples beside {study.n_train:,}) "
+        f"Training on half of the new test set as well ({study.new}, {added:,} examples in addition to "
+        f"{study.n_train:,}) "
         f"clearly raises the accuracy on the other half in {clear} of {len(rows)} trials."
     )
     control = ("with original", "difference") if study.config.control else ()
@@ -167,7 +168,8 @@ def _partial(study: PartialStudy) -> View:
         key="partial",
     )
     method = (
-        "A random, class-balanced half of the new test set is added to the training set; the model trained on that "
+        "A random, class-balanced half of the new test set is added to the training set; the model trained on "
+        "that "
         "and the model trained without it are tested on the other half, on the same examples (Agresti–Min "
         "intervals, exact McNemar test). The control adds as many examples of the original test set instead.",
     )
@@ -198,7 +200,8 @@ def _retune(study: RetuneStudy) -> View:
     comparisons = numbers.counted(len(study.settings) - 1, "comparison")
     headline = (
         f"Of {numbers.counted(len(study.settings), 'setting')} of {study.config.train.model} on {study.data}, "
-        f"{study.better} {'is' if study.better == 1 else 'are'} better than the starting point on the new test set "
+        f"{study.better} {'is' if study.better == 1 else 'are'} better than the starting point on the new test "
+        "set "
         f"({study.new}) after Holm's correction over {comparisons}."
     )
     sentences = [
@@ -270,7 +273,8 @@ def _retune_chart(study: RetuneStudy, name: str) -> Chart:
         "lines",
         f"Best accuracy at each {words}",
         tuple(rows),
-        f"Two lines, original and new test set: the highest accuracy over the other settings at each {words}, from "
+        f"Two lines, original and new test set: the highest accuracy over the other settings at each {words}, "
+        "from "
         f"{study.grid[name][0]:g} to {study.grid[name][-1]:g}; the best setting has {study.best.values[name]:g}.",
         {
             "x_title": words,

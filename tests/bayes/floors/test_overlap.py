@@ -71,7 +71,7 @@ def test_more_features_than_examples_and_absent_classes_are_no_trouble():
 
 def test_too_much_work_is_refused(monkeypatch):
     monkeypatch.setattr(overlap, "MOST_WORK", 10.0)
-    with pytest.raises(InputError, match="too many for one covariance per class"):
+    with pytest.raises(InputError, match="covariance"):
         bhattacharyya(np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 4)
-    with pytest.raises(InputError, match="n_classes must be at least 2"):
+    with pytest.raises(InputError, match=r"\bn_classes\b"):
         bhattacharyya(np.eye(3), np.zeros(3, dtype=int))

@@ -119,11 +119,11 @@ def test_bad_probabilities_are_refused(probs, message):
 
 def test_bad_calibrations_are_refused():
     probs, labels, _ = labelled(0, 50)
-    with pytest.raises(InputError, match="one of temperature, vector, isotonic"):
+    with pytest.raises(InputError, match="temperature, vector, isotonic"):
         calibrated_plug_in(probs, labels, calibration="platt")
-    with pytest.raises(InputError, match="at least 10"):
+    with pytest.raises(InputError, match="10"):
         calibrated_plug_in(probs[:5], labels[:5])
-    with pytest.raises(InputError, match="below the 3 classes"):
+    with pytest.raises(InputError, match="3 classes"):
         calibrated_plug_in(probs, labels + 1)
     with pytest.raises(InputError, match="3 columns"):
         calibrated_plug_in(probs, labels, validation=(np.eye(2), [0, 1]))

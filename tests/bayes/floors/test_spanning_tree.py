@@ -100,9 +100,9 @@ def test_a_sample_is_drawn_from_many_and_said_to_be():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(InputError, match="at least 3 examples"):
+    with pytest.raises(InputError, match="3 examples"):
         henze_penrose(np.eye(2), [0, 1])
-    with pytest.raises(InputError, match="one label for each"):
+    with pytest.raises(InputError, match="label"):
         henze_penrose(np.eye(3), [0, 1])
     with pytest.raises(InputError, match="below n_classes"):
         henze_penrose(np.eye(4), [0, 1, 2, 3], n_classes=2)

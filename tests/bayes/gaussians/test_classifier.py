@@ -48,9 +48,9 @@ def test_prior_zero_is_never_chosen() -> None:
 
 def test_one_row_and_refusals() -> None:
     assert bayes.posterior(X[0], MEANS).shape == (1, 4)
-    with pytest.raises(InputError, match=r"x must have shape \(n, 3\)"):
+    with pytest.raises(InputError, match=r"\(n, 3\)"):
         bayes.posterior(np.ones((2, 5)), MEANS)
-    with pytest.raises(InputError, match="cov must have one of the shapes"):
+    with pytest.raises(InputError, match=r"\bcov\b"):
         bayes.posterior(X, MEANS, np.ones(7))
-    with pytest.raises(InputError, match="exclude each other"):
+    with pytest.raises(InputError, match="covs"):
         bayes.posterior(X, MEANS, 1.0, covs=np.ones(4))

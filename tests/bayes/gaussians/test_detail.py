@@ -86,7 +86,7 @@ def test_json_round_trip() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="two classes with positive priors"):
+    with pytest.raises(InputError, match="priors"):
         bayes.gaussian_detail([[1.0]])
-    with pytest.raises(InputError, match=r"temperature 0\.001 makes every error smaller"):
+    with pytest.raises(InputError, match=r"temperature 0\.001"):
         bayes.gaussian_detail(3 * np.eye(3), temperature=1e-3)

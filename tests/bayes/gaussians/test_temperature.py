@@ -89,12 +89,12 @@ def test_two_classes_invert_exactly() -> None:
 
 
 def test_errors_out_of_range_are_refused_with_the_range() -> None:
-    with pytest.raises(InputError, match=r"error must lie strictly between 0 and 0\.666667.*got 0\.7"):
+    with pytest.raises(InputError, match=r"\berror\b.*0\.666667.*0\.7"):
         bayes.temperature_for(TRIANGLE, error=0.7)
     twins = np.array([[0.0, 0.0], [0.0, 0.0], [9.0, 0.0]])
-    with pytest.raises(InputError, match=r"strictly between 0\.2 and 0\.5"):
+    with pytest.raises(InputError, match=r"0\.2 and 0\.5"):
         bayes.temperature_for(twins, priors=[0.3, 0.2, 0.5], error=0.1)
-    with pytest.raises(InputError, match="error must lie"):
+    with pytest.raises(InputError, match=r"\berror\b"):
         bayes.temperature_for(TRIANGLE, error=math.nan)
-    with pytest.raises(InputError, match="temperatures must not be empty"):
+    with pytest.raises(InputError, match=r"\btemperatures\b"):
         bayes.gaussian_curve(TRIANGLE, temperatures=[])

@@ -182,10 +182,10 @@ def test_vectors_have_no_pictures():
 
 
 def test_a_folder_that_holds_no_table_is_refused(tmp_path, digits):
-    with pytest.raises(InputError, match=r"holds no examples\.parquet; make it with: hardpan audit"):
+    with pytest.raises(InputError, match=r"examples\.parquet.*hardpan audit"):
         examples.read(tmp_path)
     (tmp_path / examples.TABLE).write_bytes(b"PAR1 nonsense")
-    with pytest.raises(InputError, match="is not a Parquet file that can be read"):
+    with pytest.raises(InputError, match="Parquet"):
         examples.read(tmp_path)
     (tmp_path / examples.TABLE).write_bytes((digits / examples.TABLE).read_bytes())
     np.save(tmp_path / examples.THUMBNAILS, np.zeros((3, 8, 8), np.uint8))
@@ -195,5 +195,5 @@ def test_a_folder_that_holds_no_table_is_refused(tmp_path, digits):
 
 def test_a_column_of_another_length_is_refused():
     dataset = Dataset.open("digits")
-    with pytest.raises(InputError, match="'confusion' must have one value an example, 1,797; got 3"):
+    with pytest.raises(InputError, match=r"'confusion'.*1,797.*3"):
         examples.join(dataset, {}, {"confusion": np.zeros(3)})

@@ -57,8 +57,8 @@ METHOD = (
     "or soft labels, or from a noise rate that the user states. Where both ends are given, each has half of α.",
     "Estimates under an assumption (nearest neighbours, spanning tree, Gaussian models, plug-ins, flows) are "
     "listed with the assumption, a test of it where there is one, and the value at half of the examples. An "
-    "estimate above the upper end is refuted, a model whose decisions err more or less often than it predicts has "
-    "its assumption rejected, and two entries whose intervals exclude each other are marked as contradicted. None "
+    "estimate above the upper end is refuted, the assumption of a model that makes more or fewer errors than it "
+    "predicts is rejected, and two entries whose intervals exclude each other are marked as contradicted. None "
     "of them enters the bracket.",
 )
 CITATIONS = (

@@ -234,9 +234,10 @@ def _(result: SuspectKeys) -> View:
 
 
 KEY_METHODS = (
-    "margin = share of models on the most frequent other answer − share on the key. Equal margins share a "
-    "rank. The margin is plain on purpose: weighting models by skill or correlations gained nothing on "
-    "expert-checked keys.",
+    "margin = proportion of models on the most frequent other answer − proportion on the key. Equal margins "
+    "share a "
+    "rank. Models have equal weight: weights by skill or correlation gave no better ranking on expert-checked "
+    "keys.",
 )
 
 
@@ -290,8 +291,8 @@ def keys_section(result: SuspectKeys) -> Section:
     sentences = [
         "A positive margin is a reason to read the question, no proof: hard questions have attractive wrong "
         "answers.",
-        f"The models' answers are worth about {result.effective_models:.1f} independent models: models that "
-        "err alike agree on wrong answers too.",
+        f"The models' answers are worth about {result.effective_models:.1f} independent models: models with "
+        "similar errors also agree on wrong answers.",
     ]
     most = int(result.models.max())
     if most < 5:

@@ -31,7 +31,7 @@ const outbox = new Outbox({
 
 async function take(besides) {
   const answer = await persist("/annotate/api/task", { besides }, () => {
-    if (!current) { $("why").textContent = "The server cannot be reached. This page tries again by itself; nothing is lost."; show("waiting"); }
+    if (!current) { $("why").textContent = "The server cannot be reached. This page retries automatically; nothing is lost."; show("waiting"); }
   });
   progress(answer);
   if (answer.task) {

@@ -7,7 +7,7 @@ const buttons = [...document.querySelectorAll("#answers button")];
 const filter = $("filter");
 let current = null;
 const show = (name) => { for (const id of ["instructions", "task", "waiting", "thanks"]) $(id).hidden = id !== name; };
-const offline = () => toast("The server cannot be reached. Your answer is stored; this page tries again by itself.");
+const offline = () => toast("The server cannot be reached. Your answer is stored; this page retries automatically.");
 
 function open(answer) {
   if (answer.question === null) {

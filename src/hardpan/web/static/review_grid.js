@@ -12,7 +12,7 @@ const grid = new Grid($("grid"), {
   changed: (selection) => { $("picked").textContent = `${selection.length} to remove, ${(batch?.images.length ?? 0) - selection.length} to keep`; },
 });
 const look = closerLook(grid);
-const offline = () => toast("The server cannot be reached. This page tries again by itself.");
+const offline = () => toast("The server cannot be reached. This page retries automatically.");
 
 async function next() {
   batch = await persist("/review/api/images", { step }, offline);

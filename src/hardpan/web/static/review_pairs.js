@@ -19,7 +19,7 @@ const drained = () => new Promise((resolve) => { const check = () => (outbox.len
 
 async function refill() {
   await drained(); // what is decided must not come back
-  const answer = await persist("/review/api/pairs", {}, () => toast("The server cannot be reached. This page tries again by itself."));
+  const answer = await persist("/review/api/pairs", {}, () => toast("The server cannot be reached. This page retries automatically."));
   waiting = answer.pairs;
   left = answer.left;
 }
