@@ -74,6 +74,14 @@ def test_every_named_submodule_can_be_reached_from_the_package():
     assert done.returncode == 0, done.stderr
 
 
+def test_every_public_name_can_be_reached_and_dir_shows_nothing_else() -> None:
+    modules = [item for item in hardpan.__all__ if isinstance(getattr(hardpan, item), types.ModuleType)]
+    for name in (*modules, "auditing", "execution", "engine", "outcomes"):
+        module = importlib.import_module(f"hardpan.{name}")
+        assert [item for item in dir(module) if not item.startswith("__")] == sorted(module.__all__), name
+        assert all(hasattr(module, item) for item in module.__all__), name
+
+
 def test_an_unknown_submodule_is_an_attribute_error():
     import hardpan
 

@@ -9,8 +9,9 @@ Three questions, each answered with a number, its uncertainty and a picture:
 :func:`hardpan.audit` answers them for one dataset. Submodules are imported on first use.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.auditing import audit
@@ -22,23 +23,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBMODULES = (
-    "bayes",
-    "confusion",
-    "data",
-    "errors",
-    "estimates",
-    "flows",
-    "leaderboard",
-    "ledger",
-    "predictions",
-    "replicate",
-    "report",
-    "stats",
-    "studies",
-    "testbed",
-    "training",
-)
 # What people write in their own code, by the module that defines it.
 _NAMES = {
     "Dataset": "hardpan.data.dataset",
@@ -74,14 +58,6 @@ __all__ = [
     "training",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _SUBMODULES:
-        return importlib.import_module(f"hardpan.{name}")
-    raise AttributeError(f"module 'hardpan' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = exports(
+    __name__, {name: _NAMES.get(name, ".") for name in __all__ if name != "__version__"}, __all__
+)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import errno
 
+__all__ = ["HardpanError", "InputError", "MissingExtra"]
+
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -34,3 +36,7 @@ class MissingExtra(HardpanError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         # Workers send exceptions pickled; without this it would be made again from its message alone.
         return type(self), self._given
+
+
+def __dir__() -> list[str]:
+    return __all__

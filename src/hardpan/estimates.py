@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from hardpan.files import record
 
+__all__ = ["Estimate", "Interval"]
+
 
 @record
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,7 @@ class Estimate:
         if self.value == 0.0 and self.log10 is not None and math.isfinite(self.log10):
             text += f", log10={self.log10:.8g}"
         return text + ")"
+
+
+def __dir__() -> list[str]:
+    return __all__

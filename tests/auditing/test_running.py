@@ -43,6 +43,17 @@ def test_the_audit_of_digits_has_everything(digits):
     assert {step.name for step in report.steps} >= {"networks", "linear model", "out-of-fold", "learning curve"}
 
 
+def test_the_frame_and_the_folder_have_every_example(digits, tmp_path):
+    report, folder = digits
+    frame, data = report.to_frame("pandas"), Dataset.open("digits")
+    assert frame["id"].tolist() == data.ids.tolist()
+    assert frame["row"].tolist() == list(range(len(data)))
+    assert frame["label"].tolist() == [data.class_names[c] for c in data.labels]
+    report.save(tmp_path)
+    assert (tmp_path / "examples.parquet").read_bytes() == (folder / "examples.parquet").read_bytes()
+    assert repr(report) == f"Audit({report.headline})"
+
+
 def test_the_report_is_read_back_with_stable_keys(digits):
     report, folder = digits
     data = json.loads((folder / "report.json").read_text())

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.ledger.conftest import KEY, LABELS, guesses
 
-from hardpan import ledger
+from hardpan import Predictions, ledger
 from hardpan.cli import main
 from hardpan.errors import InputError, MissingExtra
 from hardpan.ledger import chain, labels, ladder, sealing
@@ -121,6 +121,19 @@ def test_text_classes_and_ids(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("id,prediction\n" + lines.replace("id-7,", "id-x,"))
     with pytest.raises(InputError, match=r"1 of 400.*'id-7'"):
         ledger.open(tmp_path / "b", KEY).submit(tmp_path / "q.csv")
+
+
+def test_recorded_predictions_are_joined_by_id(tmp_path: Path) -> None:
+    names = np.array(["cat", "dog", "emu"])[LABELS % 3]
+    ids = [f"id-{i}" for i in range(LABELS.size)]
+    book = ledger.create(tmp_path / "b", names, KEY, ids=ids, holdout=0)
+    order = np.random.default_rng(0).permutation(LABELS.size)
+    probs = np.eye(3)[LABELS[order] % 3]
+    assert book.submit(Predictions.from_arrays(probs, ids=[ids[i] for i in order])).error == 0
+    with pytest.raises(InputError, match="id"):
+        book.submit(Predictions.from_arrays(probs))
+    with pytest.raises(InputError, match="classes"):
+        book.submit(Predictions.from_arrays(np.eye(4)[LABELS % 3], ids=ids))
 
 
 @pytest.mark.parametrize(

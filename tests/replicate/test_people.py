@@ -5,6 +5,7 @@ import pytest
 from hardpan.errors import InputError
 from hardpan.replicate.database import leases, votes
 from hardpan.replicate.database import people as stored_people
+from hardpan.replicate.database.images import tasks_wanted
 from hardpan.replicate.database.people import NotAdmitted
 from hardpan.replicate.database.votes import counted_votes
 
@@ -90,6 +91,15 @@ def test_forged_links_are_refused(make_project):
     for link in (forged, "", ".", single.id, f"{many.id}.{single.link.rpartition('.')[2]}", "é.ü"):
         with pytest.raises(NotAdmitted):
             stored_people.enter(project, link)
+
+
+def test_tasks_of_a_batch_want_their_own_number_of_votes(make_project):
+    project = make_project(tasks=False)
+    with pytest.raises(InputError, match="votes"):
+        project.make_tasks(votes=0)
+    project.make_tasks(votes=5)
+    assert {wanted for _, wanted in tasks_wanted(project).values()} == {5}
+    assert project.top_up() == 0
 
 
 def test_a_blocked_worker_is_out_and_excluded_votes_stay_stored_and_count_nowhere(make_project, tmp_path):

@@ -167,7 +167,15 @@ def test_from_duplicates_to_the_frozen_set(done, tmp_path):
     made = project.assemble(author="A <b>name</b>", license_="CC0")
     assert made.lineage.per_class == {str(c): PER_CLASS for c in range(10)}
     check_files(project, drawn)
-    assert project.assemble().lineage == made.lineage  # again: nothing changes
+    assert project.assemble(project.root / "set").lineage == made.lineage  # again: nothing changes
+    project.assemble(tmp_path / "copy")
+    project.assemble(tmp_path / "copy")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "copy").iterdir() if p.is_file()} == {
+        p.name: p.read_bytes() for p in (project.root / "set").iterdir() if p.is_file()
+    }
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match="out"):
+        project.assemble(tmp_path / "other")
     with pytest.raises(InputError, match="frozen"):
         project.sample()
     verified = project.verify()

@@ -31,3 +31,7 @@ __all__ = [
     "compare",
     "read_audit",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -84,6 +84,11 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
     return pa.table(found)
 
 
+def columns(table: pa.Table) -> dict[str, Any]:
+    """The columns of a joined table as arrays, categories as text."""
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
 def files(table: pa.Table, dataset: Dataset) -> dict[str, Callable[[Path], object] | None]:
     """The files of a joined table for :func:`hardpan.report.files.write_together`: thumbnails, then the table."""
     pictures = thumbnails(dataset)

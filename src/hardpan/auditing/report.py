@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import numbers, stats
+from hardpan.auditing import examples
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
 from hardpan.auditing.evidence import AuditStep, Evidence, FlowView
 from hardpan.auditing.problems import Problem, Suspects
@@ -237,19 +238,14 @@ def _(audit: Audit) -> View:
         lede=_lede(audit),
         tiles=tiles(audit),
         provenance=audit.origin,
-        columns={
-            "measure": list(audit.measures),
-            "value": [item.value for item in audit.measures.values()],
-            "low": [item.low for item in audit.measures.values()],
-            "high": [item.high for item in audit.measures.values()],
-            "n": [item.n for item in audit.measures.values()],
-        },
+        columns={} if audit.examples is None else examples.columns(audit.examples),
         name=audit.dataset,
         size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
         problems=shown_problems(audit),
         hero=tuple(_hero(audit)),
         links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
         terminal=(),
+        downloads=audit.downloads,
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hardpan import bayes, files, stats
@@ -44,7 +45,7 @@ from hardpan.data.opening import split_options
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
-from hardpan.files import record
+from hardpan.files import TRANSIENT, record
 from hardpan.report.base import Report
 from hardpan.report.files import missing_parents, remove_if_empty
 from hardpan.report.sections import Provenance, Section
@@ -120,6 +121,8 @@ class Audit(Report):
         size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
         parts: sections on hard examples, fresh data, labels, copies and classes, in this order.
         origin: how the audit was computed.
+        examples: one row per example (:mod:`hardpan.auditing.examples`); not in the JSON.
+        downloads: files that ``save`` writes beside the page; not in the JSON.
     """
 
     dataset: str
@@ -136,6 +139,8 @@ class Audit(Report):
     size: Mapping[str, int] = field(default_factory=dict)
     parts: tuple[Section, ...] = ()
     origin: Provenance = field(default_factory=Provenance)
+    examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
+    downloads: Mapping[str, Any] = field(default_factory=dict, compare=False, metadata=TRANSIENT)
 
     def __post_init__(self) -> None:
         if any(not isinstance(item, Problem) for item in self.problems):  # read back from JSON
@@ -205,10 +210,10 @@ def audit(
                 votes, n_classes=evidence.dataset.n_classes, ids=evidence.dataset.ids, test=evidence.split.test
             )
     with _work_folder(out, evidence) as work:
-        made, extra = _run(evidence, work, source, tell, on_plan)
+        made = _run(evidence, work, source, tell, on_plan)
         if out is not None:
             tell("writing", 0.97)
-            made.save(out, extra=extra)
+            made.save(out)
     return made
 
 
@@ -269,7 +274,7 @@ def _run(
     source: str,
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
-) -> tuple[Audit, dict[str, Any]]:
+) -> Audit:
     from hardpan.auditing import report
 
     config, dataset = evidence.config, evidence.dataset
@@ -326,7 +331,14 @@ def _run(
         sections.append(report.models_section(evidence, probs))
     sections.append(report.contents_section(evidence, verdicts))
     curves, dial = _curves(evidence, flow, view)
-    made = Audit(
+    table = examples.join(dataset, evidence.parts, evidence.columns)
+    downloads: dict[str, Any] = dict(examples.files(table, dataset))
+    downloads["problems/labels.csv"] = csv_text(
+        {name: [row[column] for row in rows] for column, name in enumerate(names)}
+    )
+    if hard is not None:
+        downloads |= hard.files
+    return Audit(
         dataset=dataset.name,
         config=config,
         problems=described,
@@ -345,14 +357,9 @@ def _run(
         },
         parts=(*sections, *report.flow_sections(evidence, view, dial)),
         origin=_provenance(evidence, floor, hard, drop, source, view),
+        examples=table,
+        downloads=downloads,
     )
-    extra: dict[str, Any] = dict(examples.files(examples.join(dataset, evidence.parts, evidence.columns), dataset))
-    extra["problems/labels.csv"] = csv_text(
-        {name: [row[column] for row in rows] for column, name in enumerate(names)}
-    )
-    if hard is not None:
-        extra |= hard.files
-    return made, extra
 
 
 def _floor(evidence: Evidence, flow: FlowEvidence | None, tell: Progress) -> Floor:

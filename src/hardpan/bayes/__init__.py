@@ -6,19 +6,19 @@ Different covariances: ``gaussian(..., covs=...)`` and ``temperatures_for``.
 Real data: ``floor`` brackets the lowest possible error of a dataset (:mod:`hardpan.bayes.floors`).
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hardpan.bayes.gaussians.classifier import decide, posterior
 from hardpan.bayes.gaussians.detail import GaussianDetail, gaussian_detail
 from hardpan.bayes.gaussians.methods import METHODS, gaussian
 from hardpan.bayes.gaussians.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
+from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.bayes.floors import Floor, FloorConfig, floor
 
 # Imported at first use: the Gaussian functions need no dataset and no predictions.
-_LATER = ("Floor", "FloorConfig", "floor")
+_LATER = dict.fromkeys(("Floor", "FloorConfig", "floor"), ".floors")
 
 __all__ = [
     "METHODS",
@@ -36,12 +36,4 @@ __all__ = [
     "temperatures_for",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module("hardpan.bayes.floors"), name)
-    raise AttributeError(f"module 'hardpan.bayes' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = exports(__name__, _LATER, __all__)

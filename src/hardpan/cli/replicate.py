@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError
 
 if TYPE_CHECKING:
     from hardpan.replicate import Project
@@ -240,20 +240,16 @@ def serve(
 
     Example: [bold]hardpan replicate serve PROJECT --port 8000[/bold]
     """
-    try:
-        from hardpan.web import serving
-        from hardpan.web.annotation import create_app, links
-    except ModuleNotFoundError as error:
-        raise MissingExtra(str(error.name), "web") from None
-    if address and not address.startswith(("http://", "https://")):
-        raise InputError(f"--address must begin with https:// or http://; got {address!r}")
-    with opened(folder, database_url) as project, serving.bind(host, port) as listener:
-        base = address.rstrip("/") or serving.address(listener, host)
-        application = create_app(project)
-        entry = links.entry_links(project, base, people=workers_expected, new_owner=new_owner_link)
-        # Written through at once: whoever started the server waits for its links.
-        typer.echo(links.as_json(entry) if as_json else links.as_text(entry))
-        serving.run(application, listener, trusted_proxy=trusted_proxy)
+    with opened(folder, database_url) as project:
+        project.serve(
+            port=port,
+            host=host,
+            workers_expected=workers_expected,
+            address=address,
+            trusted_proxy=trusted_proxy,
+            new_owner_link=new_owner_link,
+            json=as_json,
+        )
     typer.echo("Stopped; every confirmed answer is stored.", err=as_json)
 
 

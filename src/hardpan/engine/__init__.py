@@ -30,3 +30,7 @@ __all__ = [
     "run_epochs",
     "save_checkpoint",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

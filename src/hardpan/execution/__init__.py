@@ -18,3 +18,7 @@ __all__ = [
     "map_tasks",
     "parallel",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

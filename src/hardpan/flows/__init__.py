@@ -7,10 +7,9 @@ writes a benchmark with a chosen Bayes error, ``judge`` compares a classifier wi
 Everything is imported at first use; what computes needs torch.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hardpan.errors import MissingExtra
+from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
@@ -21,23 +20,23 @@ if TYPE_CHECKING:
     from hardpan.flows.sampling import FlowSamples, sample_temperatures
 
 _HOME = {
-    "CLASS_WEIGHTS": "config",
-    "PRESETS": "config",
-    "Benchmark": "benchmark",
-    "Flow": "flow",
-    "FlowConfig": "config",
-    "FlowRecord": "flow",
-    "FlowSamples": "sampling",
-    "Judgement": "judging",
-    "SynthesizeConfig": "benchmark",
-    "fit": "fitting",
-    "judge": "judging",
-    "load": "flow",
-    "read_benchmark": "benchmark",
-    "sample_temperatures": "sampling",
-    "sweep": "fitting",
-    "synthesize": "benchmark",
-    "weights_hash": "flow",
+    "CLASS_WEIGHTS": ".config",
+    "PRESETS": ".config",
+    "Benchmark": ".benchmark",
+    "Flow": ".flow",
+    "FlowConfig": ".config",
+    "FlowRecord": ".flow",
+    "FlowSamples": ".sampling",
+    "Judgement": ".judging",
+    "SynthesizeConfig": ".benchmark",
+    "fit": ".fitting",
+    "judge": ".judging",
+    "load": ".flow",
+    "read_benchmark": ".benchmark",
+    "sample_temperatures": ".sampling",
+    "sweep": ".fitting",
+    "synthesize": ".benchmark",
+    "weights_hash": ".flow",
 }
 
 __all__ = [
@@ -60,17 +59,4 @@ __all__ = [
     "weights_hash",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'hardpan.flows' has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(f"hardpan.flows.{_HOME[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name in ("torch", "safetensors"):
-            raise MissingExtra(error.name, "torch") from error
-        raise
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = exports(__name__, _HOME, __all__)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.files import sync_folder, write_bytes
 from hardpan.ledger import chain, sealing
+from hardpan.predictions.predictions import Predictions
 from hardpan.safe_files import DAMAGED, few, read_json, read_npy, read_npz
 from hardpan.tables import read_columns
 
@@ -233,13 +234,22 @@ def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDA
 
 
 def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) -> NDArray[Any]:
-    """Predictions in the ledger's order: an array as it is, a file joined by id where the ledger has ids."""
-    if not isinstance(predictions, (str, os.PathLike)):
+    """Predictions in the ledger's order: an array as it is, others joined by id where the ledger has ids."""
+    if isinstance(predictions, Predictions):
+        if predictions.n_classes != len(header["classes"]):
+            raise InputError(
+                f"predictions have {predictions.n_classes} classes, this ledger {len(header['classes'])}; record "
+                "probabilities of the same classes"
+            )
+        best = np.array(header["classes"])[predictions.final_probs().argmax(axis=1)]
+        answers = Answers(best, tuple(predictions.ids.tolist()) if predictions.has_ids else None)
+    elif isinstance(predictions, (str, os.PathLike)):
+        answers = read_answers(Path(predictions), PREDICTION_COLUMNS)
+    else:
         try:
             return np.asarray(predictions)
         except ValueError as error:
             raise InputError(f"predictions must be an array or a file ({error})") from error
-    answers = read_answers(Path(predictions), PREDICTION_COLUMNS)
     if header["ids_sha256"] is None:
         return answers.values
     try:

@@ -221,7 +221,8 @@ class Ledger:
 
         Args:
             predictions: (N,) classes, or (N, C) scores of which the largest counts, in the ledger's order; or a
-                file of them, which is joined by id where the ledger has ids.
+                file of them or :class:`hardpan.Predictions` (the mean over seeds at the last epoch), joined by id
+                where the ledger has ids.
             name: what to call the submission.
         """
         header, header_hash = chain.read_header(self.folder)

@@ -3,3 +3,7 @@
 from hardpan.outcomes.outcomes import Choices, Outcomes
 
 __all__ = ["Choices", "Outcomes"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,9 +7,9 @@ loses nothing that was committed, many processes record different seeds at once,
 :class:`Predictions` opens stores, files, arrays and data frames; :class:`Recorder` records in a training loop.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hardpan.lazy import exports
 from hardpan.predictions.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -22,23 +22,15 @@ if TYPE_CHECKING:
 
 # What needs Zarr is imported when it is first used.
 _LATER = {
-    "Recorder": "recorder",
-    "describe": "verification",
-    "export": "exporting",
-    "import_file": "importing",
-    "merge": "merging",
-    "open_scores": "scores",
-    "verify": "verification",
+    "Recorder": ".recorder",
+    "describe": ".verification",
+    "export": ".exporting",
+    "import_file": ".importing",
+    "merge": ".merging",
+    "open_scores": ".scores",
+    "verify": ".verification",
 }
 
 __all__ = ["Predictions", "Recorder", "describe", "export", "import_file", "merge", "open_scores", "verify"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(f"hardpan.predictions.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'hardpan.predictions' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = exports(__name__, _LATER, __all__)

@@ -13,8 +13,9 @@ Without a project, on tables and arrays: :func:`sample` and :func:`near_duplicat
 :mod:`hardpan.replicate.simulate` makes small projects with simulated annotators.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.neighbors.near_duplicates import near_duplicates
@@ -32,13 +33,4 @@ _MODULES = {
 
 __all__ = ["Project", "ProjectConfig", "TargetClass", "near_duplicates", "sample"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a name's module at first use."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'hardpan.replicate' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = exports(__name__, _MODULES, __all__)

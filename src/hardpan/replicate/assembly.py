@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -67,6 +68,7 @@ class Assembled(Report):
 
 def assemble(
     project: ProjectFolder,
+    out: str | os.PathLike[str] | None = None,
     *,
     formats: tuple[str, ...] = FORMATS,
     author: str = "",
@@ -78,6 +80,7 @@ def assemble(
 
     Args:
         project: a project with a sample that has no empty place.
+        out: a new folder for a copy of the set; the set itself is ``PROJECT/set``.
         formats: which of npz, folder (CLASS/ID.png) and idx to write.
         author: who publishes the set, for the datasheet.
         license_: its licence, for the datasheet.
@@ -85,13 +88,43 @@ def assemble(
             ``unreviewed_pairs.csv`` then name them.
         progress: called with the step and the fraction done.
     """
-    from hardpan.replicate.database.decisions import duplicate_queue
-    from hardpan.replicate.documents import croissant, datasheet, facts_of
-
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
         raise InputError(f"formats must be some of {', '.join(FORMATS)}; got {', '.join(formats) or 'none'}")
     target = project.root / "set"
+    copy = None if out is None else files.as_path("out", out)
+    if copy is not None and (copy.resolve() == target.resolve() or _is_copy(copy, target)):
+        copy = None
+    if copy is not None and copy.exists():
+        raise InputError(f"out: {copy} exists already; give a new folder for the copy")
+    made = _assemble(project, target, formats, author, license_, unreviewed_ok, progress)
+    if copy is not None:
+        partial = copy.with_name(f".{copy.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(target, partial)
+        partial.replace(copy)
+    return made
+
+
+def _is_copy(folder: Path, target: Path) -> bool:
+    name = "lineage.json"
+    return all((each / name).is_file() for each in (folder, target)) and file_hash(folder / name) == file_hash(
+        target / name
+    )
+
+
+def _assemble(
+    project: ProjectFolder,
+    target: Path,
+    formats: tuple[str, ...],
+    author: str,
+    license_: str,
+    unreviewed_ok: bool,
+    progress: Progress | None,
+) -> Assembled:
+    from hardpan.replicate.database.decisions import duplicate_queue
+    from hardpan.replicate.documents import croissant, datasheet, facts_of
+
     if project.frozen:
         lineage = files.load(target / "lineage.json")
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hardpan import files, tables
 from hardpan.data.dataset import Dataset, content_ids, content_of
-from hardpan.errors import InputError
+from hardpan.errors import InputError, MissingExtra
 from hardpan.replicate import (
     assembly,
     duplicates,
@@ -179,6 +179,34 @@ class Project(ProjectFolder):
     experiment_results = experiment.experiment_results
     status = status.project_status
     steps = steps.read_steps
+
+    def serve(
+        self,
+        *,
+        port: int = 8000,
+        host: str = "127.0.0.1",
+        workers_expected: int = 100,
+        address: str = "",
+        trusted_proxy: str = "",
+        new_owner_link: bool = False,
+        json: bool = False,
+    ) -> None:
+        """Serve the annotation, review and owner's pages until Ctrl-C; prints the links to enter.
+
+        Args:
+            port: to listen on; 0 takes any free port.
+            host: address to listen on; 0.0.0.0 accepts other machines.
+            workers_expected: how many annotators the printed invitation admits.
+            address: what people type, if a proxy is in front.
+            trusted_proxy: address of that proxy; X-Forwarded-For is believed from it alone.
+            new_owner_link: make and print a new owner's link; the old one ends.
+            json: print the links as JSON.
+        """
+        try:
+            from hardpan.web.annotation import serve
+        except ModuleNotFoundError as error:
+            raise MissingExtra(str(error.name), "web") from None
+        serve(self, port, host, workers_expected, address, trusted_proxy, new_owner_link, json)
 
     # People
     renew_owner_token = folder.renew_owner_token

@@ -20,8 +20,8 @@ SOURCES = ("votes", "selection")
 
 def draw_sample(
     project: ProjectFolder,
-    *,
     strategy: str = "matched",
+    *,
     per_class: int = 10,
     threshold: float = 0.7,
     seed: int = 0,

@@ -15,7 +15,7 @@ from hardpan import tables
 from hardpan.errors import InputError
 from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
-from hardpan.replicate.steps import hash_rows, record_step
+from hardpan.replicate.steps import hash_rows, read_steps, record_step
 from hardpan.report.base import Report
 
 CONTROL_SPLIT = "test"
@@ -100,6 +100,7 @@ def plan_tasks(
 def make_tasks(
     project: ProjectFolder,
     *,
+    votes: int | None = None,
     similarity: str | os.PathLike[str] | None = None,
     hierarchy: str | os.PathLike[str] | None = None,
     replace_failing: bool = False,
@@ -108,12 +109,16 @@ def make_tasks(
 
     Args:
         project: an open project.
+        votes: workers wanted for each of these tasks; the project's ``workers_per_image`` if None.
         similarity: CSV file with columns class, other, similarity: the most similar other class is the nearby one.
         hierarchy: CSV file with columns child, parent: the class that the fewest steps lead to.
         replace_failing: also ask for more workers where some fail the controls (:func:`top_up`).
     """
     from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
 
+    wanted = project.config.workers_per_image if votes is None else votes
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise InputError(f"votes must be a whole number of at least 1; got {votes!r}")
     taken = images_in_tasks(project)
     candidates: dict[int, list[str]] = {}
     for row in stored_images(project, "candidate"):
@@ -127,13 +132,17 @@ def make_tasks(
         keep_blinded_originals(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
         )
-        add_tasks(project, planned, batch)
+        add_tasks(project, planned, batch, wanted)
         files = {"similarity": similarity, "hierarchy": hierarchy}
         record_step(
             project,
             "tasks",
             inputs={key: file_hash(Path(path)) for key, path in files.items() if path is not None},
-            parameters={"batch": batch, "nearby": {str(c): list(order) for c, order in nearby.items()}},
+            parameters={
+                "batch": batch,
+                "votes": wanted,
+                "nearby": {str(c): list(order) for c, order in nearby.items()},
+            },
             seed=project.config.seed,
             outputs={"tasks": len(planned), "plan": hash_plan(planned)},
         )
@@ -150,10 +159,16 @@ def top_up(project: ProjectFolder) -> int:
     votes = all_votes(project)
     flagged = {item.worker_id for item in worker_quality(votes) if item.flagged} | excluded_workers(project)
     spoilt = Counter(task for task, who in {(v.task_id, v.worker_id) for v in votes if v.task_id} if who in flagged)
+    default = project.config.workers_per_image
+    planned = {
+        step.parameters["batch"]: step.parameters.get("votes", default)
+        for step in read_steps(project)
+        if step.name == "tasks"
+    }
     extra = {
-        task: project.config.workers_per_image + spoilt[task] - wanted
-        for task, wanted in tasks_wanted(project).items()
-        if project.config.workers_per_image + spoilt[task] > wanted
+        task: planned.get(batch, default) + spoilt[task] - wanted
+        for task, (batch, wanted) in tasks_wanted(project).items()
+        if planned.get(batch, default) + spoilt[task] > wanted
     }
     if extra:
         want_more(project, extra)

@@ -67,6 +67,14 @@ class Report:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__repr__" not in cls.__dict__:  # a dataclass keeps the one that it finds
+            cls.__repr__ = Report.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.headline})"
+
     def view(self) -> View:
         """What the result says and shows."""
         made: View = _presenter(type(self).__module__).view(self)

@@ -41,3 +41,7 @@ __all__ = [
     "share",
     "to_scale",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,3 +19,7 @@ __all__ = [
     "search_settings",
     "train_on_part",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -124,9 +124,8 @@ def set_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
             connection.execute(update(Image).where(Image.id.in_(piece)).values(split="aside"))
 
 
-def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int) -> None:
-    """Put planned tasks in, all or none."""
-    wanted = project.config.workers_per_image
+def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, wanted: int) -> None:
+    """Put planned tasks in, all or none; each wants ``wanted`` workers."""
     with project.database.write(alone=True) as connection:
         first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
         connection.execute(
@@ -178,10 +177,12 @@ def stored_tasks(project: ProjectFolder, batch: int) -> list[PlannedTask]:
     return [PlannedTask(task.class_index, tuple(sorted(images.get(task.id, [])))) for task in tasks]
 
 
-def tasks_wanted(project: ProjectFolder) -> dict[int, int]:
-    """Task id to the number of workers it wants."""
+def tasks_wanted(project: ProjectFolder) -> dict[int, tuple[int, int]]:
+    """Task id to its batch and the number of workers it wants."""
     with project.database.read() as connection:
-        return {row.id: row.wanted for row in connection.execute(select(Task.id, Task.wanted))}
+        return {
+            row.id: (row.batch, row.wanted) for row in connection.execute(select(Task.id, Task.batch, Task.wanted))
+        }
 
 
 def want_more(project: ProjectFolder, extra: dict[int, int]) -> None:

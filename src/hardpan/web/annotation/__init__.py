@@ -6,14 +6,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
+from hardpan.errors import InputError
 from hardpan.replicate import Project
 from hardpan.replicate.database.leases import LeaseLost
 from hardpan.replicate.database.people import NotAdmitted
+from hardpan.web import serving
 from hardpan.web.annotation import annotate, entry, links, owner, people, review, select
 from hardpan.web.annotation.site import Site
 from hardpan.web.security import Limits, protect
 
-__all__ = ["create_app", "links"]
+__all__ = ["create_app", "links", "serve"]
 
 PAGES = (entry, annotate, select, review, people, owner)
 
@@ -31,6 +33,28 @@ def create_app(project: Project, limits: Limits | None = None) -> ASGIApp:
     app.add_exception_handler(LeaseLost, _gone)
     app.add_exception_handler(NotAdmitted, site.shell.forbidden)
     return protect(app, limits)
+
+
+def serve(
+    project: Project,
+    port: int,
+    host: str,
+    workers_expected: int,
+    address: str,
+    trusted_proxy: str,
+    new_owner_link: bool,
+    json: bool,
+) -> None:
+    """Serve a project until Ctrl-C; arguments as for :meth:`hardpan.replicate.Project.serve`."""
+    if address and not address.startswith(("http://", "https://")):
+        raise InputError(f"address must begin with https:// or http://; got {address!r}")
+    with serving.bind(host, port) as listener:
+        base = address.rstrip("/") or serving.address(listener, host)
+        application = create_app(project)
+        entry = links.entry_links(project, base, people=workers_expected, new_owner=new_owner_link)
+        # Written through at once: whoever started the server waits for its links.
+        print(links.as_json(entry) if json else links.as_text(entry), flush=True)
+        serving.run(application, listener, trusted_proxy=trusted_proxy)
 
 
 def _gone(request: Request, error: Exception) -> Response:
