@@ -240,3 +240,10 @@ def test_the_first_usable_group_column_is_taken(clustered):
     board = rank(Outcomes.from_arrays(scores, groups=columns), cluster=True)
     assert board.cluster == "passage"
     assert rank(Outcomes.from_arrays(scores, groups={"task": columns["task"]})).group_column == ""
+
+
+def test_all_right_is_separated_from_all_wrong_but_a_constant_fraction_is_not() -> None:
+    board = rank(Outcomes.from_arrays([[1] * 20, [0] * 20]))
+    assert board.rank_high.tolist() == [1, 2]
+    board = rank(Outcomes.from_arrays([[0.6] * 20, [0.5] * 20]))
+    assert board.rank_high.tolist() == [2, 2]

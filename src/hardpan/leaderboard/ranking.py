@@ -347,7 +347,8 @@ def _holm_matrix(tests: PairTests) -> Floats:
 
 
 def _separated(tests: PairTests, alpha: float) -> NDArray[np.bool_]:
-    usable = (np.nan_to_num(tests.stderr) > 0) & (np.nan_to_num(tests.difference) != 0)
+    # A standard error of 0 separates nobody; McNemar's test needs none, and all right against all wrong is apart.
+    usable = (np.nan_to_num(tests.difference) != 0) & (tests.exact | (np.nan_to_num(tests.stderr) > 0))
     return np.asarray((_holm_matrix(tests) <= alpha) & usable)
 
 
