@@ -61,6 +61,14 @@ def test_commands_print_json_alone(logs, capsys, arguments):
     assert result.headline
 
 
+def test_commands_state_how_the_scores_were_read(logs, capsys):
+    code, out, err = run(capsys, "leaderboard", "rank", logs)
+    assert code == 0
+    assert "Metric: exact_match." in err
+    assert "Metric" not in out
+    assert "Row minus column" not in out
+
+
 def test_report_writes_the_page_and_its_lists(logs, capsys, tmp_path):
     code, out, _ = run(capsys, "leaderboard", "report", logs, "--out", tmp_path / "board")
     assert code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from hardpan.cli.groups import spread
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
+from hardpan.report.base import Report
 from hardpan.safe_files import few, read_arrays
 
 app = typer.Typer(
@@ -71,6 +73,13 @@ def _open(paths: Path | list[Path], reading: Reading) -> Outcomes:
         )
 
 
+def _emit(result: Report, outcomes: Outcomes, json: bool, out: Path | None) -> None:
+    """The report, and on stderr how the scores were read: metric and filter, rows dropped, answers not parsed."""
+    emit_report(result, json=json, out=out)
+    if outcomes.notes:
+        print(*outcomes.notes, sep="\n", file=sys.stderr)
+
+
 def _cluster(text: str) -> bool | str:
     return {"": False, "false": False, "true": True}.get(text, text)
 
@@ -95,8 +104,9 @@ def rank(
     Example: [bold]hardpan leaderboard rank logs/ --cluster task[/bold]
     """
     check_out(out)
-    result = leaderboard.rank(_open(logs, reading), _cluster(cluster), confidence=confidence, seed=seed)
-    emit_report(result, json=json, out=out)
+    data = _open(logs, reading)
+    result = leaderboard.rank(data, _cluster(cluster), confidence=confidence, seed=seed)
+    _emit(result, data, json, out)
 
 
 @_command
@@ -125,14 +135,13 @@ def compare(
         raise InputError(f"--fail-if must be 'worse'; got {fail_if!r}")
     check_out(out)
     check_out(card)
-    result = leaderboard.compare(
-        _open(logs, reading), first, second, cluster=_cluster(cluster), confidence=confidence, seed=seed
-    )
+    data = _open(logs, reading)
+    result = leaderboard.compare(data, first, second, cluster=_cluster(cluster), confidence=confidence, seed=seed)
     if card is not None:
         from hardpan.leaderboard.card import write_card
 
         write_card(result, card)
-    emit_report(result, json=json, out=out)
+    _emit(result, data, json, out)
     if fail_if and result.difference.low > 0:
         raise typer.Exit(1)
 
@@ -152,8 +161,9 @@ def items(
     Example: [bold]hardpan leaderboard items logs/ --model 3pl --choices 4 --out items[/bold]
     """
     check_out(out)
-    result = leaderboard.items(_open(logs, reading), model, choices=choices, seed=seed)
-    emit_report(result, json=json, out=out)
+    data = _open(logs, reading)
+    result = leaderboard.items(data, model, choices=choices, seed=seed)
+    _emit(result, data, json, out)
 
 
 @_command
@@ -174,7 +184,7 @@ def keys(
     check_out(out)
     data = _open(logs, reading)
     if reviewed is None:
-        emit_report(leaderboard.suspect_keys(data), json=json, out=out)
+        _emit(leaderboard.suspect_keys(data), data, json, out)
         return
     columns = tables.read_columns(reviewed, text=True, required=("item",))
     if "correct_key" not in columns:
@@ -188,7 +198,7 @@ def keys(
         raise InputError(
             f"--reviewed {reviewed}: column correct_key is empty; fill it in for the items with a wrong key"
         )
-    emit_report(leaderboard.correct_keys(data, new_keys), json=json, out=out)
+    _emit(leaderboard.correct_keys(data, new_keys), data, json, out)
 
 
 @_command
@@ -207,8 +217,9 @@ def shorten(
     Example: [bold]hardpan leaderboard shorten logs/ --items 100 --out short[/bold]
     """
     check_out(out)
-    result = leaderboard.shorten(_open(logs, reading), number, method=method, confidence=confidence, seed=seed)
-    emit_report(result, json=json, out=out)
+    data = _open(logs, reading)
+    result = leaderboard.shorten(data, number, method=method, confidence=confidence, seed=seed)
+    _emit(result, data, json, out)
 
 
 @_command
@@ -227,8 +238,9 @@ def inflation(
     Example: [bold]hardpan leaderboard inflation public/ private/[/bold]
     """
     check_out(out)
-    result = leaderboard.inflation(_open(logs, reading), _open(reference, reading), confidence=confidence)
-    emit_report(result, json=json, out=out)
+    data = _open(logs, reading)
+    result = leaderboard.inflation(data, _open(reference, reading), confidence=confidence)
+    _emit(result, data, json, out)
 
 
 @app.command()
@@ -285,8 +297,9 @@ def report(
     Example: [bold]hardpan leaderboard report logs/ --out board[/bold]
     """
     check_out(out)
+    data = _open(logs, reading)
     result = leaderboard.summarize(
-        _open(logs, reading),
+        data,
         cluster=_cluster(cluster),
         model=model,
         choices=choices,
@@ -294,7 +307,7 @@ def report(
         confidence=confidence,
         seed=seed,
     )
-    emit_report(result, json=json, out=out)
+    _emit(result, data, json, out)
 
 
 def _predictions(name: str) -> Any:

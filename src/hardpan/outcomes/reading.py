@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +112,7 @@ def _read_paths(
         for kind, logs in formats.logs.items():
             LOGS[kind](logs, cells, options)
         _note_sources(formats, cells)
-        result = cells.outcomes(source)
-        _check_groups(result, options)
-        return result
+        return _asked_first(cells.outcomes(source), options)
     if not formats.tables and not formats.arrays:
         if formats.aggregates:
             raise InputError(
@@ -154,17 +152,19 @@ def _read_tables(
             matrices.add(matrices.sets_of_columns(columns, where, stem), cells, options, where)
         else:
             tables.read(columns, where, stem, cells, options)
-    return cells.outcomes(source)
+    return _asked_first(cells.outcomes(source), options)
 
 
 def _holds_counts(columns: Mapping[str, Any]) -> bool:
     return counts.is_counts(columns, tables.ITEM) and not any(name in columns for name in matrices._LABEL_NAMES)
 
 
-def _check_groups(result: Outcomes, options: Options) -> None:
+def _asked_first(result: Outcomes, options: Options) -> Outcomes:
+    """The group columns that were asked for come first: they are the ones to cluster by."""
     for name in options.groups:
         if name not in result.groups:
             raise InputError(f"groups has {name!r}, which no log has; the columns are {few(list(result.groups))}")
+    return replace(result, groups={name: result.groups[name] for name in (*options.groups, *result.groups)})
 
 
 def _note_sources(formats: _Files, cells: Cells) -> None:

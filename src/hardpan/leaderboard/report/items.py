@@ -270,8 +270,8 @@ def keys_headline(result: SuspectKeys) -> str:
     if not result.suspicious:
         return f"On none of {result.answered:,} items do more models agree on another answer than on the key."
     return (
-        f"On {numbers.counted(result.suspicious, 'item')} of {result.answered:,} more models give the same "
-        "other answer than the key: check these keys first."
+        f"On {result.suspicious:,} of {result.answered:,} items more models agree on another answer than on the "
+        "key: check these keys first."
     )
 
 

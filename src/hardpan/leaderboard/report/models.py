@@ -45,6 +45,7 @@ def _(result: Ranking) -> View:
         title="Leaderboard ranking",
         headline=ranking_headline(result),
         sections=(ranking_section(result), pairs_section(result)),
+        terminal=(ranking_section(result),),  # the matrix of pairs is too wide for a terminal
         provenance=Provenance(
             method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy"), warnings=result.notes
         ),
@@ -205,9 +206,8 @@ def ranking_warnings(result: Ranking) -> tuple[str, ...]:
     warnings = []
     if result.complete < m:
         warnings.append(
-            f"{numbers.counted(m - result.complete, 'model')} of {m:,} lack some of the {result.n_items:,} "
-            "items: pairs are compared on shared items, and scores are adjusted for the items that a model "
-            "lacks."
+            f"{m - result.complete:,} of {m:,} models lack some of the {result.n_items:,} items: pairs "
+            "are compared on shared items, and scores are adjusted for the items that a model lacks."
         )
     if result.few_shared:
         warnings.append(
@@ -266,9 +266,10 @@ def _(result: PairedComparison) -> View:
             f"differences below {points(result.smallest_difference)} points usually go undetected (80 % power)."
         )
     sentences = [
+        f"{result.first} − {result.second}: {size}.",
         f"{result.first} scores {100 * result.score_first:.1f} %, {result.second} "
         f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
-        f"{result.second} on {result.only_second:,}."
+        f"{result.second} on {result.only_second:,}.",
     ]
     p = f"p = {result.p_value:.2g}"
     sentences.append(
@@ -302,7 +303,6 @@ def _(result: PairedComparison) -> View:
     section = Section(
         "Paired difference",
         tuple(sentences),
-        {f"{result.first} − {result.second}": d},
         warnings=tuple(warnings),
         folded=(Table("Items on which they differ", ("item", result.first, result.second), rows),),
         methods=PAIRED[1:],
