@@ -12,7 +12,14 @@ from pyarrow import parquet
 
 from hardpan import files
 from hardpan.errors import InputError
-from hardpan.replicate.sampling import BINS, frequency_bins, largest_remainder, sample, sample_again
+from hardpan.replicate.sampling import (
+    BINS,
+    average_frequency,
+    frequency_bins,
+    largest_remainder,
+    sample,
+    sample_again,
+)
 
 
 def table(counts, name="cat", votes=10, start=0):
@@ -195,17 +202,24 @@ def test_bins_of_every_fraction(n):
         assert frequency_bins([np.float64(sum([1.0 / n] * k))])[0] == min(4, (5 * k) // n)
 
 
+def test_the_average_frequency_is_at_most_one():
+    found = average_frequency([1.0, 1.0, 1.0, 0.9])
+    assert (found.value, found.high) == (pytest.approx(0.975), 1.0)
+    assert found.low < 0.975
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"strategy": "best"}, "strategy must be one of matched, threshold, top"),
+        ({"strategy": "best"}, "strategy.*matched, threshold, top"),
         ({"per_class": 0}, "per_class"),
         ({"threshold": 1.5}, "threshold"),
-        ({"strategy": "matched"}, "originals are needed"),
-        ({"candidates": [{"id": 1, "class": "a"}]}, "'frequency' is missing"),
+        ({"strategy": "matched"}, "originals"),
+        ({"candidates": [{"id": 1, "class": "a"}]}, "'frequency'"),
         ({"candidates": [{"id": 1, "class": "a", "frequency": 2}]}, "between 0 and 1"),
         ({"candidates": [{"id": 1, "class": "a", "frequency": 1}] * 2}, "more than once"),
-        ({"candidates": [{"id": 1, "class": "a", "frequency": 1, "votes": 1.5}]}, "whole numbers"),
+        ({"candidates": [{"id": 1, "class": "a", "frequency": 1, "votes": 1.5}]}, "votes"),
+        ({"candidates": {"id": [1, 2], "class": ["a", "a"], "frequency": [0.5, "often"]}}, "frequency.*'often'"),
     ],
 )
 def test_bad_input_is_refused(change, message):

@@ -17,6 +17,11 @@ def test_ranks_agree_with_scipy(values: np.ndarray, ties: str) -> None:
     np.testing.assert_array_equal(stats.ranks(values, ties), rankdata(-values, method=ties))  # type: ignore[arg-type]
 
 
+@given(arrays(np.float64, (7, 3), elements=st.sampled_from([0.1, 0.2, 0.5])))
+def test_average_ranks_of_columns_agree_with_scipy(values: np.ndarray) -> None:
+    np.testing.assert_array_equal(average_ranks(values), rankdata(values, axis=0))
+
+
 @given(st.data(), st.integers(3, 40))
 def test_kendall_agrees_with_scipy(data: st.DataObject, n: int) -> None:
     drawn = [data.draw(arrays(np.float64, n, elements=st.sampled_from([1.0, 2.0, 3.0, 4.0]))) for _ in range(2)]

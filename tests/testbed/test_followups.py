@@ -146,10 +146,10 @@ def test_kappa_of_all_pairs_is_that_of_each() -> None:
 
 
 def test_same_wrong_answers_are_counted() -> None:
-    answers = np.array([[0, 1, 2, 1, 0, 0], [0, 1, 1, 0, 2, 0]])
-    outcomes = Outcomes.from_arrays(answers == 0, answers=answers.astype(str), key=["0"] * 6)
+    answers = np.array([[0, 1, 2, 1, 2, 0, 0], [0, 1, 1, 1, 2, 2, 0]])
+    outcomes = Outcomes.from_arrays(answers == 0, answers=answers.astype(str), key=["0"] * 7)
     pair = followups.shared_errors(outcomes).rows[0]
-    assert (pair.both, pair.same_answer) == (2, 0.5)
+    assert (pair.both, pair.same_answer) == (4, 0.75)
 
 
 def test_never_right_finds_what_was_planted() -> None:
@@ -189,6 +189,9 @@ def test_sheet_holds_every_image_and_the_png_its_pixels() -> None:
     for bad in (np.zeros(3), np.full((1, 2, 2), 2.0), np.zeros((0, 2, 2))):
         with pytest.raises(InputError, match="images must"):
             followups.contact_sheet(bad)
+    for name in ("columns", "scale"):
+        with pytest.raises(InputError, match=name):
+            followups.contact_sheet(images, **{name: 0})
 
 
 # The commands

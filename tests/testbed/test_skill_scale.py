@@ -98,15 +98,34 @@ def test_one_scale_holds_when_it_is_true_and_fails_when_it_is_not():
             for mean, spread, n in ((-1.0, 1.0, 800), (0.2, 1.6, 500))
         ]
         found = one_scale(*sets)
-        values.append([found.p_value, found.stretch.low < 1 < found.stretch.high, found.slope, found.shift])
-    p, covered, slope, shift = np.array(values).T
+        covers = found.stretch.low < 1 < found.stretch.high
+        values.append([found.p_value, covers, found.slope, found.shift, found.offset])
+    p, covered, slope, shift, offset = np.array(values).T
     assert (p < 0.05).sum() <= 5  # binomial(20, 0.05) exceeds 5 with probability 3e-4
     assert covered.sum() >= 15
     assert slope.mean() == pytest.approx(np.sqrt(2 / 3.56), abs=0.03)
     assert shift.mean() == pytest.approx(1.2, abs=0.06)
+    assert offset.mean() == pytest.approx(-1.2 / np.sqrt(3.56), abs=0.04)
     shuffled = one_scale(sets[0], sets[1][::-1])
     assert shuffled.p_value < 1e-10
     assert shuffled.disagreement > 0.5
+
+
+def test_disagreement_is_the_planted_difference_of_skills_without_the_noise():
+    skills, difference, found = np.linspace(-1, 1, 8), np.tile([0.3, -0.3], 4), []
+    for seed in range(8):
+        rng = np.random.default_rng([11, seed])
+        pair = (skills, skills + difference)
+        sets = [s[:, None] - rng.normal(size=300) + rng.standard_normal((8, 300)) > 0 for s in pair]
+        found.append(one_scale(*sets).disagreement)
+    assert np.mean(found) == pytest.approx(np.sqrt(8 * 0.3**2 / 7), abs=0.03)
+
+
+def test_three_models_are_enough():
+    right = np.random.default_rng(0).random((3, 200)) < np.array([[0.4], [0.6], [0.8]])
+    assert one_scale(right, right).degrees == 2
+    with pytest.raises(InputError, match="3"):
+        one_scale(right[:2], right[:2])
 
 
 @pytest.mark.parametrize(

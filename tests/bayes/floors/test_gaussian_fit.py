@@ -3,11 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
+from scipy.stats import t as student
 from sklearn.covariance import ledoit_wolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from hardpan import bayes
-from hardpan.bayes.floors.gaussian_fit import fit_shared, gaussian_floor, own_decisions_p_value
+from hardpan.bayes.floors.gaussian_fit import DRAWS, fit_shared, gaussian_floor, own_decisions_p_value
 from hardpan.bayes.floors.inputs import held_out_error
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -126,6 +127,8 @@ def test_a_fit_to_many_examples_needs_no_correction():
     plain = bayes.gaussian(model.means, model.cov, model.priors)
     assert found.value == pytest.approx(plain.value, rel=0.02)
     assert found.low < plain.value < found.high
+    half = student.ppf(0.975, DRAWS - 1) * found.stderr / found.value
+    assert (found.low, found.high) == pytest.approx((found.value * np.exp(-half), found.value * np.exp(half)))
     assert error.factor == pytest.approx(1.0, abs=0.02)
     assert gaussian_floor(model)[0] == found
 

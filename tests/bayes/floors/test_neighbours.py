@@ -36,6 +36,9 @@ def test_the_bracket_holds_the_known_bayes_error(distance):
     assert (found.error.low, found.error.high) == pytest.approx((exact.low, exact.high))
     assert found.upper == found.error
     assert found.low == pytest.approx(neighbours.cover_hart(exact.low, 2))
+    around = found.error.value + np.array([-1e-6, 1e-6])
+    slope = np.diff([neighbours.cover_hart(point, 2) for point in around])[0] / 2e-6
+    assert found.lower.stderr == pytest.approx(slope * found.error.stderr, rel=0.05)
     assert found.lower.notes
 
 

@@ -13,6 +13,12 @@ from hardpan.bayes.floors.spanning_tree import minimal_spanning_tree
 from hardpan.errors import InputError
 
 
+def test_separated_classes_leave_half_an_edge_of_uncertainty():
+    labels = np.repeat([0, 1], 200)
+    x = np.random.default_rng(0).normal(size=(400, 2)) + 100.0 * labels[:, None]
+    assert henze_penrose(x, labels).upper.stderr == pytest.approx(1 / 800)
+
+
 @settings(max_examples=30)
 @given(st.integers(2, 60), st.integers(1, 8), st.integers(0, 2**32 - 1))
 def test_the_tree_is_as_short_as_scipys_and_joins_everything(n, d, seed):
