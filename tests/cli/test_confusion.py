@@ -8,6 +8,7 @@ import pytest
 from tests.confusion.planted import EPOCHS, SEEDS, trained_on_digits
 
 from hardpan import cli, confusion, files
+from hardpan.confusion import summaries
 from hardpan.predictions import Predictions
 
 COMMANDS = ("score", "bands", "subset", "issues", "transfer", "ablate", "compare")
@@ -34,10 +35,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_score_writes_a_page_scores_and_a_table(runs, tmp_path, capsys):
+def counted(compute, name, calls):
+    return lambda *arguments, **options: (calls.append(name), compute(*arguments, **options))[1]
+
+
+def test_score_writes_a_page_scores_and_a_table_and_computes_each_part_once(runs, tmp_path, capsys, monkeypatch):
+    calls = []
+    for name in ("bands", "stability"):
+        monkeypatch.setattr(summaries, name, counted(getattr(summaries, name), name, calls))
     out = tmp_path / "out"
     code, shown, _ = run(capsys, "score", runs / "small", "--data", "digits", "--split", "test", "--out", out)
     assert code == 0
+    assert sorted(calls) == ["bands", "stability"]
     assert "most confusing tenth" in " ".join(shown.split())
     names = {item.name for item in out.iterdir()}
     assert names == {"config.json", "index.html", "report.json", "scores.csv", "scores"}

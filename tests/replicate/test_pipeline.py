@@ -14,7 +14,7 @@ from tests.web import small
 from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.replicate import simulate
+from hardpan.replicate import quality, simulate
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database import votes as stored_votes
 from hardpan.replicate.quality import frequency_table
@@ -50,6 +50,17 @@ def done(tmp_path_factory, database_server):
     drawn = project.sample(strategy="matched", per_class=PER_CLASS, seed=5, without_flagged=True)
     yield project, rows, chance, people, drawn
     small.remove(project)
+
+
+def test_dawid_skene_runs_once_per_class_whatever_is_shown(done, tmp_path, monkeypatch):
+    project, rows, *_ = done
+    calls, compute = [], quality.dawid_skene
+    monkeypatch.setattr(quality, "dawid_skene", lambda *given: (calls.append(1), compute(*given))[1])
+    found = project.quality()
+    found.save(tmp_path / "page")
+    assert found.headline
+    assert len(found.to_frame("pyarrow")) == len(found.frequencies)
+    assert len(calls) == len(set(rows.values())) == 10
 
 
 def test_the_same_seed_gives_the_same_votes(tmp_path, database_server):
