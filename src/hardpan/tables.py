@@ -6,8 +6,8 @@ give the same as Python lists. :func:`write_table` and :func:`csv_text` write. F
 :mod:`hardpan.safe_files`.
 
 - CSV: comma, semicolon, tab or ``|``, found in the header; UTF-8, or UTF-16 with its mark; may be gzipped. A
-  semicolon file may have decimal commas. A first row of numbers is refused as a missing header, unless it is 0, 1,
-  2, ...
+  semicolon file may have decimal commas. Spaces after the delimiter and the ``sep=;`` of Excel are skipped. A first
+  row of values is refused as a missing header; 0, 1, 2, ... are names.
 - JSON: a list of rows, a mapping of columns, or pandas' ``{"column": {"0": value}}``. JSONL: one row per line.
 - Missing: an empty cell, ``NA``, ``NaN``, ``null`` and their like in columns of numbers; in text only an empty
 cell.
@@ -19,6 +19,7 @@ import csv
 import importlib
 import importlib.util
 import io
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,9 +36,13 @@ if TYPE_CHECKING:
 FRAMES = ("pandas", "polars", "pyarrow")
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather")
 _BATCH = 65536
-_NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>"]
+MISSING = frozenset(("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>", "NaT"))
+_NULLS = ["", "-", ".", "na", *sorted(MISSING)]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins
-_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)*")
+_COUNTED = ("index", "level_0")  # what reset_index of pandas and with_row_index of polars call a row number
+_SEP_LINE = re.compile(r"sep=([,;|\t])\r?\n", re.IGNORECASE)
+_HEADER_ROWS = 1000
 
 
 def suffix_of(path: Path) -> str:
@@ -57,10 +62,10 @@ def is_table_file(path: Path) -> bool:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether an object is a data frame or an Arrow table."""
-    return not isinstance(value, type) and any(
-        hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__", "to_arrow")
-    )
+    """Whether an object is a data frame or an Arrow table; a series, which is one column, is not."""
+    if isinstance(value, type) or not any(hasattr(value, name) for name in ("columns", "column_names", "schema")):
+        return False
+    return any(hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__", "to_arrow"))
 
 
 def read_table(source: Any, *, text: bool | Sequence[str] = (), empty: bool = False) -> pyarrow.Table:
@@ -147,20 +152,33 @@ def index_columns(table: pyarrow.Table) -> list[str]:
     """Columns that are the row index of a pandas frame rather than data.
 
     They are listed in the pandas metadata of the table, or are called ``__index_level_0__`` or ``Unnamed: 0``, or
-    are the first column with an empty name, as ``DataFrame.to_csv`` writes it.
+    are the first column with an empty name, as ``DataFrame.to_csv`` writes it, or are called ``index`` or
+    ``level_0`` and have whole numbers that differ.
 
     Example:
         >>> index_columns(read_table({"Unnamed: 0": [0, 1], "a": [5, 6]}))
         ['Unnamed: 0']
     """
     names = table.column_names
-    found = {name for place, name in enumerate(names) if _INDEX.fullmatch(name) or (name == "" and place == 0)}
+    found = {
+        name
+        for place, name in enumerate(names)
+        if _INDEX.fullmatch(name)
+        or (name == "" and place == 0)
+        or (name in _COUNTED and _numbers_rows(table.column(name)))
+    }
     try:
         listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
         found |= {name for name in listed if isinstance(name, str)}
     except (ValueError, AttributeError, TypeError, RecursionError):
         pass  # damaged metadata name nothing
     return [name for name in names if name in found]
+
+
+def _numbers_rows(column: Any) -> bool:
+    from pyarrow import compute, types
+
+    return bool(types.is_integer(column.type)) and compute.count_distinct(column).as_py() == len(column)
 
 
 def _read_file(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
@@ -186,41 +204,94 @@ def _read_csv(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
     if not content.strip():
         raise InputError(f"{path}: the table has no rows")
     check_memory(path, 4 * len(content))
-    delimiter, header = _header(path, content)
+    content, delimiter, header = _header(path, content)
     as_text = header if text is True else [name for name in header if name in tuple(text or ())]
     raw = content.encode()
-    decimal = "," if delimiter == ";" and _decimal_commas(content) else "."
-    return arrow_csv.read_csv(
-        io.BytesIO(raw),
-        read_options=arrow_csv.ReadOptions(block_size=min(max(len(raw) + 1, 1 << 20), (1 << 31) - 1)),
-        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
-            null_values=_NULLS,
-            strings_can_be_null=False,
-            column_types={name: pyarrow.string() for name in as_text},
-            decimal_point=decimal,
-        ),
-    )
+    decimal = "," if delimiter == ";" and _DECIMAL_COMMA.search(content) else "."
+    try:
+        table = arrow_csv.read_csv(
+            io.BytesIO(raw),
+            read_options=arrow_csv.ReadOptions(block_size=min(max(len(raw) + 1, 1 << 20), (1 << 31) - 1)),
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                null_values=_NULLS,
+                strings_can_be_null=False,
+                column_types={name: pyarrow.string() for name in as_text},
+                decimal_point=decimal,
+            ),
+        )
+    except pyarrow.ArrowInvalid as error:
+        raise InputError(
+            f"{path}: cannot be read as a table ({reason(error)}); every line needs the {len(header)} cells of the "
+            "first one: remove lines that are not part of the table, and quote cells that contain the delimiter"
+        ) from error
+    if table.column_names[-1] == "" and table.num_columns > 1 and table.column(-1).null_count == table.num_rows:
+        table = table.drop_columns([""]) if table.column_names.count("") == 1 else table  # a comma ends every line
+    _check_header(path, table)
+    return table
 
 
-def _header(path: Path, content: str) -> tuple[str, list[str]]:
-    """The delimiter and the names of a CSV file; a file without a header is refused."""
-    lines = content.lstrip("\r\n")
-    first = lines.partition("\n")[0]
-    delimiter = max(",;\t|", key=first.count)
+_DECIMAL_COMMA = re.compile(r"(?:^|;)[ \"]*-?\d+,\d+[ \"]*(?:;|\r?$)", re.MULTILINE)
+
+
+def _header(path: Path, content: str) -> tuple[str, str, list[str]]:
+    """The content from the header on, the delimiter and the names of a CSV file."""
+    content = content.lstrip("\r\n")
+    marked = _SEP_LINE.match(content)
+    content = content[marked.end() :] if marked else content
+    first, _, rest = content.partition("\n")
+    delimiter = marked[1] if marked else max(",;\t|", key=first.count)
     if first.count(delimiter) == 0:
         delimiter = ","
+        words = len(first.split())
+        if words > 1 and '"' not in first and len(rest.partition("\n")[0].split()) in (words, words + 1):
+            raise InputError(
+                f"{path}: columns look separated by spaces; separate them by commas, semicolons or tabs"
+            )
     try:
-        header = next(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter), [])
+        header = next(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter), [])
+        if any(name != name.strip() for name in header):  # "age, income": spaces belong to the delimiter
+            rows = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, skipinitialspace=True)
+            stripped = io.StringIO(newline="")
+            csv.writer(stripped, delimiter=delimiter, lineterminator="\n").writerows(
+                [cell.strip() for cell in row] for row in rows if row
+            )
+            content = stripped.getvalue()
+            header = [name.strip() for name in header]
     except csv.Error as error:
         raise InputError(f"{path}: the header cannot be read ({reason(error)})") from error
     names = header[1:] if header and header[0] == "" else header
     if names and all(map(_is_number, names)) and names != [str(number) for number in range(len(names))]:
-        raise InputError(
-            f"{path}: the first row has numbers ({few(header, 3)}) where the column names are expected; add a "
-            f"header row"
-        )
-    return delimiter, header
+        raise _no_header(path, header)
+    return content, delimiter, header
+
+
+def _check_header(path: Path, table: pyarrow.Table) -> None:
+    """Refuse a first row of values: text that its own column repeats, or decimals that are no scale."""
+    import pyarrow
+
+    names = [name for name in table.column_names if name]
+    numbers = [float(name) for name in names if _is_number(name)]
+    rising = [left < right for left, right in itertools.pairwise(numbers)]
+    decimals = any(number % 1 for number in numbers) and not (all(rising) or not any(rising))
+    texts = [
+        (name, column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if name and not _is_number(name)
+    ]
+    repeated = [
+        name
+        for name, column in texts
+        if pyarrow.types.is_string(column.type) and name in column.slice(0, _HEADER_ROWS).to_pylist()
+    ]
+    if decimals or (repeated and 2 * len(repeated) >= len(texts)):
+        raise _no_header(path, table.column_names)
+
+
+def _no_header(path: Path, header: Sequence[str]) -> InputError:
+    return InputError(
+        f"{path}: the first row has values ({few(header, 5)}) where the column names are expected; add a header row"
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -229,11 +300,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _decimal_commas(content: str) -> bool:
-    cells = [cell.strip() for line in content.split("\n")[1:20] for cell in line.split(";")]
-    return any(re.fullmatch(r"-?\d+,\d+", cell) for cell in cells)
 
 
 def _json_lines(path: Path) -> Iterator[Any]:

@@ -29,6 +29,9 @@ Y = np.arange(30) % 3
 GREY = RNG.integers(0, 256, (30, 8, 9), dtype=np.uint8)
 COLOUR = RNG.integers(0, 256, (30, 8, 9, 3), dtype=np.uint8)
 NAMES = np.array(["cat", "dog", "owl"])
+SPELT = np.where(np.arange(30) == 3, "CAT", NAMES[Y])
+SPACED = "a, kind\n" + "".join(f"{X[k, 0]}, {NAMES[Y[k]]}\n" for k in range(30))
+LATE_COMMAS = "a;label\n" + "".join(f"{k}{',5' if k > 25 else ''};{NAMES[Y[k]]}\n" for k in range(30))
 COLUMNS = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "label": NAMES[Y]}
 
 
@@ -142,6 +145,7 @@ class Works:
 
 NUMBERED = ("0", "1", "2")
 ABC = ("a", "b", "c")
+IRIS = ("setosa", "versicolor", "virginica")
 OFFICIAL = {"train": 20, "test": 10}
 WORKS = [
     Works("arrays", lambda f: (X, Y), classes=NUMBERED),
@@ -219,7 +223,7 @@ WORKS = [
         features=ABC,
     ),
     Works("sparse matrix", lambda f: (scipy.sparse.csr_matrix(X), Y), classes=NUMBERED),
-    Works("scikit-learn Bunch of frames", lambda f: bunch("iris", as_frame=True), (150, 4), NUMBERED),
+    Works("scikit-learn Bunch of frames", lambda f: bunch("iris", as_frame=True), (150, 4), IRIS),
     Works(
         "nullable integers",
         lambda f: frame(n=pandas.array([1, None, 7] * 10, dtype="Int64")),
@@ -394,6 +398,96 @@ WORKS = [
     ),
     Works("images resized", lambda f: picture_folder(f, ((8, 9), (12, 10))), (6, 5, 5, 3), options={"resize": 5}),
     Works("jpeg folder", lambda f: picture_folder(f, ending="jpg"), (6, 8, 9, 3)),
+    Works(
+        "keras' ((x, y), (x, y))", lambda f: ((X[:20], Y[:20]), (X[20:], Y[20:])), classes=NUMBERED, splits=OFFICIAL
+    ),
+    Works(
+        "a mapping of splits",
+        lambda f: {"train": (X[:20], Y[:20]), "test": (X[20:], Y[20:])},
+        classes=NUMBERED,
+        splits=OFFICIAL,
+    ),
+    Works("a list of arrays", lambda f: [X, Y], classes=NUMBERED),
+    Works("a mapping of columns", lambda f: {key: list(values) for key, values in COLUMNS.items()}, features=ABC),
+    Works("a list of rows", lambda f: frame().to_dict("records"), features=ABC),
+    Works("two frames", lambda f: (frame()[:20], frame()[20:]), splits=OFFICIAL, features=ABC),
+    Works("a mapping of frames", lambda f: {"train": frame()[:20], "test": frame()[20:]}, splits=OFFICIAL),
+    Works("a mapping of Hugging Face datasets", lambda f: dict(hugging_face()), (30, 1), splits=OFFICIAL),
+    Works("the only column of classes", lambda f: hugging_face(None).rename_column("label", "kind"), (30, 1)),
+    Works(
+        "PyTorch subsets",
+        lambda f: tuple(torch.utils.data.Subset(Items(X, Y), rows) for rows in (range(20), range(20, 30))),
+        splits=OFFICIAL,
+    ),
+    Works("class names by number", lambda f: (X, Y), options={"class_names": dict(enumerate(NAMES))}),
+    Works("numbers by class name", lambda f: (X, Y), options={"class_names": {"owl": 2, "cat": 0, "dog": 1}}),
+    Works(
+        "class numbers as column names",
+        lambda f: pandas.DataFrame(np.column_stack([X, Y])),
+        classes=NUMBERED,
+        options={"label": 3},
+    ),
+    Works("npz of embeddings", lambda f: npz(f, embeddings=X, labels=Y, target_names=NAMES)),
+    Works(
+        "other names for folders",
+        lambda f: picture_folder(f),
+        (6, 8, 9, 3),
+        ("x", "y", "z"),
+        options={"class_names": "x,y,z"},
+    ),
+    Works(
+        "reset_index",
+        lambda f: csv_of(frame().reset_index(), f, index=False),
+        features=ABC,
+        codes=("index_column",),
+    ),
+    Works(
+        "read twice with the index",
+        lambda f: csv_of(frame(**{"Unnamed: 0.1": range(30)}), f, index=False),
+        features=ABC,
+        codes=("index_column",),
+    ),
+    Works("spaces after commas", lambda f: csv(f, SPACED), (30, 1), features=("a",), options={"label": "kind"}),
+    Works(
+        "the sep= of Excel",
+        lambda f: csv(f, "sep=;\r\n" + SPACED.replace(", ", ";")),
+        (30, 1),
+        features=("a",),
+        options={"label": "kind"},
+    ),
+    Works(
+        "a comma at the end of lines",
+        lambda f: csv(f, SPACED.replace("\n", ",\n")),
+        (30, 1),
+        features=("a",),
+        options={"label": "kind"},
+    ),
+    Works("decimal commas below line 20", lambda f: csv(f, LATE_COMMAS), (30, 1), features=("a",)),
+    Works("wavelengths as names", lambda f: frame().rename(columns={"a": "400.5", "b": "401.0", "c": "401.5"})),
+    Works("-999 for missing", lambda f: frame(age=[-999, 40, 50] * 10), (30, 4), codes=("missing_code",)),
+    Works(
+        "dashes for missing",
+        lambda f: csv_of(frame(age=["-", "40.5", "41"] * 10), f, index=False),
+        (30, 5),
+        features=(*ABC, "age", "age is missing"),
+    ),
+    Works(
+        "percentages as text", lambda f: frame(rate=["5%", "7%", "8.5%"] * 10), (30, 6), codes=("numbers_as_text",)
+    ),
+    Works(
+        "a split under another name",
+        lambda f: frame(set=["train"] * 20 + ["test"] * 10),
+        (30, 5),
+        codes=("split_column",),
+    ),
+    Works("train and val in a column", lambda f: frame(split=["train"] * 20 + ["val"] * 10), splits=OFFICIAL),
+    Works(
+        "classes in two spellings",
+        lambda f: (X, SPELT),
+        classes=("CAT", "cat", "dog", "owl"),
+        codes=("similar_classes",),
+    ),
+    Works("a column without values", lambda f: frame(empty=np.nan), (30, 5), codes=("constant",)),
     Works("class names from a file", lambda f: npz(f, x=X, y=Y), options={"class_names": "NAMES"}),
     Works("a name of one's own", lambda f: npz(f, x=X, y=Y), classes=NUMBERED, options={"name": "mine"}),
 ]
@@ -470,8 +564,32 @@ REFUSED = [
         "a frame with a column twice", lambda f: pandas.DataFrame([[1, 2, 0]], columns=["a", "a", "label"]), "a"
     ),
     Refused("a frame of objects", lambda f: frame(z=[object()] * 30), "frame|column"),
-    Refused("a series", lambda f: frame()["a"], "frame|table"),
+    Refused("a series", lambda f: frame()["a"], "x must"),
     Refused("a frame and too few labels", lambda f: (frame()[list(ABC)], Y[:5]), "y must"),
+    Refused("labels in another order", lambda f: (frame()[list(ABC)], frame()["label"][::-1]), "y has the index"),
+    Refused("train_test_split's order", lambda f: (X[:20], X[20:], Y[:20], Y[20:]), "x_train, y_train"),
+    Refused("masked x", lambda f: (np.ma.masked_greater(X, 1), Y), "x must not be a masked"),
+    Refused("masked y", lambda f: (X, np.ma.masked_equal(Y, 1)), "y must not be a masked"),
+    Refused("NA for a label", lambda f: (X, np.where(Y == 1, "NA", NAMES[Y])), "y is 'NA' in row 1"),
+    Refused("a quantity to predict", lambda f: (np.ones((400, 2)), np.arange(400) * 3 + 25), "y has 400"),
+    Refused("one-hot labels of PyTorch", lambda f: Items(X, np.eye(3)[Y]), "label of item 0"),
+    Refused("three tensors", lambda f: torch.utils.data.TensorDataset(*[torch.tensor(X)] * 3), "item 0"),
+    Refused("UCI's iris without a header", lambda f: csv_of(frame(), f, index=False, header=False), "header"),
+    Refused(
+        "text first, no header", lambda f: csv_of(frame()[["label", "a"]], f, index=False, header=False), "header"
+    ),
+    Refused("columns between spaces", lambda f: csv_of(frame(), f, index=False, sep=" "), "commas"),
+    Refused("a line above the header", lambda f: csv(f, "made in 2026\n" + SPACED), "first one"),
+    Refused("class numbers with a gap", lambda f: (X, Y), "class_names", {"class_names": {0: "a", 2: "b", 3: "c"}}),
+    Refused(
+        "names in another order, misspelt",
+        lambda f: picture_folder(f),
+        "class_names",
+        {"class_names": "dog,cat,owll"},
+    ),
+    Refused("free text", lambda f: frame()[["label"]].assign(text=[f"note {k}" for k in range(30)]), "features"),
+    Refused("a pickle", lambda f: csv(f, "x", "data.pkl"), "never loaded"),
+    Refused("a spreadsheet", lambda f: csv(f, "x", "data.xlsx"), "CSV"),
     Refused("nothing", lambda f: None, "dataset"),
     Refused("a number", lambda f: 7, "dataset"),
     Refused("three arrays", lambda f: (X, Y, X), "dataset"),

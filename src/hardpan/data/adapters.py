@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from hardpan.data.arrays import SPLIT_WORDS, as_array, channels_last, from_arrays
 from hardpan.data.dataset import Dataset
-from hardpan.data.tabular import Columns, from_table
+from hardpan.data.tabular import LABELS, Columns, from_table
 from hardpan.errors import InputError
 from hardpan.safe_files import check_memory, few, reason
 from hardpan.tables import is_frame
@@ -21,12 +22,12 @@ _CHECK_EVERY = 1024
 def from_bunch(bunch: Mapping[str, Any], class_names: Sequence[str] | None, name: str | None) -> Dataset:
     """A scikit-learn Bunch; its images if it has them."""
     x = bunch["images"] if "images" in bunch else bunch["data"]
-    if is_frame(x):
-        return from_arrays(x, bunch["target"], class_names=class_names, name=name or "bunch")
     target_names = bunch.get("target_names")
     if class_names is None and target_names is not None:
         listed = np.asarray(target_names).astype(np.str_)
         class_names = listed.tolist() if listed.ndim == 1 and len(listed) > 1 else None
+    if is_frame(x):
+        return from_arrays(x, bunch["target"], class_names=class_names, name=name or "bunch")
     columns = bunch.get("feature_names")
     named = columns is not None and np.ndim(x) == 2 and len(columns) == np.shape(x)[1]
     return from_arrays(
@@ -53,10 +54,10 @@ def from_torch(
     dataset: Any, test: Any = None, *, class_names: Sequence[str] | None = None, name: str | None = None
 ) -> Dataset:
     """See :meth:`Dataset.from_torch`."""
-    source = getattr(dataset, "dataset", dataset) if hasattr(dataset, "batch_size") else dataset
+    source = _unbatched(dataset)
     x, y = _torch_arrays("dataset", source)
-    x_test, y_test = (None, None) if test is None else _torch_arrays("test", getattr(test, "dataset", test))
-    classes = class_names if class_names is not None else getattr(source, "classes", None)
+    x_test, y_test = (None, None) if test is None else _torch_arrays("test", _unbatched(test))
+    classes = class_names if class_names is not None else _classes(source)
     return from_arrays(
         x,
         y,
@@ -66,6 +67,20 @@ def from_torch(
         name=name or type(source).__name__,
         source="PyTorch",
     )
+
+
+def _unbatched(dataset: Any) -> Any:
+    """The dataset of a loader; a Subset, which has a dataset too, stays."""
+    return dataset.dataset if hasattr(dataset, "batch_size") and hasattr(dataset, "dataset") else dataset
+
+
+def _classes(dataset: Any) -> Any:
+    """The names of the classes, also of what a Subset was taken from."""
+    while dataset is not None:
+        if getattr(dataset, "classes", None) is not None:
+            return dataset.classes
+        dataset = getattr(dataset, "dataset", None)
+    return None
 
 
 def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -88,9 +103,13 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
                 f"{what}: item {row} cannot be read ({type(error).__name__}: {reason(error)})"
             ) from error
         if not isinstance(item, (tuple, list)) or len(item) != 2:
-            raise InputError(f"{what}: every item must be (x, label); item {row} is {type(item).__name__}")
+            size = f" of {len(item)}" if hasattr(item, "__len__") else ""
+            raise InputError(f"{what}: every item must be (x, label); item {row} is a {type(item).__name__}{size}")
+        label = as_array(f"{what}: label of item {row}", item[1])
+        if label.size != 1:
+            raise InputError(f"{what}: label of item {row} must be one class; got shape {label.shape}")
         xs.append(as_array(f"{what}: x of item {row}", item[0]))
-        ys.append(item[1].item() if hasattr(item[1], "item") else item[1])
+        ys.append(label.item())
         if xs[-1].shape != xs[0].shape:
             raise InputError(
                 f"{what}: examples must have one shape; item 0 has {xs[0].shape} and item {row} {xs[-1].shape}: "
@@ -125,7 +144,10 @@ def from_huggingface(
                 f"dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(part).__name__}"
             )
         if split and split not in SPLIT_WORDS:
-            raise InputError(f"dataset: split {split!r} must be train, validation or test; it has {few(parts)}")
+            raise InputError(
+                f"dataset: split {split!r} must be train, validation or test; it has {few(parts)}: "
+                "give those you want, such as {'train': ..., 'test': ...}"
+            )
         table = part.with_format("arrow")[:]
         if tables and table.column_names != tables[0].column_names:
             raise InputError(
@@ -139,9 +161,12 @@ def from_huggingface(
     if "test" not in counts and "validation" in counts:
         counts = {"test" if key == "validation" else key: count for key, count in counts.items()}
     if class_names is None:
-        for column in (columns.label,) if columns.label else ("label", "labels"):
-            listed = getattr(features.get(column), "names", None) if column in features else None
-            class_names = class_names or listed
+        named = {column: feature.names for column, feature in features.items() if hasattr(feature, "names")}
+        if columns.label is None and len(named) == 1 and not any(name.lower() in LABELS for name in features):
+            columns = replace(columns, label=next(iter(named)))  # the only column of classes
+        class_names = next(
+            (named[name] for name in (columns.label, "label", "labels") if name in named and name is not None), None
+        )
     return from_table(
         pyarrow.concat_tables(tables, promote_options="permissive"),
         columns,

@@ -21,11 +21,11 @@ from hardpan.data.dataset import SPLITS, Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
 from hardpan.files import clean_text
 from hardpan.safe_files import check_memory, few, npz_header, read_npy, read_npz
-from hardpan.tables import is_frame, read_table
+from hardpan.tables import MISSING, is_frame, read_table
 
 _BLOCK = 4096
 CHANNELS = (1, 3, 4)
-X_NAMES = ("x", "data", "images", "features", "inputs", "image")
+X_NAMES = ("x", "data", "images", "features", "inputs", "image", "embeddings", "embedding")
 Y_NAMES = ("y", "labels", "label", "target", "targets")
 SPLIT_WORDS = {
     "train": "train",
@@ -50,7 +50,7 @@ def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     if path.suffix.lower() == ".npy":
         return from_arrays(read_npy(path), class_names=class_names, name=path.stem, where=where, source=path.name)
     keys = list(npz_header(path))
-    wanted = {key for key in keys if _meaning(key) is not None}
+    wanted = {key for key in keys if array_meaning(key) is not None}
     arrays = read_npz(path, wanted)
     return from_mapping(arrays, keys, class_names=class_names, name=path.stem, where=where, source=path.name)
 
@@ -61,7 +61,7 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
     parts: dict[str, dict[str, Any]] = {}
     key_of: dict[str, str] = {}
     for key, value in arrays.items():
-        meaning = _meaning(key)
+        meaning = array_meaning(key)
         if meaning is None:
             continue
         split, what = meaning
@@ -90,6 +90,7 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
         ],
         ids=other.get("ids"),
         class_names=options.pop("class_names", None) or _names(other.get("class_names")),
+        feature_names=None if other.get("feature_names") is None else np.asarray(other["feature_names"]).tolist(),
         **options,
     )
 
@@ -102,15 +103,17 @@ def _names(names: Any) -> Any:
     return None if names is None else np.asarray(names)
 
 
-def _meaning(key: str) -> tuple[str, str] | None:
-    """Split and content that the name of an array says; "other" for class_names and ids.
+def array_meaning(key: str) -> tuple[str, str] | None:
+    """Split and content that the name of an array says; "other" for names and ids.
 
     Example:
-        >>> _meaning("x"), _meaning("train_images"), _meaning("y_val"), _meaning("ids"), _meaning("probs")
-        (('', 'x'), ('train', 'x'), ('validation', 'y'), ('other', 'ids'), None)
+        >>> array_meaning("x"), array_meaning("train_images"), array_meaning("y_val"), array_meaning("probs")
+        (('', 'x'), ('train', 'x'), ('validation', 'y'), None)
     """
     name = key.lower()
-    if name in ("class_names", "ids"):
+    if name in ("class_names", "target_names", "label_names"):
+        return "other", "class_names"
+    if name in ("ids", "feature_names"):
         return "other", name
     first, _, last = name.partition("_")
     split = ""
@@ -155,6 +158,7 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
     label = "label"
     for key, frame, y in parts:
         table = read_table(frame)
+        _check_index(f"y_{key}" if key else "y", frame, y)
         while label in table.column_names:
             label += "_"
         labels = checked_length(f"y_{key}" if key else "y", as_array("y", y), table.num_rows)
@@ -183,6 +187,16 @@ def _from_frames(parts: Sequence[tuple[str, Any, Any]], split: Any, options: Map
         ids=dataset.ids if ids is None else checked_ids("ids", as_array("ids", ids), n),
         metadata={**dataset.metadata, **metadata},
     )
+
+
+def _check_index(what: str, x: Any, y: Any) -> None:
+    """Refuse labels whose pandas index has the rows of x in another order; by position they would be wrong."""
+    mine: Any = getattr(x, "index", None)
+    theirs: Any = getattr(y, "index", None)
+    if not hasattr(mine, "equals") or not hasattr(theirs, "equals") or mine.equals(theirs):
+        return
+    if len(mine) == len(theirs) and mine.is_unique and set(mine) == set(theirs):
+        raise InputError(f"{what} has the index of x in another order; give {what}.loc[x.index]")
 
 
 def _from_parts(
@@ -245,6 +259,10 @@ def _from_parts(
 
 def as_array(what: str, values: Any) -> NDArray[Any]:
     """A NumPy array of anything like one (tensors too), or an error that names it."""
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise InputError(f"{what} must not be a masked array; drop or fill what is masked")
+        values = values.data
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         values = values.detach().cpu()
     elif hasattr(values, "toarray") and hasattr(values, "nnz"):  # a sparse matrix
@@ -297,7 +315,8 @@ def checked_length(what: str, values: NDArray[Any], n: int) -> NDArray[Any]:
             raise InputError(f"{what} must be less than 2**63; got {int(values.max())}")
         values = values.astype(np.int64)
     if values.shape != (n,):
-        raise InputError(f"{what} must have shape ({n},), one value for each example; got {values.shape}")
+        remedy = "; of one-hot labels give y.argmax(axis=1)" if values.ndim == 2 and len(values) == n else ""
+        raise InputError(f"{what} must have shape ({n},), one value for each example; got {values.shape}{remedy}")
     return values
 
 
@@ -345,7 +364,8 @@ def number_labels(
             )
         values = values.astype(np.int64)
     if values.dtype.kind in "Ub":
-        return *_number_text(what, values.astype(np.str_), names), ()
+        labels, known = _number_text(what, values.astype(np.str_), names)
+        return labels, known, () if names else _alike(known)
     if values.dtype.kind not in "iu":
         raise InputError(f"{what} must be class numbers or text; got {values.dtype}")
     return _number_integers(what, values, names, where)
@@ -359,6 +379,13 @@ def _number_text(
         row = int(np.argmax(values == ""))
         raise InputError(f"{what} has no label in row {row}; drop the rows without a label")
     if not names:
+        gap = next((name for name in used.tolist() if name in MISSING), None)
+        if gap is not None:
+            row = int(np.argmax(values == gap))
+            raise InputError(
+                f"{what} is {gap!r} in row {row}, as missing values are written; drop such rows, or list it in "
+                "class_names if it is a class"
+            )
         if len(used) > max(100, len(values) // 2):
             raise InputError(
                 f"{what} has {len(used):,} different values in {len(values):,} rows; give the column of classes as "
@@ -405,13 +432,28 @@ def _number_integers(
                 "renumber the classes, or give class_names"
             )
         return values.astype(np.int64), tuple(map(str, used.tolist())), ()
-    if len(used) > max(100, len(values) // 2):
+    # Classes that are numbered in some other way have no gaps, or examples enough; a quantity has neither.
+    if len(used) > max(100, len(values) // 5) and highest - lowest >= len(used):
         raise InputError(
             f"{what} has {len(used):,} different numbers in {len(values):,} rows, from {lowest} to {highest}; "
             f"labels "
-            "are classes: give the column of classes"
+            "are classes: give the column of classes, or list them in class_names"
         )
     return numbers.astype(np.int64), tuple(map(str, used.tolist())), (_renumbered(used),)
+
+
+def _alike(names: Sequence[str]) -> tuple[DataWarning, ...]:
+    """A warning about names of classes that differ only in case or in spaces."""
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        other = first.setdefault("".join(name.split()).casefold(), name)
+        if other != name:
+            pairs.append(f"{other!r} and {name!r}")
+    if not pairs:
+        return ()
+    message = f"classes differ only in case or spaces: {few(pairs)}; if they are one class, write them alike"
+    return (DataWarning(message, "similar_classes"),)
 
 
 def _renumbered(used: NDArray[Any]) -> DataWarning:
@@ -468,6 +510,8 @@ def checked_split(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
             "or drop the column"
         )
     split = np.array([SPLIT_WORDS[word] for word in words])
+    if "test" not in split:  # as in folders: the labelled validation set is what models are scored on
+        split[split == "validation"] = "test"
     present = [name for name in SPLITS if (split == name).any()]
     if not {"train", "test"} <= set(present):
         raise InputError(f"{what} must have rows of train and of test; got only {' and '.join(present)}")
@@ -506,12 +550,17 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
     if x.ndim != 2 or len(x) < 2:
         return ()
     label = [str(name) for name in names] if names else [str(column) for column in range(x.shape[1])]
-    constant = [label[column] for column in np.flatnonzero((x == x[:1]).all(axis=0))]
+    same = (x == x[:1]) if x.dtype.kind != "f" else (x == x[:1]) | (np.isnan(x) & np.isnan(x[:1]))
+    constant = [label[column] for column in np.flatnonzero(same.all(axis=0))]
     noticed = []
     if constant:
         noticed.append(
             DataWarning(f"constant, so without information: {few(constant)}", "constant", tuple(constant))
         )
+    coded = [f"{label[column]} ({value:g}, {count:,} rows)" for column, value, count in _missing_codes(x)]
+    if coded:
+        message = f"may stand for a missing value: {few(coded)}; if so, leave those cells empty"
+        noticed.append(DataWarning(message, "missing_code", tuple(coded)))
     if len(x) >= 20:
         numbered = tuple(label[column] for column in range(x.shape[1]) if _is_identifier(x[:, column]))
         if numbered:
@@ -523,6 +572,23 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
                 )
             )
     return tuple(noticed)
+
+
+def _missing_codes(x: NDArray[Any]) -> list[tuple[int, float, int]]:
+    """Column, value and count of outermost values such as -999, farther from the others than these reach."""
+    found = []
+    for ends in (np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)):
+        nines = (np.abs(ends.astype(np.float64)) >= 99) & (np.abs(ends.astype(np.float64)) < 1e12)
+        for column in np.flatnonzero(nines):
+            value = float(ends[column])
+            if value % 1 or set(str(int(abs(value)))) != {"9"}:
+                continue
+            values = x[:, column].astype(np.float64)
+            rest = values[(values != value) & ~np.isnan(values)]
+            count = int(np.count_nonzero(values == value))
+            if len(rest) and count > 1 and np.abs(rest - value).min() > rest.max() - rest.min():
+                found.append((int(column), value, count))
+    return found
 
 
 def _is_identifier(column: NDArray[Any]) -> bool:

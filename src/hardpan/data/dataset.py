@@ -31,7 +31,7 @@ class DataWarning:
     Attributes:
         message: one sentence, with the remedy.
         code: what was noticed: "index_column", "identifier", "constant", "channels_first", "renumbered_labels",
-            "unused_column", "resized", ...
+            "unused_column", "resized", "missing_code", "similar_classes", ...
         columns: the columns concerned, where the data has columns.
     """
 
@@ -127,13 +127,13 @@ class Dataset:
         cls,
         source: Any,
         *,
-        label: str | None = None,
-        features: Sequence[str] | None = None,
-        drop: Sequence[str] = (),
+        label: str | int | None = None,
+        features: Sequence[str | int] | None = None,
+        drop: Sequence[str | int] = (),
         id: str | None = None,
         split_column: str | None = None,
         groups: str | None = None,
-        class_names: Sequence[str] | str | os.PathLike[str] | None = None,
+        class_names: Sequence[str] | Mapping[Any, Any] | str | os.PathLike[str] | None = None,
         resize: int | None = None,
         name: str | None = None,
         mirror: str | None = None,
@@ -225,7 +225,7 @@ class Dataset:
         )
 
     @classmethod
-    def from_frame(cls, frame: Any, label: str | None = None, **options: Any) -> Dataset:
+    def from_frame(cls, frame: Any, label: str | int | None = None, **options: Any) -> Dataset:
         """A dataset of a pandas, polars or pyarrow frame; options as for :meth:`open`.
 
         Example:
@@ -399,10 +399,13 @@ class Dataset:
 
     def __repr__(self) -> str:
         shape = self.x.shape[1:]
-        kind = f"images of {' × '.join(map(str, shape))}" if len(shape) > 1 else "vectors of "
+        many = "" if len(self) == 1 else "s"
+        kind = f"image{many} of {' × '.join(map(str, shape))}" if len(shape) > 1 else f"vector{many} of "
         if len(shape) == 1:
             kind += f"{shape[0]} number{'' if shape[0] == 1 else 's'}"
-        known = f"{self.n_classes} classes" if self.labels is not None else "no labels"
+        known = "no labels"
+        if self.labels is not None:
+            known = f"{self.n_classes} class{'' if self.n_classes == 1 else 'es'}"
         counts = ""
         if self.split is not None:
             counts = ", " + " + ".join(

@@ -19,11 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan import files
-from hardpan.data.arrays import from_arrays, from_mapping, number_labels
+from hardpan.data.adapters import is_huggingface, is_torch
+from hardpan.data.arrays import (
+    SPLIT_WORDS,
+    array_meaning,
+    checked_class_names,
+    from_arrays,
+    from_mapping,
+    number_labels,
+)
 from hardpan.data.corrections import apply_corrections
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.safe_files import read_text
+from hardpan.safe_files import few, read_json, read_text
 from hardpan.tables import is_frame, read_table
 
 BUNDLED = ("digits",)
@@ -54,9 +62,9 @@ FORMATS = {
 class DataOptions:
     """How a dataset is read; the same fields as the arguments of :meth:`Dataset.open`."""
 
-    label: str | None = None
-    features: Sequence[str] | None = None
-    drop: Sequence[str] = ()
+    label: str | int | None = None
+    features: Sequence[str | int] | None = None
+    drop: Sequence[str | int] = ()
     id: str | None = None
     split_column: str | None = None
     groups: str | None = None
@@ -149,7 +157,19 @@ def _open_path(
         module = importlib.import_module(reader.module)
         if module.matches(path):
             return _read(path, kind, reader, module, options)
-    raise InputError(f"{path}: unsupported format; supported: {', '.join(FORMATS)}")
+    remedy = next((text for endings, text in _REMEDIES.items() if path.suffix.lower() in endings), "")
+    raise InputError(f"{path}: unsupported format; supported: {', '.join(FORMATS)}{remedy}")
+
+
+_REMEDIES = {
+    (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt"): "; pickled files are never loaded: save arrays with "
+    "numpy.savez, a frame as Parquet",
+    (".xlsx", ".xls", ".ods"): "; save the sheet as CSV",
+    (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar"): "; unpack it, and give the folder",
+    (".mat", ".h5", ".hdf5", ".safetensors", ".tfrecord"): "; save the arrays with numpy.savez",
+    (".txt", ".data", ".dat", ".arff"): "; save a table as .csv, with a header row",
+    (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"): "; give the folder of the class folders",
+}
 
 
 def _read(path: Path, kind: str, reader: Format, module: Any, options: DataOptions) -> Dataset:
@@ -179,22 +199,29 @@ def _refuse(options: DataOptions, what: str, taken: Sequence[str] = ()) -> None:
 
 
 def _open_object(source: Any, options: DataOptions) -> Dataset:
-    from hardpan.data.adapters import from_bunch, from_huggingface, from_torch, is_huggingface, is_torch
-    from hardpan.data.tabular import from_table
+    from hardpan.data.adapters import from_bunch, from_huggingface, from_torch
+    from hardpan.data.tabular import from_table, join_tables
 
     class_names, name = options.class_names, options.name or "arrays"
-    if is_huggingface(source):
+    if is_huggingface(source) or (
+        isinstance(source, Mapping) and source and all(map(is_huggingface, source.values()))
+    ):
         return from_huggingface(
             source, _columns(options), class_names=class_names, resize=options.resize, name=options.name
         )
-    if is_frame(source) and not isinstance(source, np.ndarray):
+    source = _parts(source)
+    if tables := _tables(source):
+        table, split, rows = join_tables("dataset", tables)
+        first = source[0] if isinstance(source, (tuple, list)) else source
         return from_table(
-            read_table(source),
+            table,
             _columns(options),
+            split=split,
+            rows=rows,
             class_names=class_names,
             resize=options.resize,
             name=options.name or "frame",
-            source=f"{type(source).__module__.partition('.')[0]} {type(source).__name__}",
+            source=f"{type(first).__module__.partition('.')[0]} {type(first).__name__}",
         )
     _refuse(options, f"a {type(source).__name__}", ("class_names",))
     if is_torch(source):
@@ -207,6 +234,11 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
     if isinstance(source, tuple) and len(source) in (2, 4):
         if len(source) == 2 and all(map(is_torch, source)):
             return from_torch(source[0], source[1], class_names=class_names, name=options.name)
+        if len(source) == 4 and np.ndim(source[1]) > 1 and np.ndim(source[2]) == 1:
+            raise InputError(
+                "dataset must be (x_train, y_train, x_test, y_test); the second array has "
+                f"{np.ndim(source[1])} axes and the third one: train_test_split returns them in another order"
+            )
         x, y, x_test, y_test = [*source, None, None][:4]
         return from_arrays(x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=name)
     if isinstance(source, np.ndarray) or hasattr(source, "__array__"):
@@ -215,6 +247,49 @@ def _open_object(source: Any, options: DataOptions) -> Dataset:
         "dataset must be a name, a path, a Dataset, a data frame, (x, y), (x_train, y_train, x_test, y_test), or a "
         f"dataset of PyTorch, Hugging Face or scikit-learn; got {type(source).__name__}"
     )
+
+
+def _is_columns(source: Any) -> bool:
+    """Whether an object in memory is rows or columns of a table; arrays of examples by name are not."""
+    if isinstance(source, list):
+        return bool(source) and all(isinstance(row, Mapping) for row in source)
+    if not isinstance(source, Mapping) or not source:
+        return is_frame(source) and not isinstance(source, np.ndarray)
+    if any((array_meaning(str(key)) or ("", ""))[1] == "x" for key in source):
+        return False
+    return all(_is_column(values) for values in source.values())
+
+
+def _is_column(values: Any) -> bool:
+    if isinstance(values, (list, tuple)):
+        return bool(values) and all(np.isscalar(value) or value is None for value in values)
+    return getattr(values, "ndim", 0) == 1
+
+
+def _parts(source: Any) -> Any:
+    """{"train": ..., "test": ...}, ((x, y), (x, y)) and lists of arrays as tuples."""
+    if isinstance(source, Mapping):
+        both = {SPLIT_WORDS.get(str(key).lower()): value for key, value in source.items()}
+        source = (both["train"], both["test"]) if set(both) == {"train", "test"} else source
+    if isinstance(source, list) and len(source) in (2, 4):
+        plain = all(hasattr(item, "shape") or is_torch(item) for item in source)
+        source = tuple(source) if plain else source
+    if isinstance(source, tuple) and len(source) == 2:
+        pairs = [item for item in source if isinstance(item, (tuple, list)) and len(item) == 2]
+        if len(pairs) == 2 and all(hasattr(part, "shape") for pair in pairs for part in pair):
+            return (*pairs[0], *pairs[1])
+    return source
+
+
+def _tables(source: Any) -> dict[str, list[Any]]:
+    """The Arrow tables of an object in memory by split: one, or those of train and test; empty if there is none."""
+    if _is_columns(source):
+        return {"": [read_table(source)]}
+    if isinstance(source, tuple) and len(source) == 2 and all(map(is_frame, source)):
+        train, test = map(read_table, source)
+        if set(train.column_names) == set(test.column_names):
+            return {"train": [train], "test": [test]}
+    return {}
 
 
 def _named(name: str, mirror: str | None, cache: str | os.PathLike[str] | None) -> Dataset:
@@ -233,7 +308,7 @@ def _column_names(argument: str, names: Any) -> tuple[str, ...]:
         listed = tuple(names)
     except TypeError as error:
         raise InputError(f"{argument} must be names of columns; got {names!r}") from error
-    if not all(isinstance(name, str) for name in listed):
+    if not all(isinstance(name, (str, int, tuple)) for name in listed):
         raise InputError(f"{argument} must be names of columns; got {listed!r}")
     return listed
 
@@ -266,9 +341,13 @@ def _completed(dataset: Dataset) -> Dataset:
 
 
 def _class_names(names: Any) -> list[str] | None:
-    """Class names from a sequence, from text with commas, or from a text file with one per line."""
+    """Class names from a sequence, a mapping, text with commas, or a file: text with one per line, or JSON."""
     if names is None:
         return None
+    if isinstance(names, (str, os.PathLike)) and str(names).lower().endswith(".json"):
+        names = read_json(names)
+    if isinstance(names, Mapping):
+        return _mapped_names(names)
     if isinstance(names, str) and "," in names and not _exists(Path(names)):
         return [name.strip() for name in names.split(",")]
     if isinstance(names, (str, os.PathLike)):
@@ -279,11 +358,32 @@ def _class_names(names: Any) -> list[str] | None:
         raise InputError(f"class_names must be a sequence of text, or a file; got {names!r}") from error
 
 
+def _mapped_names(names: Mapping[Any, Any]) -> list[str]:
+    """Names by class number, {0: "cat"} as id2label, or class numbers by name, {"cat": 0} as label2id."""
+    pairs = [(key, value) for key, value in names.items()]
+    if pairs and all(isinstance(value, int) and not isinstance(value, bool) for _, value in pairs):
+        pairs = [(value, key) for key, value in pairs]
+    try:
+        by_number = {int(number): str(name) for number, name in pairs}
+    except (TypeError, ValueError):
+        by_number = {}
+    if not by_number or sorted(by_number) != list(range(len(pairs))):
+        raise InputError(f"class_names must map the numbers 0..C-1 to names; got {few(list(names))}")
+    return [by_number[number] for number in range(len(pairs))]
+
+
 def _renamed_classes(dataset: Dataset, class_names: Sequence[str]) -> Dataset:
     """The dataset with its classes named and numbered as listed."""
     if dataset.labels is None:
         return dataclasses.replace(dataset, class_names=tuple(class_names))
-    plain = all(name.lstrip("-").isdigit() for name in dataset.class_names)
+    present = dataset.class_names
+    plain = all(name.lstrip("-").isdigit() for name in present)
+    if not plain and len(class_names) == len(present):
+        # Other names for the same classes, in the order of their numbers; a shared name must keep its place.
+        shared = [name for name in class_names if name in present]
+        if len(shared) < len(present) and all(list(class_names).index(n) == present.index(n) for n in shared):
+            names = checked_class_names("class_names", list(class_names))
+            return dataclasses.replace(dataset, class_names=names)
     old: NDArray[Any] = np.array([int(name) for name in dataset.class_names] if plain else dataset.class_names)
     labels, listed, noticed = number_labels("labels", old[dataset.labels], class_names)
     return dataclasses.replace(dataset, labels=labels, class_names=listed, warnings=(*dataset.warnings, *noticed))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,8 @@ VECTOR = "features"
 LABELS = ("label", "labels", "target", "class", "y")
 MOST_LEVELS = 30
 MISSING, OTHER = "(missing)", "(other)"
+_PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+_NUMBER_LIKE = re.compile(r"[-+]?[$€£]? ?\d[\d.,' ]* ?[%$€£]?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +226,7 @@ def from_table(
             f"{where}{meaning.label}", _plain(table, meaning.label, where, required=True), listed, where
         )
     else:
-        message = f"no column is the label (the table has {few(table.column_names)}): name one with label"
+        message = f"no column is the label (the table has {few(table.column_names)}): name one with label (--label)"
         notes.append(DataWarning(message, "no_label"))
     if meaning.split_column is not None:
         if split is not None and columns.split_column is not None:
@@ -236,6 +239,7 @@ def from_table(
         metadata["group"] = _plain(table, meaning.groups, where).astype(np.str_)
     features = _features(table, meaning, where, resize)
     x, native = features.x, features.native
+    notes += _text_notes(table, meaning)
     for column in features.unused:
         values = _metadata(table, column)
         if values is not None:
@@ -282,6 +286,7 @@ class _Meaning:
 
 def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Meaning, list[DataWarning]]:
     present = table.column_names
+    columns = _as_text(columns)
     for argument in ("label", "id", "split_column", "groups"):
         _check_column(where, argument, getattr(columns, argument), present)
     for argument in ("features", "drop"):
@@ -305,9 +310,7 @@ def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Mean
     index = [name for name in index_columns(table) if name not in named and name not in (label, ident, split)]
     if index:
         listed = few([name or "(no name)" for name in index])
-        notes.append(
-            DataWarning(f"dropped the row index that pandas wrote: {listed}", "index_column", tuple(index))
-        )
+        notes.append(DataWarning(f"dropped the row index: {listed}", "index_column", tuple(index)))
     rivals = [] if columns.label else [free[key] for key in LABELS[:-1] if free.get(key) not in (None, label)]
     if rivals and columns.features is None and VECTOR not in present:
         message = (
@@ -327,6 +330,47 @@ def _meanings(table: pyarrow.Table, columns: Columns, where: str) -> tuple[_Mean
         features = others
     rest = tuple(name for name in others if name not in features)
     return _Meaning(label, ident, split, columns.groups, features, columns.features is not None, rest), notes
+
+
+def _as_text(columns: Columns) -> Columns:
+    """Names that are numbers or tuples, as pandas allows them, in the text that a table has."""
+
+    def plain(name: Any) -> Any:
+        return str(name) if isinstance(name, (int, tuple)) and not isinstance(name, bool) else name
+
+    return Columns(
+        plain(columns.label),
+        None if columns.features is None else tuple(map(plain, columns.features)),
+        tuple(map(plain, columns.drop)),
+        plain(columns.id),
+        plain(columns.split_column),
+        plain(columns.groups),
+    )
+
+
+def _text_notes(table: pyarrow.Table, meaning: _Meaning) -> list[DataWarning]:
+    """Warnings about text that looks like numbers, or like the name of a split."""
+    numbers: dict[str, str] = {}
+    splits = []
+    for name in meaning.features:
+        column = table.column(name)
+        if not _is_text(column.type):
+            continue
+        levels = [level for level in column.unique().to_pylist() if level]
+        alike = [level for level in levels if _NUMBER_LIKE.fullmatch(level.strip())]
+        if len(alike) >= 3 and 2 * len(alike) >= len(levels):
+            numbers[name] = next((level for level in levels if not _PLAIN_NUMBER.fullmatch(level)), levels[0])
+        elif len(levels) > 1 and {SPLIT_WORDS.get(level.strip().lower()) for level in levels} >= {"train", "test"}:
+            splits.append(name)
+    notes = []
+    if numbers:
+        listed = few([f"{name} (such as {value!r})" for name, value in numbers.items()])
+        message = f"numbers read as text: {listed}; write them as 1234.5, and leave missing cells empty"
+        notes.append(DataWarning(message, "numbers_as_text", tuple(numbers)))
+    if splits and meaning.split_column is None:
+        message = f"used as a feature, but looks like the split: {few(splits)}; name it with split_column"
+        notes.append(DataWarning(f"{message} (--split-column)", "split_column", tuple(splits)))
+    return notes
 
 
 def _check_column(where: str, argument: str, name: Any, present: Sequence[str]) -> None:
@@ -445,9 +489,8 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
         raise InputError(f"{where}{VECTOR} must be lists of numbers; got {table.schema.field(VECTOR).type}")
     if not (numbers or texts or lists):
         raise InputError(
-            f"{where}the table has no features; give columns of numbers or text, or a column {VECTOR} of lists "
-            "(columns: "
-            f"{few(table.column_names)})"
+            f"{where}the table has no features ({few(table.column_names)}); give columns of numbers or categories, "
+            f"or a column {VECTOR} of lists of numbers: encode free text and dates first, such as by an embedding"
         )
     rest = [*meaning.others, *unused]
     check_memory(where.rstrip(": ") or "table", 8 * table.num_rows * (len(numbers) + len(texts)))
