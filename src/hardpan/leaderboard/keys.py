@@ -40,8 +40,9 @@ class SuspectKeys(Report):
         votes: for the first items (all with a positive margin, at least 20), the share of models per answer,
         at most
             the five most frequent.
-        groups: for the same items, the columns of item groups, such as task or question.
+        groups: for the same items, the columns of item groups, such as task.
         source: where the answers come from.
+        questions: for the same items, the questions, where logs have them.
     """
 
     items: NDArray[np.str_]
@@ -56,6 +57,7 @@ class SuspectKeys(Report):
     votes: tuple[Mapping[str, float], ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
+    questions: tuple[str, ...] = ()
 
     @property
     def suspicious(self) -> int:
@@ -169,6 +171,7 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
             for name, values in outcomes.groups.items()
         },
         source=outcomes.source,
+        questions=() if outcomes.questions is None else tuple(outcomes.questions[i] for i in index[sheet]),
     )
 
 

@@ -19,6 +19,7 @@ MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
 MOST_ANSWER_BYTES = 256 << 20
 LONGEST_ANSWER = 48
 LONGEST_LABEL = 200
+LONGEST_QUESTION = 4000
 UNPARSED = ("wrong", "missing")
 
 _WORDS = dict.fromkeys(("true", "yes", "correct", "right", "pass", "passed", "resolved", "success", "c"), 1.0)
@@ -86,6 +87,7 @@ class Cells:
         self._model_columns: dict[str, dict[int, str]] = {}
         self._keys: dict[int, str] = {}
         self._other_keys = 0
+        self._questions: dict[int, str] = {}
         self._texts: dict[str, int] = {"": 0}
         self._model_of, self._item_of, self._run_of, self._answer_of = (array("i") for _ in range(4))
         self._scores = array("d")
@@ -141,6 +143,14 @@ class Cells:
         text = shorten(text)
         if text and self._keys.setdefault(item, text) != text:
             self._other_keys += 1
+
+    def ask(self, item: int, text: Any) -> None:
+        """The question of an item, where a log has it; of a long one the end, where a prompt asks."""
+        if isinstance(text, str) and text.strip():
+            text = text.strip()
+            self._questions.setdefault(
+                item, text if len(text) <= LONGEST_QUESTION else f"…{text[-LONGEST_QUESTION:]}"
+            )
 
     def set_right_choice(self, item: int, choice: int, certain: bool) -> None:
         """Which choice of an item is right; what a score of 1 shows replaces what the target says."""
@@ -265,6 +275,7 @@ class Cells:
             (*dict.fromkeys(self.notes), *notes),
             choices=self._choices(m, n),
             model_groups={name: _column(values, m) for name, values in self._model_columns.items()},
+            questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
         )
 
     def _placed(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:

@@ -55,6 +55,7 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
                 skipped += 1
                 continue
             cells.describe(item, {"task": task, **group_columns(metadata, options.groups)})
+            cells.ask(item, as_mapping(row.get("input")).get("raw"))
             answer, key = _answer(row), _key(row)
             if key:
                 cells.set_key(item, key)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
-from hardpan.outcomes.sources import LogFile, Options, as_list, group_columns, read_json
+from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns, read_json
 from hardpan.safe_files import few
 
 MARKER = "per_instance_stats.json"
@@ -66,7 +66,8 @@ def _read_run(
             raise InputError(f"{run.path / MARKER}: an instance has no instance_id; the file may be damaged")
         item = cells.item((task, name), f"{task}/{name}")
         cells.describe(item, {"task": task, **columns})
-        answer, key = answers.get((name, trial), ("", ""))
+        answer, key, question = answers.get((name, trial), ("", "", ""))
+        cells.ask(item, question)
         if key:
             cells.set_key(item, key)
         values = _values(row).get(metric)
@@ -119,14 +120,14 @@ def _metric(rows: Sequence[Mapping[str, Any]], spec: Mapping[str, Any], wanted: 
     raise InputError(f"{where}: no metric lies between 0 and 1; the metrics are {few(sorted(names)) or 'missing'}")
 
 
-def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str]]:
-    """Answer and key by instance and trial, where one request was made for each."""
+def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str, str]]:
+    """Answer, key and question by instance and trial, where one request was made for each."""
     path = folder / "scenario_state.json"
     if not path.is_file():
         return {}
     data = read_json(path)
     states = data.get("request_states") if isinstance(data, Mapping) else None
-    answers: dict[tuple[str, int], tuple[str, str]] = {}
+    answers: dict[tuple[str, int], tuple[str, str, str]] = {}
     for state in states if isinstance(states, list) else ():
         if not isinstance(state, Mapping) or not isinstance(state.get("instance"), Mapping):
             continue
@@ -135,7 +136,9 @@ def _answers(folder: Path) -> dict[tuple[str, int], tuple[str, str]]:
         if instance.get("perturbation"):
             continue
         # Several requests for an instance, one per choice: none of them is the model's answer.
-        answers[place] = ("", "") if place in answers else (_answer(state), _key(state, instance))
+        question = str(as_mapping(instance.get("input")).get("text", ""))
+        several = place in answers
+        answers[place] = ("", "", question) if several else (_answer(state), _key(state, instance), question)
     return answers
 
 

@@ -81,6 +81,7 @@ def _read_log(
         metadata = sample.get("metadata")
         columns = group_columns(metadata if isinstance(metadata, Mapping) else {}, options.groups)
         cells.describe(item, {"task": task, **columns})
+        cells.ask(item, _question(sample.get("input")))
         target = sample.get("target")
         if isinstance(target, list) and len(target) == 1:
             target = target[0]
@@ -103,6 +104,13 @@ def _read_log(
         )
     if options.scorer is not None and seen and options.scorer not in seen:
         raise InputError(f"{log.path}: scorer must be one of {few(list(seen))}; got {options.scorer!r}")
+
+
+def _question(value: Any) -> Any:
+    """The input of a sample: a text, or the last message of the user."""
+    said = [as_mapping(message) for message in as_list(value)]
+    asked = [message.get("content") for message in said if message.get("role") == "user"]
+    return asked[-1] if asked else value
 
 
 def _declared(header: Mapping[str, Any]) -> str | None:

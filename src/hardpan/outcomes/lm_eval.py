@@ -29,6 +29,7 @@ _FIELDS = frozenset(
 )
 _NO_ANSWER = frozenset(("", "[invalid]", "[no match]"))
 _TOLERANCE = 1e-6
+_QUESTION = ("question", "problem", "query", "prompt", "input", "ctx", "sentence", "text")
 
 
 def is_sample(row: Any) -> bool:
@@ -251,7 +252,21 @@ def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, A
     doc = row.get("doc")
     columns = group_columns(doc if isinstance(doc, Mapping) else {}, options.groups)
     cells.describe(item, {"task": task, "doc_id": number_of, **columns})
+    cells.ask(item, _question(row))
     return item
+
+
+def _question(row: Mapping[str, Any]) -> Any:
+    """The question of a document: a field of the usual names, or the prompt."""
+    doc = as_mapping(row.get("doc"))
+    named = next((doc[name] for name in _QUESTION if isinstance(doc.get(name), str)), None)
+    arguments = row.get("arguments")
+    if isinstance(arguments, list):
+        first = arguments[0] if arguments else None
+        prompt = first[0] if isinstance(first, list) and first else first
+    else:
+        prompt = as_mapping(as_mapping(arguments).get("gen_args_0")).get("arg_0")
+    return named or prompt
 
 
 def _add(

@@ -60,6 +60,7 @@ class Outcomes:
         totals: (M, N) where an item is a whole test set of which only accuracies are known: the size of the set,
             0 if unknown; else None.
         model_groups: columns of M labels by name: group, date, parameters.
+        questions: N texts of the questions ("" where unknown), where logs hold them, or None.
     """
 
     scores: NDArray[np.float64]
@@ -73,6 +74,7 @@ class Outcomes:
     choices: Choices | None = None
     totals: NDArray[np.int64] | None = None
     model_groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    questions: tuple[str, ...] | None = None
 
     @classmethod
     def open(
@@ -225,6 +227,7 @@ class Outcomes:
             else Choices(self.choices.logprobs[np.ix_(rows, columns)], self.choices.right[columns]),
             None if self.totals is None else self.totals[np.ix_(rows, columns)],
             {name: values[rows] for name, values in self.model_groups.items()},
+            None if self.questions is None else tuple(self.questions[column] for column in columns),
         )
 
     def align(self, models: Outcomes | Sequence[str]) -> Outcomes:

@@ -261,8 +261,10 @@ def review_sheet(result: SuspectKeys) -> str:
     said = [
         ", ".join(f"{answer}: {100 * share:.0f} %" for answer, share in votes.items()) for votes in result.votes
     ]
-    more = {name: values for name, values in result.groups.items() if name not in cut}
-    return csv_text({**cut, "answers": said, "correct_key": [""] * count, "comment": [""] * count, **more})
+    if result.questions:
+        cut["question"] = result.questions
+    cut |= {"answers": said, "correct_key": [""] * count, "comment": [""] * count}
+    return csv_text({**cut, **{name: values for name, values in result.groups.items() if name not in cut}})
 
 
 def keys_headline(result: SuspectKeys) -> str:
