@@ -500,6 +500,16 @@ def safe_cell(value: Any) -> Any:
     return value
 
 
+def stored_cell(text: str) -> str:
+    """What :func:`safe_cell` was given.
+
+    Example:
+        >>> stored_cell(safe_cell("=x")), stored_cell("'tis")
+        ('=x', "'tis")
+    """
+    return text[1:] if text[:1] == "'" and safe_cell(text[1:]) == text else text
+
+
 def _plain(values: Any) -> Sequence[Any]:
     plain: Sequence[Any] = values.tolist() if hasattr(values, "tolist") else values
     return plain

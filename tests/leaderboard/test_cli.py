@@ -127,6 +127,7 @@ def test_agreement_and_inflation_read_files(logs, capsys, tmp_path):
         (("rank", "LOGS", "--cluster", "passage"), "passage"),
         (("rank", "no such folder"), "no such folder"),
         (("shorten", "LOGS", "--items", "5000"), "items"),
+        (("keys", "LOGS", "--serve"), "--out"),
     ],
 )
 def test_bad_input_is_one_sentence(logs, capsys, arguments, name):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hardpan import leaderboard, tables
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
 from hardpan.cli.groups import spread
-from hardpan.errors import InputError
+from hardpan.errors import InputError, MissingExtra
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
@@ -173,32 +173,54 @@ def keys(
         Path | None,
         typer.Option("--reviewed", metavar="CSV", help="A review sheet with correct_key filled in: score again."),
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Review the keys in a browser; verdicts go to DIR/reviewed.csv.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 takes any free port.")] = 8002,
     reading: Reading = DEFAULT,
     json: JsonFlag = False,
     out: OutFolder = None,
 ) -> None:
     """Answer keys that look wrong, with a review sheet; after the review, corrected scores and ranks.
 
-    Example: [bold]hardpan leaderboard keys logs/ --out keys[/bold]
+    Example: [bold]hardpan leaderboard keys logs/ --out keys --serve[/bold]
     """
+    if serve and (out is None or reviewed is not None or json):
+        raise InputError("--serve needs --out DIR, where the verdicts go, and neither --reviewed nor --json")
     check_out(out)
     data = _open(logs, reading)
     if reviewed is None:
-        _emit(leaderboard.suspect_keys(data), data, json, out)
+        found = leaderboard.suspect_keys(data)
+        _emit(found, data, json, out)
+        if serve and out is not None:
+            _serve(found, out, port)
         return
     columns = tables.read_columns(reviewed, text=True, required=("item",))
     if "correct_key" not in columns:
         raise InputError(f"--reviewed {reviewed}: has no column correct_key; use the review sheet of --out")
     new_keys = {
-        str(item): str(value)
+        tables.stored_cell(item): tables.stored_cell(value)
         for item, value in zip(columns["item"], columns["correct_key"], strict=True)
-        if value is not None and str(value) != ""
+        if value
     }
     if not new_keys:
         raise InputError(
             f"--reviewed {reviewed}: column correct_key is empty; fill it in for the items with a wrong key"
         )
     _emit(leaderboard.correct_keys(data, new_keys), data, json, out)
+
+
+def _serve(found: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> None:
+    try:
+        from hardpan.web import key_review, serving
+    except ModuleNotFoundError as error:
+        raise MissingExtra(str(error.name), "web") from None
+    review = key_review.KeyReview(found, folder)
+    with serving.bind("127.0.0.1", port) as listener:
+        typer.echo(
+            f"{len(found.votes):,} keys to review at {serving.address(listener, '127.0.0.1')} (stop with Ctrl-C)"
+        )
+        serving.run(key_review.create_app(review), listener)
 
 
 @_command

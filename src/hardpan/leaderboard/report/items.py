@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -252,9 +253,8 @@ def key_columns(result: SuspectKeys) -> dict[str, Any]:
     }
 
 
-def review_sheet(result: SuspectKeys) -> str:
-    """CSV for a reviewer: the question where logs have it, the key, what models say, an empty column for the "
-    "verdict."""
+def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | None = None) -> str:
+    """CSV for a reviewer: the question where logs have it, the key, what models say, columns for the verdict."""
     count = len(result.votes)
     columns: dict[str, Any] = {"rank": result.position, **key_columns(result)}
     cut = {name: values[:count] for name, values in columns.items()}
@@ -263,7 +263,8 @@ def review_sheet(result: SuspectKeys) -> str:
     ]
     if result.questions:
         cut["question"] = result.questions
-    cut |= {"answers": said, "correct_key": [""] * count, "comment": [""] * count}
+    found = [(verdicts or {}).get(str(item), ("", "")) for item in result.items[:count]]
+    cut |= {"answers": said, "correct_key": [key for key, _ in found], "comment": [text for _, text in found]}
     return csv_text({**cut, **{name: values for name, values in result.groups.items() if name not in cut}})
 
 

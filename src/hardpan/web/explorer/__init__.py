@@ -21,7 +21,6 @@ from PIL import Image, UnidentifiedImageError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -33,7 +32,7 @@ from hardpan.errors import HardpanError, InputError
 from hardpan.report.palette import DARK, LIGHT
 from hardpan.web.explorer.marks import Marks
 from hardpan.web.explorer.query import Explorer, read_filters
-from hardpan.web.security.limits import BodyLimit, Limits, SecurityHeaders
+from hardpan.web.security.limits import local
 from hardpan.web.shell import read_json
 
 PAGE_ROWS = 120
@@ -41,9 +40,6 @@ MOST_ROWS = 1000
 SPRITE_COLUMNS = 20
 FROM_DISK = 64  # pixels: side of a thumbnail that is read from an image file
 SIDE_BY_SIDE = 60  # examples of each side of a disagreement
-
-# A page of another site that got this machine's name to point here must not be answered.
-HOSTS = ["127.0.0.1", "localhost", "[::1]"]
 
 # The page of a report has a policy of its own in its head, with the hashes of its scripts; both apply.
 PAGE_POLICY = (
@@ -148,7 +144,7 @@ def create_app(
     if folder is not None and (folder / "index.html").is_file():
         routes.append(Route("/report", _report(folder / "index.html")))
     app = Starlette(routes=routes, exception_handlers={HardpanError: _refused, HTTPException: _refused})
-    return SecurityHeaders(TrustedHostMiddleware(BodyLimit(app, Limits()), allowed_hosts=[*HOSTS, *hosts]))
+    return local(app, hosts)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -9,8 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# A page of another site that got this machine's name to point here must not be answered.
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,11 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+def local(app: ASGIApp, hosts: tuple[str, ...] = ()) -> ASGIApp:
+    """Wrap an app for the people at this machine: it answers to this machine's names, and to ``hosts``, alone."""
+    return SecurityHeaders(TrustedHostMiddleware(BodyLimit(app, Limits()), allowed_hosts=[*HOSTS, *hosts]))
 
 
 def protect(app: ASGIApp, limits: Limits | None = None) -> ASGIApp:
