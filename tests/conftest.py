@@ -17,6 +17,9 @@ from tests.databases import (
     postgres_server,
     pytest_generate_tests,
 )
+from tests.report.records import check_saved
+
+from hardpan.report.base import Report
 
 __all__ = [
     "database_server",
@@ -43,6 +46,22 @@ def pytest_runtest_logstart() -> None:
     """Altair holds every part of a chart against its schema as it is made, and then the whole: once is enough."""
     if altair := sys.modules.get("altair.utils.schemapi"):
         altair.disable_debug_mode()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pages_have_what_their_record_has() -> Iterator[None]:
+    """Every report that a test saves is read back, and its numbers are looked for on its page."""
+    save = Report.save
+
+    def checked(report: Report, folder: Any, **options: Any) -> Path:
+        page = save(report, folder, **options)
+        if page.name == "index.html":
+            check_saved(page.parent)
+        return page
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Report, "save", checked)
+        yield
 
 
 @pytest.fixture(scope="session")

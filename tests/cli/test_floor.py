@@ -167,7 +167,7 @@ def test_bench_prints_tables_and_goes_on_where_it_stopped(tmp_path: Path, capsys
     out, markdown = tmp_path / "bench", tmp_path / "docs" / "table.md"
     code, shown, _ = run(capsys, *QUICK, "--estimators", "neighbours,votes", "--out", out, "--markdown", markdown)
     assert code == 0
-    assert "## two-gaussians" in shown
+    assert "two-gaussians" in shown
     assert markdown.read_text() == (out / "table.md").read_text()
     before = (out / "cells.jsonl").read_text()
     code, again, _ = run(capsys, *QUICK, "--estimators", "neighbours,votes,soft-labels", "--out", out, "--json")

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.report.records import check_saved
 
+from hardpan import bayes
 from hardpan.errors import InputError
 from hardpan.report import files
 
@@ -111,3 +113,11 @@ def test_what_a_kill_left_aside_is_swept(tmp_path):
     (tmp_path / ".writing.abc" / "x").write_text("half")
     files.write_together(tmp_path, {"x": "1"})
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_page_with_another_number_than_its_record_is_found(tmp_path):
+    page = bayes.gaussian_curve([[0.0], [2.0]], temperatures=[0.5, 1.0]).save(tmp_path)
+    check_saved(tmp_path)
+    page.write_text(page.read_text(encoding="utf-8").replace("15.9", "15.8"), encoding="utf-8")
+    with pytest.raises(AssertionError, match=r"15\.9"):
+        check_saved(tmp_path)

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from hardpan.cli.common import (
     JsonFlag,
     OutFolder,
     Seed,
     check_out,
-    emit,
     emit_report,
     floats,
     progress_on_stderr,
@@ -132,7 +130,9 @@ def bench_command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Folder for cells, tables and report.json; a second run resumes."
+            "--out",
+            metavar="DIR",
+            help="Folder for the page, table.md, report.json and cells; a second run resumes.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -144,7 +144,7 @@ def bench_command(
     """
     from hardpan import files
     from hardpan.studies import floor_bench
-    from hardpan.studies.floor_bench import bench_markdown
+    from hardpan.studies.report import bench_markdown
 
     check_out(out)
     if markdown is not None and markdown.is_dir():
@@ -161,16 +161,13 @@ def bench_command(
     )
     with progress_on_stderr() as progress:
         found = floor_bench.run_bench(config, out, progress)
-    if out is not None:
-        floor_bench.save_bench(found, out)
-    text = bench_markdown(found)
     if markdown is not None:
         try:
             markdown.parent.mkdir(parents=True, exist_ok=True)
-            files.write_text(markdown, text)
+            files.write_text(markdown, bench_markdown(found))
         except OSError as error:
             raise InputError(f"--markdown {markdown}: cannot be written ({error.strerror})") from error
-    emit(found, json, Text(text))
+    emit_report(found, json=json, out=out)
     silent = floor_bench.without_numbers(found)
     if silent:
         told = (f"estimator {name}: failed on every set (first: {reason})" for name, reason in silent.items())
