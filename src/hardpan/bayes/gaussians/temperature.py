@@ -114,16 +114,21 @@ def gaussian_curve(
             )
             for t in grid
         ]
-        return Curve(tuple(grid), tuple(found), found[0].method, *np.shape(means), seed)
+        return _curve(grid, found, means, seed)
     problem = shared_problem(means, cov, priors)
     found = [solve(problem.at(t), method, rtol=rtol, seed=seed, max_draws=max_draws) for t in grid]
     if len(found) == 1 or all(e.n == 0 for e in found):
-        return Curve(tuple(grid), tuple(found), found[0].method, *np.shape(means), seed)
+        return _curve(grid, found, means, seed)
     order = np.argsort(grid, kind="stable")
     risen = _isotonic([found[i] for i in order])
     back = np.empty(len(grid), dtype=int)
     back[order] = np.arange(len(grid))
-    return Curve(tuple(grid), tuple(risen[i] for i in back), risen[0].method, *np.shape(means), seed)
+    return _curve(grid, [risen[i] for i in back], means, seed)
+
+
+def _curve(grid: list[float], estimates: list[Estimate], means: ArrayLike, seed: int) -> Curve:
+    n_classes, dimension = np.shape(means)
+    return Curve(tuple(grid), tuple(estimates), estimates[0].method, n_classes, dimension, seed)
 
 
 def _isotonic(estimates: list[Estimate]) -> list[Estimate]:
