@@ -19,6 +19,7 @@ import os
 import platform
 import re
 import secrets
+import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 import hardpan
 from hardpan.errors import InputError
@@ -81,6 +82,35 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def scratch_array(shape: tuple[int, ...], dtype: DTypeLike, what: str, remedy: str) -> NDArray[Any]:
+    """An array in an anonymous temporary file, for what is too large for memory; the file goes with the array.
+
+    Args:
+        shape: of the array.
+        dtype: of its numbers; they are zeros.
+        what: will be in it, for messages.
+        remedy: besides setting TMPDIR, if the disk has no room.
+
+    Example:
+        >>> scratch_array((2, 3), np.uint8, "pixels", "use fewer").tolist()
+        [[0, 0, 0], [0, 0, 0]]
+    """
+    size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
+    with tempfile.TemporaryFile(prefix="hardpan-") as file:
+        try:
+            # Reserved at once: a mapped file that meets a full disk later ends the whole process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:  # macOS has no such call
+                os.ftruncate(file.fileno(), size)
+        except OSError as error:
+            raise InputError(
+                f"{tempfile.gettempdir()}: no room for {size:,} bytes of {what} ({error.strerror}); {remedy}, "
+                "or set TMPDIR"
+            ) from error
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
 
 
 @contextlib.contextmanager

@@ -91,6 +91,19 @@ def test_several_sizes_are_resized_and_the_size_is_stated(tmp_path):
     assert chosen.warnings == ()
 
 
+def test_many_pixels_are_kept_on_the_disk(tmp_path, monkeypatch):
+    for number in range(6):
+        saved(tmp_path, f"{'ab'[number % 2]}/{number}.png", picture())
+    kept = Dataset.open(tmp_path)
+    monkeypatch.setattr(reader, "IN_MEMORY", kept.x.nbytes - 1)
+    mapped = Dataset.open(tmp_path)
+    assert isinstance(mapped.x, np.memmap)
+    assert not isinstance(kept.x, np.memmap)
+    np.testing.assert_array_equal(mapped.x, kept.x)
+    assert mapped.ids.tolist() == kept.ids.tolist()
+    assert mapped.metadata["path"].tolist() == kept.metadata["path"].tolist()
+
+
 def test_large_images_of_several_sizes_become_64_pixels(tmp_path):
     saved(tmp_path, "a/1.png", picture(size=(300, 200)))
     saved(tmp_path, "b/1.png", picture(size=(200, 400)))

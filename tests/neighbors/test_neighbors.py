@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hardpan
 from hardpan.errors import InputError
 from hardpan.neighbors import exact as nearest_module
 from hardpan.neighbors import ssim as ssim_module
@@ -32,22 +33,38 @@ def smooth_images(n, seed, size=16):
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(
     st.integers(1, 12),
     st.integers(2, 40),
     st.integers(1, 30),
     st.integers(0, 3),
-    st.sampled_from(["u1", "f8"]),
+    st.sampled_from(["u1", "f4", "f8"]),
+    st.sampled_from([3, 7, 65_536]),
 )
-def test_equals_brute_force(q, n, d, seed, kind):
+def test_equals_brute_force(q, n, d, seed, kind, block):
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(0, 4, (m, d)).astype(kind) for m in (q, n))  # few values: many ties
     k = int(rng.integers(1, n + 1))
-    distances, numbers = nearest(x, y, k)
-    expected = brute(x, y, k)
-    np.testing.assert_array_equal(numbers, expected[1])
-    np.testing.assert_array_equal(distances, expected[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nearest_module, "_BLOCK", block)
+        found, among = nearest(x, y, k), nearest(y, y, min(k, n - 1), same=True)
+    for (distances, numbers), expected in ((found, brute(x, y, k)), (among, brute(y, y, min(k, n - 1), True))):
+        np.testing.assert_array_equal(numbers, expected[1])
+        np.testing.assert_array_equal(distances, expected[0])
+
+
+@pytest.mark.parametrize("backend", ["processes", pytest.param("dask", marks=pytest.mark.soak)])
+def test_blocks_on_other_back_ends_give_the_same_bits(backend, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((n, 12)).astype(np.float32) for n in (50, 90))
+    here = near_duplicates(x, y, k=4), near_duplicates(y, k=4)
+    monkeypatch.setattr(nearest_module, "_BLOCK", 40)
+    with hardpan.parallel(backend, workers=2):
+        there = near_duplicates(x, y, k=4), near_duplicates(y, k=4)
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one.indices, other.indices)
+        np.testing.assert_array_equal(one.distances, other.distances)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float64])

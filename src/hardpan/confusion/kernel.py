@@ -108,6 +108,16 @@ def _sum(numbers, room):
 
 
 @compiled(nogil=True, error_model="numpy")
+def decode(probs, epoch, start, out):
+    """Fill out (S, rows, C) with the float32 of ``probs`` (S, T, N, C), the uint16 of numbers of at least 0."""
+    for s in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            row, into = probs[s, epoch, start + i], out[s, i]
+            for c in range(out.shape[2]):
+                into[c] = _decode(row[c])
+
+
+@compiled(nogil=True, error_model="numpy")
 def half_entropies(probs, seeds, epoch, start, stop, tolerance, out):
     """Fill out (rows,) with the entropy of the mean over seeds; ``probs`` is (S, T, N, C) as uint16.
 

@@ -176,7 +176,12 @@ class RowTask:
     def probabilities(self, index: int, dtype: Any = np.float64) -> NDArray[Any]:
         """Probabilities (S, rows, C) of one epoch."""
         rows, position, start = self.epoch(index)
-        return rows[:, position, start : start + len(self)].astype(dtype)
+        kernel = _kernel() if rows.dtype == np.float16 and dtype == np.float32 else None
+        if kernel is None:
+            return rows[:, position, start : start + len(self)].astype(dtype)
+        found = np.empty((len(rows), len(self), rows.shape[-1]), dtype=np.float32)
+        kernel.decode(rows.view(np.uint16), position, start, found)
+        return found
 
 
 @functools.lru_cache(maxsize=4)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import files
 from hardpan.data.arrays import SPLIT_WORDS
 from hardpan.data.dataset import Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
@@ -32,6 +34,7 @@ T = TypeVar("T")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MOST_PIXELS = 50_000_000
 DEFAULT_SIDE = 64
+IN_MEMORY = 2**30  # bytes of pixels that are kept in memory; more are kept in a temporary file
 _IGNORED = {"thumbs.db", "desktop.ini"}
 _GREY = ("1", "L")
 _COLOUR = ("RGB", "P", "CMYK", "YCbCr")
@@ -41,7 +44,7 @@ _ORIENTATION = 0x0112
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    path: Path
+    path: str
     split: str
     class_name: str
 
@@ -54,8 +57,9 @@ def matches(path: Path) -> bool:
 def read(path: Path, *, resize: int | None = None) -> Dataset:
     """Read a folder of images.
 
-    All headers are read first: images too large to be true and datasets larger than memory are refused before a
-    pixel is decoded. The file of each row is the metadata column ``path``.
+    All headers are read first: images too large to be true are refused before a pixel is decoded. Files are read
+    one after another; beyond 1 GiB the pixels go to a temporary file (``TMPDIR`` says where), of which the system
+    keeps in memory what is in use. The file of each row is the metadata column ``path``.
     """
     pictures, class_names, official = _pictures(path)
     x, notes = decode([picture.path for picture in pictures], str(path), resize)
@@ -68,14 +72,16 @@ def read(path: Path, *, resize: int | None = None) -> Dataset:
         np.array([number[picture.class_name] for picture in pictures], dtype=np.int64),
         class_names,
         np.array([picture.split for picture in pictures]) if official else None,
-        metadata={"path": np.array([picture.path.relative_to(path).as_posix() for picture in pictures])},
+        metadata={
+            "path": np.array([os.path.relpath(picture.path, path).replace(os.sep, "/") for picture in pictures])
+        },
         source=name,
         warnings=notes,
     )
 
 
 def decode(
-    pictures: Sequence[Path | bytes], where: str, resize: int | None = None
+    pictures: Sequence[str | bytes], where: str, resize: int | None = None
 ) -> tuple[NDArray[np.uint8], tuple[DataWarning, ...]]:
     """Pictures as one array of uint8, (N, H, W) or (N, H, W, 3).
 
@@ -86,19 +92,23 @@ def decode(
     """
     if resize is not None and (isinstance(resize, bool) or not isinstance(resize, int) or not 1 <= resize <= 4096):
         raise InputError(f"resize must be a whole number of pixels from 1 to 4096; got {resize!r}")
-    names = [
-        str(item) if isinstance(item, Path) else f"{where}: image in row {row}" for row, item in enumerate(pictures)
-    ]
-    headers = [
-        _with_image(item, name, functools.partial(_header, name=name))
-        for item, name in zip(pictures, names, strict=True)
-    ]
-    sizes = Counter(size for size, _ in headers)
-    colour = not all(grey for _, grey in headers)
+
+    def name_of(row: int) -> str:
+        item = pictures[row]
+        return f"{where}: image in row {row}" if isinstance(item, bytes) else str(item)
+
+    sizes: Counter[tuple[int, int]] = Counter()
+    shorter = np.empty(len(pictures), dtype=np.int32)
+    colour = False
+    for row, item in enumerate(pictures):
+        size, grey = _with_image(item, name_of(row), functools.partial(_header, name=name_of(row)))
+        sizes[size] += 1
+        shorter[row] = min(size)
+        colour |= not grey
     notes: tuple[DataWarning, ...] = ()
     side = resize
     if side is None and len(sizes) > 1:
-        side = max(1, min(DEFAULT_SIDE, int(np.median([min(size) for size, _ in headers]))))
+        side = max(1, min(DEFAULT_SIDE, int(np.median(shorter))))
         listed = ", ".join(f"{width} × {height} ({count:,})" for (width, height), count in sizes.most_common(3))
         more = f" and {len(sizes) - 3} more sizes" if len(sizes) > 3 else ""
         message = (
@@ -107,11 +117,15 @@ def decode(
         notes = (DataWarning(message, "resized"),)
     width, height = (side, side) if side is not None else next(iter(sizes))
     shape = (len(pictures), height, width, 3) if colour else (len(pictures), height, width)
-    check_memory(where, int(np.prod(shape, dtype=object)))
-    x = np.empty(shape, dtype=np.uint8)
-    for row, (item, name) in enumerate(zip(pictures, names, strict=True)):
-        pixels = functools.partial(_pixels, name=name, colour=colour, size=(width, height), side=side)
-        x[row] = _with_image(item, name, pixels)
+    claimed = int(np.prod(shape, dtype=object))
+    if claimed <= IN_MEMORY:
+        check_memory(where, claimed)
+        x: NDArray[np.uint8] = np.empty(shape, dtype=np.uint8)
+    else:
+        x = files.scratch_array(shape, np.uint8, f"the pixels of {where}", "use a smaller resize")
+    for row, item in enumerate(pictures):
+        pixels = functools.partial(_pixels, name=name_of(row), colour=colour, size=(width, height), side=side)
+        x[row] = _with_image(item, name_of(row), pixels)
     return x, notes
 
 
@@ -134,10 +148,14 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
         parts = [("", path)]
     pictures = []
     for split, root in parts:
-        files = [_Picture(file, split, folder.name) for folder in _entries(root) for file in _entries(folder)]
-        if not files:
+        listed = [
+            _Picture(os.path.join(folder, file.name), split, folder.name)
+            for folder in _entries(root)
+            for file in _entries(folder)
+        ]
+        if not listed:
             raise InputError(f"{root}: has no images; arrange them as CLASS/picture.png")
-        pictures += files
+        pictures += listed
     known = {picture.class_name for picture in pictures if picture.split in ("", "train")}
     stranger = next((picture for picture in pictures if picture.class_name not in known), None)
     if stranger is not None:
@@ -146,7 +164,7 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
             "same "
             "classes"
         )
-    wrong = next((picture for picture in pictures if not picture.path.is_file()), None)
+    wrong = next((picture for picture in pictures if not os.path.isfile(picture.path)), None)
     if wrong is not None:
         raise InputError(
             f"{wrong.path}: is not a file; a class folder has images only: arrange them as CLASS/picture.png"
@@ -213,7 +231,7 @@ def fitted(image: Image, size: tuple[int, int]) -> Image:
     return ImageOps.fit(image, size, method=Resampling.BICUBIC)
 
 
-def _with_image(item: Path | bytes, name: str, use: Callable[[Image], T]) -> T:
+def _with_image(item: str | bytes, name: str, use: Callable[[Image], T]) -> T:
     """Open an image and use it; whatever a decoder raises for a damaged file becomes one sentence with its name."""
     from PIL import Image, UnidentifiedImageError
 

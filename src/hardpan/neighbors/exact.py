@@ -1,16 +1,22 @@
-"""Exact nearest neighbours in l2, in integers for 8-bit images."""
+"""Exact nearest neighbours in l2, in integers for 8-bit images.
+
+Pairs are compared block by block, so that memory does not grow with their number: blocks of references one after
+another in this process, or blocks of both as tasks of another back end. Every distance is computed in full for its
+pair, so the answer has the same bits however the rows are cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import execution
 from hardpan.execution.compiling import compiled
 
 T = TypeVar("T")
@@ -32,25 +38,45 @@ def in_threads(function: Callable[[slice], T], rows: int) -> list[T]:
 
 
 Floats = NDArray[np.float32]
+Found = tuple[NDArray[np.float64], NDArray[np.int64]]
+_BLOCK = 65_536  # rows that are compared at once
+_CENTRED_BYTES = 64 * 1024 * 1024  # of a block of references kept in float32
 _QUERY_BYTES = 64 * 1024 * 1024  # of bounds held at once
+_TILE, _TILE_BYTES = 2048, 8 * 1024 * 1024  # references and bytes of bounds that are nearly distances
 _ROWS_AT_ONCE = 2048
 _DIRECTIONS = (64, 192)
 _SAMPLE = 2048
 _PILOT = 24
 _EXACT_COST = 8.0  # an exact distance costs as much, entry for entry, as this many multiplications in a product
 _UNIT = 2.0**-24
+_LANES = 64  # bounds that are compared with the limit before one is looked at
+_NONE = np.iinfo(np.int64).min // 2  # no row is its own neighbour
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What the bounds need of the references: projections a, their squared norms plus s², and s."""
+    """Rows whose products are bounds: ‖a_q‖² + ‖a_x‖² − 2 a_q·a_x + (s_q − s_x)².
+
+    a are projections onto the basis (without one, rows less the centre), s the lengths of what they leave out. A
+    reference is (a, ‖a‖² + s², 1, s), a query (−2a, 1, ‖a‖² + s², −2s).
+
+    Attributes:
+        centre: (d,) taken off first.
+        basis: (d, size), or None.
+        rows: (N, size + 3); empty where the references are too many to keep beside themselves.
+        squares: (N,) ‖a‖² + s².
+        largest: length of the longest row.
+    """
 
     centre: NDArray[np.float64]
     basis: NDArray[np.float64] | None
-    projected: Floats
+    rows: Floats
     squares: Floats
-    rest: Floats
     largest: float
+
+
+def _references(a: Floats, squares: Floats, rest: Floats) -> Floats:
+    return np.column_stack([a, squares, np.ones(len(a), np.float32), rest])
 
 
 def nearest(
@@ -59,7 +85,7 @@ def nearest(
     """The k nearest references of every query in l2, exact; ties go to the lower number.
 
     Args:
-        queries: (Q, d) of uint8 or float64.
+        queries: (Q, d) of uint8, float32 or float64.
         references: (N, d) of the same type.
         k: how many, at most N (N − 1 where ``same``).
         same: whether both are one array; a row is then not its own neighbour.
@@ -67,17 +93,67 @@ def nearest(
     Returns:
         (distances, numbers), each (Q, k), nearest first.
     """
-    centre = np.rint(_mean(references))
-    bounds = _chosen_bounds(queries, references, centre, k, same)
-    distances = np.empty((len(queries), k))
-    numbers = np.empty((len(queries), k), dtype=np.int64)
-    step = max(1, _QUERY_BYTES // (4 * len(references)))
+    elsewhere = execution.current().backend not in ("", "threads")
+    rows = _BLOCK if elsewhere or same else max(len(queries), 1)
+    tasks = [
+        BlockPair(queries[q : q + rows], references[r : r + _BLOCK], q, r, k, same and q == r)
+        for q in range(0, len(queries), rows)
+        for r in range(0, len(references), _BLOCK)
+    ]
+    squared = np.full((len(queries), k), np.inf)
+    numbers = np.full((len(queries), k), np.iinfo(np.int64).max)
+
+    def merge(index: int, found: Found) -> None:
+        first = tasks[index].first_query
+        part = slice(first, first + len(found[0]))
+        near = np.concatenate([squared[part], found[0]], axis=1)
+        who = np.concatenate([numbers[part], found[1]], axis=1)
+        order = np.lexsort((who, near))[:, :k]
+        squared[part] = np.take_along_axis(near, order, axis=1)
+        numbers[part] = np.take_along_axis(who, order, axis=1)
+
+    if elsewhere:
+        execution.map_tasks(nearest_in_blocks, tasks, each=merge)
+    else:  # the threads are inside
+        for index, task in enumerate(tasks):
+            merge(index, nearest_in_blocks(task))
+    return np.sqrt(squared), numbers
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPair:
+    """Rows of queries and references that are compared, the numbers of their first rows, and how many to find."""
+
+    queries: NDArray[Any]
+    references: NDArray[Any]
+    first_query: int
+    first_reference: int
+    k: int
+    same: bool
+
+
+def nearest_in_blocks(pair: BlockPair) -> Found:
+    """Squared distances and numbers of the nearest references in one block, each (Q, k or all that there are)."""
+    queries, references = pair.queries, pair.references
+    k = min(pair.k, len(references) - int(pair.same))
+    squared = np.full((len(queries), k), np.inf)
+    numbers = np.full((len(queries), k), np.iinfo(np.int64).max)
+    if k == 0:
+        return squared, numbers
+    bounds = _chosen_bounds(queries, references, np.rint(_mean(references)), k, pair.same)
+    # Loose bounds are searched best first among all; those that are nearly distances tile by tile, in the cache.
+    tile, size = (_TILE, _TILE_BYTES) if bounds.basis is None else (len(references), _QUERY_BYTES)
+    tile = min(tile, len(references))
+    step = max(1, size // (4 * tile))
+    room = np.empty(min(step, len(queries)) * tile, np.float32)  # used again: fresh memory costs time
     for start in range(0, len(queries), step):
         rows = slice(start, min(start + step, len(queries)))
-        low, slack = _lower_bounds(queries[rows], references, bounds)
-        found = distances[rows], numbers[rows]
-        _search_all(queries[rows], references, low, slack, start if same else -1, *found)
-    return np.sqrt(distances), numbers
+        mine = _of_queries(queries[rows], bounds)
+        for first in range(0, len(references), tile):
+            part = slice(first, min(first + tile, len(references)))
+            own = start - first if pair.same else _NONE
+            _search_all(mine, queries[rows], references, bounds, part, own, squared[rows], numbers[rows], room)
+    return squared, np.where(np.isfinite(squared), numbers + pair.first_reference, numbers)
 
 
 def _chosen_bounds(
@@ -85,7 +161,10 @@ def _chosen_bounds(
 ) -> _Bounds:
     """The number of directions that makes the pilot's queries cheapest."""
     d, n = references.shape[1], len(references)
-    plain = _Bounds(centre, None, np.empty((0, 0), np.float32), *_norms(references, centre))
+    squares, largest = _norms(references, centre)
+    plain = _Bounds(centre, None, np.empty((0, 0), np.float32), squares, largest)
+    if 4 * references.size <= _CENTRED_BYTES:
+        plain = replace(plain, rows=_plain_rows(references, plain, slice(0, n)))
     if d < 2 * _DIRECTIONS[0] or n < 4 * _SAMPLE or len(queries) < 4 * _PILOT:
         return plain
     rng = np.random.default_rng(0)  # decides how quick it is, never what comes out
@@ -93,12 +172,13 @@ def _chosen_bounds(
     sizes = [size for size in _DIRECTIONS if 2 * size <= d]
     basis = _basis(references, centre, sizes[-1], rng)
     best, cheapest = plain, float(d)
-    everything = _project(references, centre, basis, sizes[-1])
+    everything = _project(references, centre, basis)
     for size in sizes:
-        bounds = everything if size == sizes[-1] else _narrowed(everything, references, size)
-        low, slack = _lower_bounds(queries[some], references, bounds)
-        found = np.empty((_PILOT, k))
-        looked = _search_all(queries[some], references, low, slack, -1, found, np.empty((_PILOT, k), np.int64))
+        bounds = everything if size == sizes[-1] else _narrowed(everything, size)
+        found = np.full((_PILOT, k), np.inf), np.zeros((_PILOT, k), np.int64)
+        mine = _of_queries(queries[some], bounds)
+        room = np.empty(_PILOT * n, np.float32)
+        looked = _search_all(mine, queries[some], references, bounds, slice(0, n), _NONE, *found, room)
         cost = size + _EXACT_COST * d * looked / (_PILOT * n)
         if cost < cheapest:
             best, cheapest = bounds, cost
@@ -119,60 +199,67 @@ def _basis(
     return np.ascontiguousarray(np.linalg.qr(ordered)[0])
 
 
-def _project(x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.float64], size: int) -> _Bounds:
-    a = np.empty((len(x), size), np.float32)
+def _project(x: NDArray[Any], centre: NDArray[np.float64], basis: NDArray[np.float64]) -> _Bounds:
+    """The references' rows and what they need, for projections onto a basis."""
+    a = np.empty((len(x), basis.shape[1]), np.float32)
     totals = np.empty(len(x))
     for start in range(0, len(x), _ROWS_AT_ONCE):
         piece = x[start : start + _ROWS_AT_ONCE] - centre
-        a[start : start + _ROWS_AT_ONCE] = piece @ basis[:, :size]
+        a[start : start + _ROWS_AT_ONCE] = piece @ basis
         totals[start : start + _ROWS_AT_ONCE] = np.einsum("ij,ij->i", piece, piece)
     inside = np.einsum("ij,ij->i", a, a, dtype=np.float64)
     rest = np.sqrt(np.maximum(totals - inside, 0.0))
-    largest = float(np.sqrt(totals.max()))
-    return _Bounds(
-        centre, basis[:, :size], a, (inside + rest**2).astype(np.float32), rest.astype(np.float32), largest
-    )
+    squares = (inside + rest**2).astype(np.float32)
+    rows = _references(a, squares, rest.astype(np.float32))
+    return _Bounds(centre, basis, rows, squares, float(np.sqrt(totals.max())))
 
 
-def _narrowed(bounds: _Bounds, references: NDArray[Any], size: int) -> _Bounds:
+def _narrowed(bounds: _Bounds, size: int) -> _Bounds:
     """The same with fewer directions; what they leave out joins the rest."""
     assert bounds.basis is not None
-    a = np.ascontiguousarray(bounds.projected[:, :size])
-    outside = np.einsum("ij,ij->i", bounds.projected[:, size:], bounds.projected[:, size:], dtype=np.float64)
-    rest = np.sqrt(bounds.rest.astype(np.float64) ** 2 + outside).astype(np.float32)
-    return _Bounds(bounds.centre, bounds.basis[:, :size], a, bounds.squares, rest, bounds.largest)
+    a, left_out = bounds.rows[:, :size], bounds.rows[:, size:-3].astype(np.float64)
+    rest = np.sqrt(bounds.rows[:, -1].astype(np.float64) ** 2 + np.einsum("ij,ij->i", left_out, left_out))
+    rows = _references(a, bounds.squares, rest.astype(np.float32))
+    return replace(bounds, basis=bounds.basis[:, :size], rows=rows)
 
 
-def _norms(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Floats, Floats, float]:
+def _norms(references: NDArray[Any], centre: NDArray[np.float64]) -> tuple[Floats, float]:
     totals = np.empty(len(references))
     for start in range(0, len(references), _ROWS_AT_ONCE):
         piece = references[start : start + _ROWS_AT_ONCE] - centre
         totals[start : start + _ROWS_AT_ONCE] = np.einsum("ij,ij->i", piece, piece)
-    return totals.astype(np.float32), np.zeros(len(references), np.float32), float(np.sqrt(totals.max()))
+    return totals.astype(np.float32), float(np.sqrt(totals.max()))
 
 
-def _lower_bounds(queries: NDArray[Any], references: NDArray[Any], bounds: _Bounds) -> tuple[Floats, Floats]:
-    """Bounds on squared distances (Q, N), and how far rounding may have lifted each row."""
+def _plain_rows(references: NDArray[Any], bounds: _Bounds, part: slice) -> Floats:
+    a = (references[part] - bounds.centre).astype(np.float32)
+    return _references(a, bounds.squares[part], np.zeros(len(a), np.float32))
+
+
+def _of_queries(queries: NDArray[Any], bounds: _Bounds) -> _Bounds:
+    """The rows of queries, by the same projection."""
     if bounds.basis is None:
-        mine = _Bounds(
-            bounds.centre, None, (queries - bounds.centre).astype(np.float32), *_norms(queries, bounds.centre)
-        )
-        low = np.empty((len(queries), len(references)), np.float32)
-        factor = np.float32(-2.0) * mine.projected
-        for start in range(0, len(references), _ROWS_AT_ONCE):
-            piece = (references[start : start + _ROWS_AT_ONCE] - bounds.centre).astype(np.float32)
-            np.matmul(factor, piece.T, out=low[:, start : start + _ROWS_AT_ONCE])
-        length = references.shape[1]
+        mine = _Bounds(bounds.centre, None, bounds.rows, *_norms(queries, bounds.centre))
+        mine = replace(mine, rows=_plain_rows(queries, mine, slice(0, len(queries))))
     else:
-        mine = _project(queries, bounds.centre, bounds.basis, bounds.basis.shape[1])
-        low = np.matmul(np.float32(-2.0) * mine.projected, bounds.projected.T)
-        length = bounds.basis.shape[1]
-    in_threads(
-        lambda rows: _finish(low[rows], mine.squares[rows], mine.rest[rows], bounds.squares, bounds.rest), len(low)
-    )
-    # A float32 sum of `length` products is off by at most length·2⁻²⁴ times the product of the norms.
+        mine = _project(queries, bounds.centre, bounds.basis)
+    rows = np.float32(-2.0) * mine.rows
+    rows[:, -3], rows[:, -2] = 1.0, mine.squares
+    return replace(mine, rows=rows)
+
+
+def _lower_bounds(
+    mine: _Bounds, references: NDArray[Any], bounds: _Bounds, part: slice, low: Floats
+) -> NDArray[np.float32]:
+    """Fill in bounds on squared distances (Q, rows of the part); give how far rounding may have lifted each row."""
+    step = part.stop - part.start if len(bounds.rows) else _ROWS_AT_ONCE
+    for start in range(part.start, part.stop, step):
+        some = slice(start, min(start + step, part.stop))
+        theirs = bounds.rows[some] if len(bounds.rows) else _plain_rows(references, bounds, some)
+        np.matmul(mine.rows, theirs.T, out=low[:, some.start - part.start : some.stop - part.start])
+    # A float32 sum of `length` products is off by at most length·2⁻²⁴ times the sum of their sizes.
     reach = (np.sqrt(mine.squares.astype(np.float64)) + bounds.largest) ** 2
-    return low, np.asarray((length + 16) * _UNIT * reach, dtype=np.float32)
+    return np.asarray((mine.rows.shape[1] + 16) * _UNIT * reach, dtype=np.float32)
 
 
 def _mean(references: NDArray[Any]) -> NDArray[np.float64]:
@@ -183,66 +270,71 @@ def _mean(references: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _search_all(
+    mine: _Bounds,
     queries: NDArray[Any],
     references: NDArray[Any],
-    low: Floats,
-    slack: Floats,
+    bounds: _Bounds,
+    part: slice,
     own: int,
-    distances: NDArray[np.float64],
+    squared: NDArray[np.float64],
     numbers: NDArray[np.int64],
+    room: Floats,
 ) -> int:
+    """Improve the k nearest found so far by a part of the references; give how many pairs were computed in full."""
+    low = room[: len(queries) * (part.stop - part.start)].reshape(len(queries), -1)
+    slack = _lower_bounds(mine, references, bounds, part, low)
+    theirs = references[part]
+
     def some(rows: slice) -> int:
-        first = own + rows.start if own >= 0 else -1
-        found = distances[rows], numbers[rows]
-        return int(_search(queries[rows], references, low[rows], slack[rows], first, *found))
+        found = squared[rows], numbers[rows]
+        return int(_search(queries[rows], theirs, low[rows], slack[rows], own + rows.start, part.start, *found))
 
     return sum(in_threads(some, len(queries)))
 
 
 @compiled(nogil=True)
-def _finish(low: Any, own: Any, own_rest: Any, squares: Any, rest: Any) -> None:
-    """−2 q·x becomes ‖a_q‖² + ‖a_x‖² − 2 a_q·a_x + (s_q − s_x)², where squares hold ‖a‖² + s²."""
-    for i in range(low.shape[0]):
-        q, s = own[i], np.float32(2.0) * own_rest[i]
-        for j in range(low.shape[1]):
-            low[i, j] += (q + squares[j]) - s * rest[j]
-
-
-@compiled(nogil=True)
-def _search(queries: Any, references: Any, low: Any, slack: Any, own: int, distances: Any, numbers: Any) -> int:
-    """Fill in the k nearest by exact squared distance; give how many pairs were computed in full."""
+def _search(
+    queries: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
+) -> int:
     looked = 0
     for i in range(low.shape[0]):
-        looked += _search_one(
-            queries[i], references, low[i], slack[i], own + i if own >= 0 else -1, distances[i], numbers[i]
-        )
+        looked += _search_one(queries[i], references, low[i], slack[i], own + i, first, squared[i], numbers[i])
     return looked
 
 
 @compiled()
-def _search_one(query: Any, references: Any, low: Any, slack: Any, own: int, distances: Any, numbers: Any) -> int:
-    k = len(distances)
-    distances[:] = np.inf
-    numbers[:] = np.iinfo(np.int64).max
-    first = _smallest(low, k + 1, own)  # good candidates first, so that most of the rest need no look
-    looked = len(first)
-    for j in first:
-        _insert(_squared(query, references[j]), j, distances, numbers)
-    limit = distances[k - 1] + slack
-    for j in range(len(low)):
-        if low[j] <= limit and j != own and not _among(j, first):
-            looked += 1
-            squared = _squared(query, references[j])
-            if squared <= distances[k - 1]:
-                _insert(squared, j, distances, numbers)
-                limit = distances[k - 1] + slack
+def _search_one(
+    query: Any, references: Any, low: Any, slack: Any, own: int, first: int, squared: Any, numbers: Any
+) -> int:
+    k, looked = len(squared), 0
+    best = np.zeros(0, np.int64)
+    if squared[k - 1] == np.inf:
+        best = _smallest(low, k + 1, own)  # good candidates first, so that most of the rest need no look
+        looked = len(best)
+        for j in best:
+            _insert(_squared(query, references[j]), first + j, squared, numbers)
+    limit = np.float32(squared[k - 1]) + slack
+    for start in range(0, len(low), _LANES):
+        some = low[start : start + _LANES]
+        hits = np.int32(0)  # of 32 bits, as the numbers are: the compiler does many at once
+        for j in range(len(some)):
+            hits += np.int32(some[j] <= limit)
+        if hits == 0:
+            continue
+        for j in range(start, start + len(some)):
+            if low[j] <= limit and j != own and not _among(j, best):
+                looked += 1
+                exact = _squared(query, references[j])
+                if exact <= squared[k - 1]:
+                    _insert(exact, first + j, squared, numbers)
+                    limit = np.float32(squared[k - 1]) + slack
     return looked
 
 
 @compiled()
 def _smallest(low: Any, count: int, own: int) -> Any:
     """Places of the smallest bounds, `own` left out."""
-    count = min(count, len(low) - (1 if own >= 0 else 0))
+    count = min(count, len(low) - (1 if 0 <= own < len(low) else 0))
     values = np.full(count, np.inf)
     places = np.zeros(count, np.int64)
     for j in range(len(low)):

@@ -170,8 +170,8 @@ def _described(x: NDArray[Any], y: NDArray[Any], same: bool) -> tuple[NDArray[An
 
     if x.ndim == 2:
         return x, y
-    described = describe(x).astype(np.float64)
-    return described, described if same else describe(y).astype(np.float64)
+    described = describe(x)
+    return described, described if same else describe(y)
 
 
 def _l2(x: NDArray[Any], y: NDArray[Any], k: int, same: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -192,7 +192,7 @@ def _checked(name: str, array: Any) -> NDArray[Any]:
 
 
 def _common(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both arrays in one type that the exact kernels know, bytes or float64, in C order."""
-    kind: Any = np.uint8 if x.dtype == y.dtype == np.uint8 else np.float64
+    """Both arrays in one type that the exact kernels know, bytes or floats, in C order."""
+    kind: Any = x.dtype if x.dtype == y.dtype and x.dtype in (np.uint8, np.float32) else np.float64
     one = np.ascontiguousarray(x, dtype=kind)
     return one, one if y is x else np.ascontiguousarray(y, dtype=kind)

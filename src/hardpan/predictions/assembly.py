@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from hardpan import files
 from hardpan.errors import InputError
 from hardpan.predictions.checks import Outputs, check_rows
 from hardpan.predictions.store import Store
@@ -45,16 +44,8 @@ class Buffers:
         if self._held + size <= self._memory:
             self._held += size
             return np.empty(shape, dtype=dtype)
-        with tempfile.TemporaryFile(prefix="hardpan-") as file:
-            try:
-                # Reserved at once: a mapped file that meets a full disk later ends the whole process.
-                _reserve(file.fileno(), max(size, 1))
-            except OSError as error:
-                raise InputError(
-                    f"{tempfile.gettempdir()}: no room for {size:,} bytes of rows of incomplete shards "
-                    f"({error.strerror}); record in the order of the ids, raise memory, or set TMPDIR"
-                ) from error
-            return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
+        remedy = "record in the order of the ids, or raise memory"
+        return files.scratch_array(shape, dtype, "rows of incomplete shards", remedy)
 
     def give_back(self, array: NDArray[Any]) -> None:
         """Return an array that is no longer used."""
@@ -65,13 +56,6 @@ class Buffers:
         """Release returned arrays."""
         self._held -= sum(array.nbytes for arrays in self._free.values() for array in arrays)
         self._free.clear()
-
-
-def _reserve(file: int, size: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-    else:  # macOS has no such call
-        os.ftruncate(file, size)
 
 
 class _Epoch:
