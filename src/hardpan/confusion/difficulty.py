@@ -197,7 +197,7 @@ def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
     rows = np.arange(len(classes))
     kept = probs[..., rows, classes]
     probs[..., rows, classes] = 0.0
-    found = probs.max(axis=-1).astype(np.float64)
+    found: Floats = probs.max(axis=-1).astype(np.float64)
     probs[..., rows, classes] = kept
     return found
 

@@ -603,7 +603,9 @@ class Predictions(ABC):
         return dataclasses.replace(found, source=self.where)
 
     def _guesses(self, seed: int, epoch: int) -> NDArray[np.int64]:
-        return np.concatenate([self.read(seed, epoch, *span).argmax(axis=1) for span in self.blocks()])
+        # Numbers of at least 0 have the order of their bits, and whole numbers are compared many at once.
+        bits = np.int16 if self.dtype == np.float16 else self.dtype
+        return np.concatenate([self.read(seed, epoch, *span).view(bits).argmax(axis=1) for span in self.blocks()])
 
     def _by_id(self, ids: NDArray[np.str_], name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if np.array_equal(self.ids, ids):
