@@ -119,6 +119,21 @@ def test_one_at_a_time_recovers_nothing(tmp_path: Path) -> None:
     assert one_at_a_time(book, n, rng)[1] == 0
 
 
+def test_a_walk_recovers_one_label_for_each_step_of_the_shown_error(tmp_path: Path) -> None:
+    # The change with which a walk crosses a step is right for certain; nothing else is.
+    n, rng = 60, np.random.default_rng(0)
+    coins = np.zeros(n, dtype=int)
+    book = ledger.create(tmp_path / "book", coins, KEY, classes=2)
+    trial, known = np.ones(n, dtype=int), []
+    first = book.submit(trial).error
+    for i in rng.permutation(n):  # the luckiest walk: every change is right
+        trial[i] = 0
+        if book.submit(trial).improved:
+            known.append(i)
+    state = book.status()
+    assert 0 < len(known) <= (first - state.error) / state.step <= 1 / state.step < n / 5
+
+
 @pytest.mark.parametrize("size", [8, 30])
 def test_groups_recover_no_more_than_the_bound_allows(tmp_path: Path, size: int) -> None:
     n, rng = 100, np.random.default_rng(size)
