@@ -23,7 +23,7 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -133,19 +133,36 @@ def locked(path: Path) -> Iterator[None]:
 
 
 # Control characters (C0, C1), the two non-characters and lone surrogates: they end drawing libraries, break pages
-# and tables, or cannot be encoded.
+# and tables, act on terminals, or cannot be encoded.
 _UNSAFE = dict.fromkeys([*range(32), *range(127, 160), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "\ufffd")
+_LINES = _UNSAFE | {letter: chr(letter) for letter in map(ord, "\t\n\r")}
 _UNSAFE |= dict.fromkeys(map(ord, "\t\n\r"), " ")
+_FOUND = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 
-def clean_text(text: str) -> str:
-    """Text without characters that no chart, page or table can have; white space among them becomes a space.
+def clean_text(text: str, *, lines: bool = False) -> str:
+    """Text without characters that no chart, page or table can have.
+
+    White space among them becomes a space, or stays where ``lines`` are allowed.
 
     Example:
         >>> clean_text("cat" + chr(7)) == "cat" + chr(0xFFFD), clean_text("two" + chr(10) + "lines")
         (True, 'two lines')
     """
-    return text.translate(_UNSAFE)
+    return text.translate(_LINES if lines else _UNSAFE) if _FOUND.search(text) else text
+
+
+def clean_names(what: str, names: Sequence[Any]) -> tuple[Any, ...]:
+    """Names cleaned by :func:`clean_text`; those that differ in nothing else are refused.
+
+    Example:
+        >>> clean_names("models", ["a" + chr(9) + "b", "c"])
+        ('a b', 'c')
+    """
+    cleaned = tuple(clean_text(name) if isinstance(name, str) else name for name in names)
+    if cleaned != tuple(names) and len(set(cleaned)) < len(cleaned):
+        raise InputError(f"{what} must differ without control characters; got {list(names)!r:.200}")
+    return cleaned
 
 
 def clean_values(value: Any) -> Any:

@@ -494,10 +494,11 @@ def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
 
 
 def safe_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
-    if isinstance(value, str) and value[:1] in _FORMULA and value and not _is_number(value):
-        return "'" + value
-    return value
+    """A cell without control characters that no spreadsheet takes for a formula; numbers stay as they are."""
+    if not isinstance(value, str):
+        return value
+    value = files.clean_text(value, lines=True)
+    return "'" + value if value[:1] in _FORMULA and value and not _is_number(value) else value
 
 
 def stored_cell(text: str) -> str:

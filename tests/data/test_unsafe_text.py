@@ -1,12 +1,22 @@
 """Characters that end drawing libraries or cannot be written: cleaned in names, refused in ids."""
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from hardpan import files
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.outcomes import Outcomes
+from hardpan.report.base import View
 from hardpan.report.drawing import picture
+from hardpan.report.notebook import first_screen
+from hardpan.report.sections import Problem
+from hardpan.report.terminal import render
+from hardpan.report.writer import view_page
+from hardpan.tables import csv_text
 
 UNSAFE = ["\x00", "\x01", "\x07", "\x1b", "\x7f", "\x85", "\x9f", "\ufffe", "\uffff", "\ud800", "\udfff"]
 
@@ -37,3 +47,24 @@ def test_names_that_differ_by_such_characters_only_are_refused():
 def test_ids_with_such_characters_are_refused():
     with pytest.raises(InputError, match="ids"):
         Dataset.from_arrays(np.zeros((2, 3)), np.array([0, 1]), ids=["a\x01", "b"])
+
+
+@pytest.mark.parametrize("character", UNSAFE, ids=ascii)
+def test_no_name_brings_such_a_character_into_a_page_a_table_or_a_terminal(character):
+    data = Dataset.from_arrays(np.zeros((2, 1)), np.array([0, 1]), feature_names=[f"size{character}"])
+    assert data.feature_names == ("size\ufffd",)
+    scores = np.array([[1, 0, 1, 1], [0, 0, 1, 0]])
+    names = {"models": [f"a{character}", "b"], "items": [f"{character}{k}" for k in range(4)]}
+    outcomes = Outcomes.from_arrays(scores, **names, groups={f"g{character}": [character] * 4})
+    texts = [*outcomes.models, *outcomes.items, *outcomes.groups, *outcomes.groups["g\ufffd"]]
+    texts.append(csv_text({f"column{character}": [f"cell{character}\nline"]}))
+    view = View(character, f"One{character}.", lede=(character,), problems=(Problem("k", "high", character),))
+    console = Console(file=io.StringIO(), width=60)
+    console.print(render(view))
+    texts += [view_page(view), first_screen(view), console.file.getvalue()]
+    assert [text for text in texts if files.clean_text(text, lines=True) != text] == []
+
+
+def test_models_that_differ_by_such_characters_only_are_refused():
+    with pytest.raises(InputError, match="models"):
+        Outcomes.from_arrays(np.eye(2), models=["a\x01", "a\x02"])

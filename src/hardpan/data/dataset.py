@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
-from hardpan.files import array_hash, clean_text, record
+from hardpan.files import array_hash, clean_names, clean_text, record
 
 SPLITS = ("train", "validation", "test")
 VALIDATION_FRACTION = 0.1
@@ -112,11 +112,13 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Clean the texts that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
-        names = tuple(clean_text(name) if isinstance(name, str) else name for name in self.class_names)
-        if names != tuple(self.class_names):
-            if len(set(names)) < len(names):
-                raise InputError(f"class_names must differ without control characters; got {self.class_names!r}")
-            object.__setattr__(self, "class_names", names)
+        for field_name in ("class_names", "feature_names"):
+            names = getattr(self, field_name)
+            if (cleaned := clean_names(field_name, names)) != tuple(names):
+                object.__setattr__(self, field_name, cleaned)
+        columns = clean_names("metadata", tuple(self.metadata))
+        if columns != tuple(self.metadata):
+            object.__setattr__(self, "metadata", dict(zip(columns, self.metadata.values(), strict=True)))
         for field_name in ("name", "source"):
             text = getattr(self, field_name)
             if isinstance(text, str) and clean_text(text) != text:

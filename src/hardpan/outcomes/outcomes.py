@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
+from hardpan.files import clean_names, clean_text
 from hardpan.safe_files import few
 
 GROUP = "group"  # the name of the group column where only one sequence of labels is given
@@ -75,6 +76,21 @@ class Outcomes:
     totals: NDArray[np.int64] | None = None
     model_groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     questions: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Clean the names that reach charts, pages and tables (:func:`hardpan.files.clean_text`)."""
+        if (models := clean_names("models", self.models)) != tuple(self.models):
+            object.__setattr__(self, "models", models)
+        given = self.items.tolist()
+        if (items := clean_names("items", given)) != tuple(given):
+            object.__setattr__(self, "items", np.array(items))
+        for name in ("groups", "model_groups"):
+            columns: Mapping[str, NDArray[Any]] = getattr(self, name)
+            cleaned = {
+                key: _cleaned(values)
+                for key, values in zip(clean_names(name, tuple(columns)), columns.values(), strict=True)
+            }
+            object.__setattr__(self, name, cleaned)
 
     @classmethod
     def open(
@@ -266,6 +282,14 @@ def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:
         repeated = next(text for text in texts if texts.count(text) > 1)
         raise InputError(f"{name} must be unique; {repeated!r} appears {texts.count(repeated)} times")
     return texts
+
+
+def _cleaned(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind != "U":
+        return values
+    given = values.tolist()
+    cleaned = list(map(clean_text, given))
+    return values if cleaned == given else np.array(cleaned)
 
 
 def _iterable(name: str, values: Any) -> Iterable[Any]:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hardpan import numbers
+from hardpan import files, numbers
 from hardpan.report.base import View
 
 GAP = 2
@@ -33,33 +33,33 @@ def render(view: View, *, most_rows: int = MOST_ROWS) -> RenderableType:
         Best error  0.6 %
         Not measured: Fresh data
     """
-    lines: list[RenderableType] = [Text(view.headline, style="bold")]
-    lines += [Text(sentence) for sentence in view.lede]
+    lines: list[RenderableType] = [_text(view.headline, style="bold")]
+    lines += [_text(sentence) for sentence in view.lede]
     for problem in view.problems[:MOST_PROBLEMS]:
         mark, style = _MARKS[problem.severity]
-        lines.append(Text.assemble((mark, style), " ", problem.title))
+        lines.append(Text.assemble((mark, style), " ", _text(problem.title)))
     if len(view.problems) > MOST_PROBLEMS:
-        lines.append(Text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
+        lines.append(_text(f"  and {len(view.problems) - MOST_PROBLEMS} more on the page"))
     values = [(tile.title, tile.value) for tile in view.tiles if tile.value]
     if values:
         table = Table.grid(padding=(0, GAP, 0, 0))
         for row in values:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(_text, row))
         lines.append(table)
     missing = [tile.title for tile in view.tiles if not tile.value]
     if missing:
-        lines.append(Text(f"Not measured: {', '.join(missing)}", style="dim"))
+        lines.append(_text(f"Not measured: {', '.join(missing)}", style="dim"))
     for section in view.sections if view.terminal is None else view.terminal:
-        lines += [Text(""), Text(section.title, style="bold")]
-        lines += [Text(sentence) for sentence in section.sentences]
-        lines += [Text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
+        lines += [_text(""), _text(section.title, style="bold")]
+        lines += [_text(sentence) for sentence in section.sentences]
+        lines += [_text(f"Warning: {sentence}", style="yellow") for sentence in section.warnings]
         if section.estimates:
             rows = [(name, numbers.estimate(item)) for name, item in section.estimates.items()]
             lines.append(FittedTable("", ("", "estimate"), rows))
         for item in section.tables:
             lines.append(FittedTable(item.title, item.columns, item.rows[:most_rows]))
             if len(item.rows) > most_rows:
-                lines.append(Text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
+                lines.append(_text(f"{len(item.rows) - most_rows:,} more rows: see --out or --json"))
     return Group(*lines)
 
 
@@ -97,7 +97,7 @@ class FittedTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """What fits into the width."""
         if self._title:
-            yield Text(self._title, style="italic")
+            yield _text(self._title, style="italic")
         broken = [tuple(cell.replace(" (", "\n(") for cell in row) for row in self._rows]
         room = options.max_width - GAP * (len(self._columns) - 1)
         for rows in (self._rows, broken):
@@ -111,21 +111,26 @@ class FittedTable:
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
         for place, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
             justify: JustifyMethod = "left" if not self._words or self._words[place] else "right"
-            table.add_column(Text(name), min_width=width, max_width=width, overflow="fold", justify=justify)
+            table.add_column(_text(name), min_width=width, max_width=width, overflow="fold", justify=justify)
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(_text, row))
         return table
 
     def _stacked(self, row: Sequence[str], width: int) -> Iterator[RenderableType]:
         first, *others = (f"{name}: {cell}" for name, cell in zip(self._columns, row, strict=True))
-        yield Text(first, style="bold")
+        yield _text(first, style="bold")
         for line in others:
             fits = _width([line]) + GAP <= width
-            yield Padding(Text(line if fits else line.replace(" (", "\n(")), (0, 0, 0, GAP))
+            yield Padding(_text(line if fits else line.replace(" (", "\n(")), (0, 0, 0, GAP))
+
+
+def _text(text: str, style: str = "") -> Text:
+    """A file's name may hold what a terminal would act on."""
+    return Text(files.clean_text(text, lines=True), style=style)
 
 
 def _width(lines: Sequence[str]) -> int:
-    return max((Text(line).cell_len for text in lines for line in text.split("\n")), default=0)
+    return max((_text(line).cell_len for text in lines for line in text.split("\n")), default=0)
 
 
 def _widened(widths: Sequence[int], names: Sequence[str], room: int) -> list[int]:

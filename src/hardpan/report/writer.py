@@ -20,7 +20,7 @@ from markupsafe import Markup
 import hardpan
 from hardpan import numbers
 from hardpan.estimates import Estimate
-from hardpan.files import versions_of
+from hardpan.files import clean_text, versions_of
 from hardpan.report import charts
 from hardpan.report.base import View
 from hardpan.report.charts import grids
@@ -235,7 +235,7 @@ def _read(name: str) -> str:
 
 def _unbroken(value: Any) -> Any:
     # Browsers break a line after a dash, terminals do not: there a range stays together by itself.
-    return _RANGE.sub("–\u2060", numbers.unbroken(value)) if type(value) is str else value
+    return _RANGE.sub("–\u2060", numbers.unbroken(clean_text(value, lines=True))) if type(value) is str else value
 
 
 def _environment() -> Environment:
