@@ -194,12 +194,23 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def round_up(count: float) -> str:
+    """Write about how many are needed: two digits, rounded up.
+
+    Example:
+        >>> round_up(279_888), round_up(7)
+        ('280,000', '7')
+    """
+    step = 10 ** max(0, math.floor(math.log10(max(count, 1))) - 1)
+    return f"{math.ceil(count / step) * step:,}"
+
+
 def cell(value: Any) -> str:
     """Write one cell of a table: whole numbers with thousands, others with four digits, nothing as a dash.
 
     Example:
-        >>> cell(12345), cell(0.123456), cell(None), cell("a"), cell(True)
-        ('12,345', '0.1235', '–', 'a', 'yes')
+        >>> cell(12345), cell(0.123456), cell(-2), cell(None), cell("a"), cell(True)
+        ('12,345', '0.1235', '−2', '–', 'a', 'yes')
         >>> cell(Estimate(0.0139, 0.006, 0.0046, 0.0322))
         '1.4 % (0.5–3.2 %)'
     """
@@ -210,9 +221,9 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return f"{value:,}".replace("-", "−")
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:.4g}".replace("-", "−")
     return str(value)
 
 
@@ -230,7 +241,7 @@ def column(cells: Sequence[Any]) -> list[str]:
     if any("e" in texts[place] for place in known) or (places > _COLUMN_PLACES and largest >= 10.0):
         return texts
     for place in known:
-        texts[place] = f"{cells[place]:z.{places}f}"
+        texts[place] = f"{cells[place]:z.{places}f}".replace("-", "−")
     return texts
 
 

@@ -316,7 +316,7 @@ def test_labels_along_an_axis_of_errors_have_one_style(low, span, log):
     chart = dial([0.2, 0.5, 1.0, 2.0, 4.0], estimates, "Dial")
     drawn = draw(Chart(chart.drawing, "Dial", chart.rows, "d", dict(chart.options) | {"log": log}), "c")
     up = labels(drawn.svg)[1]
-    percents = [re.fullmatch(r"[\d.]+%", text) is not None for text in up]
+    percents = [re.fullmatch(r"[\d.]+ %", text) is not None for text in up]
     powers = [re.fullmatch(r"0|([\d.]+ × )?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", text) is not None for text in up]
     assert all(percents) or all(powers)
     assert len(set(up)) == len(up)

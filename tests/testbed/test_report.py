@@ -37,7 +37,7 @@ def test_it_names_what_was_left_out() -> None:
     result = compared(exclude=("model-0[0-4]",))
     part = report.section(result, original="test", new="fresh")
     assert any("Left out of the lines: model-00, model-01" in sentence for sentence in part.sentences)
-    assert "model-00 (left out of the line)" in [row[1] for row in part.tables[1].rows]
+    assert "model-00 (left out of the line)" in [row[1] for row in part.folded[0].rows]
     assert any("fresh" in chart.title for chart in part.charts)
     assert [row["role"] for row in part.charts[0].rows].count("left out") == 5
 
@@ -56,7 +56,7 @@ def test_many_models_show_the_most_extreme() -> None:
     assert len(part.charts[0].rows) == 120
     assert len(part.charts[1].rows) == len(part.charts[2].rows) == 80
     assert "of 120" in part.charts[1].title
-    assert len(part.tables[1].rows) == 120
+    assert len(part.folded[0].rows) == 120
 
 
 def test_groups_get_a_table_and_a_section_survives_json() -> None:
@@ -64,7 +64,7 @@ def test_groups_get_a_table_and_a_section_survives_json() -> None:
     right = np.rint(counts.scores * counts.totals).astype(int).T
     grouped = counts_table(counts.models, right[0], 10_000, right[1], 2000, group=["a", "b", "c"] * 4)
     part = report.section(testbed.compare(grouped, bootstrap=300))
-    assert [row[0] for row in part.tables[2].rows] == ["a", "b", "c"]
+    assert [row[0] for row in part.folded[2].rows] == ["a", "b", "c"]
     again = files.from_json(files.to_json(part))
     assert again.sentences == part.sentences
 

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from hardpan import confusion, files, numbers, stats
 from hardpan.auditing.evidence import Evidence, Part
 from hardpan.bayes.floors.models import Model
-from hardpan.confusion.charts import error_by_band, gallery
+from hardpan.confusion.charts import error_by_band
 from hardpan.confusion.report import CITATIONS, METHOD, score_section
 from hardpan.estimates import Estimate
 from hardpan.report.sections import Chart, Section, Table
 
 HARD_QUANTILE = 0.9
-PICTURES = 13  # of the most confusing examples
 WIDEST = 0.5  # an interval of the proportion of errors that is wider says nothing
 SUBSET = "hard-subset.json"
 
@@ -35,15 +34,10 @@ def find(evidence: Evidence) -> Part:
     tenth = None if found.bands is None else found.bands.hardest_tenth
     if tenth is not None and np.isfinite(tenth.value):
         measures["tail_share"] = tenth
-    most = _most_confusing(test, signals, evidence)
-    open_charts = [item for item in section.charts if item.drawing in ("distribution", "error_by_band")]
     section = dataclasses.replace(
         section,
         title=_title(tenth),
         sentences=(_who(model),),
-        charts=(*([most] if most is not None else []), *open_charts),
-        tables=(),
-        folded=(*section.tables, *(item for item in section.charts if item not in open_charts)),
         methods=(*section.sentences, *METHOD),
         estimates={},
         key="hard",
@@ -78,14 +72,6 @@ def _title(tenth: Estimate | None) -> str:
     if tenth is None or not np.isfinite(tenth.value) or tenth.high - tenth.low > WIDEST:
         return "The most confusing examples"
     return f"The most confusing tenth of the test set has {numbers.estimate(tenth)} of the errors"
-
-
-def _most_confusing(test: confusion.Scores, signals: confusion.Signals, evidence: Evidence) -> Chart | None:
-    """The most confusing test examples, as pictures."""
-    rows = np.argsort(-test.values, kind="stable")[:PICTURES]
-    row_of = {str(name): row for row, name in enumerate(signals.ids)}
-    predicted = signals.predicted[[row_of[str(name)] for name in test.ids]]
-    return gallery("", {"": rows}, test, evidence.dataset, predicted=predicted)
 
 
 def _who(model: Model) -> str:

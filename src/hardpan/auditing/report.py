@@ -129,8 +129,8 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
     if problem.kind == "small-test":
         return (
             f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked",
-            f"{details['n']:,} test examples; a difference of a tenth of the error needs about "
-            f"{details['needed']:,}.",
+            f"{details['n']:,} test examples; to show a difference of a tenth of the error takes about "
+            f"{numbers.round_up(details['needed'])}.",
         )
     if problem.kind == "index-feature":
         tail = (
@@ -153,7 +153,7 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         )
     if problem.kind == "fresh":
         return "Not measured: whether the score holds on fresh data", "Needs models on two test sets (--testbed)."
-    return floors.capital(str(details.get("message", problem.kind)).rstrip(".")), "Noticed when the data was read."
+    return floors.capital(str(details.get("message", problem.kind)).rstrip(".")), ""
 
 
 def _label_words(problem: Problem, where: str) -> tuple[str, str]:
@@ -167,12 +167,9 @@ def _label_words(problem: Problem, where: str) -> tuple[str, str]:
     if precision is not None:
         advice += f"Annotators' votes confirm {numbers.estimate(precision)} of them. "
     else:
-        advice += "How many are wrong is not known without a review: look at the list before correcting. "
+        advice += "These are suspicions: look before you correct. "
     verb = "looks wrong" if count == 1 else "look wrong"
-    return (
-        f"{numbers.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})",
-        advice + "problems/labels.csv.",
-    )
+    return f"{numbers.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})", advice.strip()
 
 
 def _few(names: Sequence[str], most: int = 6) -> list[str]:
@@ -266,11 +263,9 @@ def headline(audit: Audit) -> str:
 
 
 def _lede(audit: Audit) -> tuple[str, ...]:
-    grave = [item for item in audit.problems if item.severity in ("high", "medium")]
-    said = [f"{numbers.counted(len(grave), 'problem')} to look at first."] if grave else []
-    if audit.floor is not None and audit.floor.seen:
-        said.append(floors.seen_words([entry.name for entry in audit.floor.seen]))
-    return tuple(said)
+    if audit.floor is None or not audit.floor.seen:
+        return ()
+    return (floors.seen_words([entry.name for entry in audit.floor.seen]),)
 
 
 def tiles(audit: Audit) -> tuple[Tile, ...]:
@@ -328,6 +323,7 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
     rows = tuple(
         {"name": name, "value": item.value, "shown": f"{100 * item.value:.2g} points", "low": item.low}
         for name, item in parts
+        if item.value > 0
     )
     words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item in parts)
     words = f"Errors of {budget.model}, the best model here: {words}"
@@ -354,9 +350,8 @@ def _learning_section(curve: DataCurve) -> Section:
     flat = curve.exponent.low <= 0
     title = "More data of this kind would bring little" if flat else f"Twice the data: about {double} error"
     sentences = (
-        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all "
-        "of "
-        f"them the error is {now}. A power law n^−b fitted to these errors has b = "
+        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
+        f"them the error is {now}. Fitted to these errors, a power law falls as n to the power −b, b = "
         f"{numbers.plain(curve.exponent)}.",
         f"Extrapolated to twice the training examples: {double}. The interval contains the sampling of the test "
         "set, not the error of the power law itself.",
@@ -513,7 +508,7 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     worst = int(np.argmax(rates))
     title = f"{floors.capital(best)}: no errors on the test set"
     if wrong.sum():
-        title = f"{names[worst]} is misclassified most often: {100 * rates[worst]:.0f} %"
+        title = f"Class {names[worst]} is misclassified most often: {100 * rates[worst]:.0f} %"
     others = counts - np.diag(np.diag(counts))
     rows = tuple(
         (
@@ -533,12 +528,20 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
         for group, note in ((probs, None), (evidence.seen_probs(), MAY_HAVE_SEEN))
         for name, p in group.items()
     )
+    present = counts.sum(axis=1) > 0
+    balanced = float(np.mean(np.diag(counts)[present] / counts.sum(axis=1)[present]))
+    accuracy = stats.share(int(np.diag(counts).sum()), len(test), evidence.config.confidence)
+    said = (
+        f"{floors.capital(best)} on {len(test):,} test examples: accuracy {numbers.estimate(accuracy)}; balanced "
+        f"accuracy, with equal weight for every class, {numbers.percent(balanced, accuracy.stderr)}.",
+        "Rows of the matrix are labels, in percent of the label. Confidence is calibrated where points lie on the "
+        "dashed line.",
+    )
     return Section(
         title,
-        (f"Errors of {best} on {len(test):,} test examples by class, and the classes they are confused with.",),
-        charts=(*charts, _class_errors(rows)),
+        said,
+        charts=(*charts, _class_errors(rows), reliability),
         folded=(
-            reliability,
             Table("Error by class", ("class", "error", "most often confused with"), rows, bars=("error",)),
             Table("All models with probabilities", ("model", "error", "note"), errors),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import shlex
@@ -449,6 +450,12 @@ def _learning(evidence: Evidence) -> DataCurve | None:
     wrong = np.stack([~correct[size] for size in sizes]).astype(np.float64)
     n, level = wrong.shape[1], evidence.config.confidence
     errors = tuple(stats.share(int(row.sum()), n, level) for row in wrong)
+    if any(b.low > a.high for a, b in itertools.combinations(errors, 2)):
+        evidence.notes.append(
+            "No learning curve: with more examples the error rose, so training was cut short; a larger --budget "
+            "helps."
+        )
+        return None
     rng = np.random.default_rng([evidence.config.seed, 81])
     logs = np.log(sizes)
     fits = np.array([_power_law(logs, wrong[:, rng.integers(0, n, n)].mean(axis=1), n) for _ in range(CURVE_DRAWS)])
@@ -561,7 +568,6 @@ def _provenance(
         seed=evidence.config.seed,
         versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
         hashes=hashes,
-        warnings=tuple(evidence.notes),
     )
 
 

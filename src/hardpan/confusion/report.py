@@ -38,6 +38,7 @@ from hardpan.report.sections import Chart, Provenance, Section, Table
 
 MOST_ISSUES = 24
 MOST_ROWS = 40
+PICTURES = 13  # of the most confusing examples
 QUANTILE = 0.9
 METHOD = (
     "The confusion score of an example is s(x) = 1/T Σₜ H(1/M Σᵢ fₜ⁽ⁱ⁾(x)): probabilities are averaged "
@@ -77,7 +78,7 @@ def _(result: ScoreReport) -> View:
         columns={} if result.scores is None else _score_columns(result.scores, result.signals),
         name=Path(result.source).name,
         size=f"{numbers.counted(result.examples, 'example')}, {numbers.counted(len(result.seeds), 'seed')}",
-        terminal=(dataclasses.replace(_without_headline(section), estimates={}, tables=section.tables[:1]),),
+        terminal=(dataclasses.replace(_without_headline(section), estimates={}, tables=_band_tables(result)),),
     )
 
 
@@ -94,25 +95,39 @@ def score_section(result: ScoreReport) -> Section:
     if result.subset is not None:
         start = result.subset.threshold * math.log2(result.subset.base)
     mean = None if wrong is None else wrong.mean(axis=0)
-    figures: list[Chart] = [charts.threshold(part.values, mean, part.largest, start)]
+    figures: list[Chart] = []
+    most = _most_confusing(part, here, result.dataset)
+    if most is not None:
+        figures.append(most)
     if scores.split is not None and len(np.unique(scores.split)) > 1:
         groups = {str(name): scores.values[scores.split == name] for name in np.unique(scores.split)}
-        figures.insert(0, charts.distribution(groups, scores.largest))
+        figures.append(charts.distribution(groups, scores.largest))
     estimates = {}
     if result.bands is not None:
         figures.append(charts.error_by_band({result.split if result.split != "all" else "error": result.bands}))
         tenth = result.bands.hardest_tenth
         estimates = {"Error": result.bands.error, "Fraction of the errors in the most confusing tenth": tenth}
-    figures += _galleries(part, here, result.issues, result.dataset)
-    tables = (*_band_tables(result), *_lists(part, here, result.issues, result.config.confidence))
     return Section(
         "Which examples are hard?",
         _score_sentences(result),
         estimates,
         tuple(figures),
-        tables,
-        _warnings(result),
+        warnings=_warnings(result),
+        folded=(
+            *_band_tables(result),
+            *_lists(part, here, result.issues, result.config.confidence),
+            charts.threshold(part.values, mean, part.largest, start),
+            *_galleries(part, here, result.issues, result.dataset),
+        ),
     )
+
+
+def _most_confusing(scores: Scores, signals: Signals | None, dataset: Dataset | None) -> Chart | None:
+    """The most confusing examples, as one row of pictures."""
+    if dataset is None:
+        return None
+    rows = np.argsort(-scores.values, kind="stable")[:PICTURES]
+    return gallery("", {"": rows}, scores, dataset, predicted=None if signals is None else signals.predicted)
 
 
 def _score_sentences(result: ScoreReport) -> tuple[str, ...]:
@@ -156,7 +171,7 @@ def band_sentences(found: Bands, whose: str = "") -> tuple[str, ...]:
         first += f"; {numbers.estimate(tenth)} of the errors are in the most confusing tenth"
     return (
         f"{first}.",
-        f"Pearson's ρ between score and error is {numbers.plain(found.rho)} by band and "
+        f"Pearson's ρ between score and error{whose} is {numbers.plain(found.rho)} by band and "
         f"{numbers.plain(found.by_example)} by example.",
     )
 
@@ -305,16 +320,16 @@ def _(result: LabelIssues) -> View:
 def _(result: BandsReport) -> View:
     several = len(result.splits) > 1
     sentences = [
-        f"{name}: {text}" if several else text
+        text
         for name, item in result.splits.items()
-        for text in band_sentences(item)
+        for text in band_sentences(item, f" of the {name} split" if several else "")
     ]
     figures = [charts.error_by_band(result.splits)]
     if result.scores is not None:
         groups = {name: result.scores.values[split_rows(result.scores, name)] for name in result.splits}
         figures.insert(0, charts.distribution(groups, result.scores.largest))
     tables = tuple(band_table(item, name) for name, item in result.splits.items())
-    section = Section("Error by band", tuple(sentences), {}, tuple(figures), tables)
+    section = Section("Error by band", tuple(sentences), {}, tuple(figures), folded=tables)
     rows = [(name, band) for name, item in result.splits.items() for band in item.bands]
     return View(
         title=f"Error by band: {Path(result.source).name}",

@@ -116,7 +116,7 @@ def reliability_chart(confidence: ArrayLike, correct: ArrayLike, title: str, *, 
         )
     gap = sum(row["count"] * abs(row["x"] - row["y"]) for row in rows) / max(1, len(order))
     words = f"Mean distance between confidence and accuracy over {len(rows)} bins: {100 * gap:.1f} points."
-    return Chart("reliability", title, tuple(rows), words, {})
+    return Chart("reliability", title, tuple(rows), words, {"height": 170})
 
 
 def raster_chart(values: ArrayLike, title: str, description: str, *, left: str = "", right: str = "") -> Chart:

@@ -165,6 +165,12 @@
     });
   };
 
+  // A long table scrolls in its own box until all of it is asked for.
+  const unfold = (button) => button.addEventListener("click", () => {
+    button.previousElementSibling.classList.remove("tall");
+    button.remove();
+  });
+
   // A gallery with a slider shows one of its groups at a time; on paper, all of them.
   const pick = (range) => {
     const groups = range.closest("figure").querySelectorAll(".group");
@@ -188,6 +194,7 @@
     later(next);
   };
   document.querySelectorAll("[data-pick]").forEach(pick);
+  document.querySelectorAll("[data-all]").forEach(unfold);
   document.querySelectorAll("table[data-sortable]").forEach(sortable);
   later(next);
 

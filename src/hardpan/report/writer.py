@@ -30,6 +30,7 @@ from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
+MOST_BESIDE_TILES = 4  # problems, those with pictures counted twice
 TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
@@ -69,6 +70,9 @@ def view_page(view: View, *, date: str = "") -> str:
     hero = [_item(chart, keys) for chart in view.hero]
     # A tall first chart has the second one beside it, under the problems.
     tall = bool(view.problems) and len(view.hero) > 1 and view.hero[0].drawing in TALL
+    # Beside a tall picture, few problems leave room for the numbers.
+    rows = sum(2 if problem.examples else 1 for problem in view.problems)
+    tiles_beside = bool(view.hero and view.problems) and not tall and rows <= MOST_BESIDE_TILES
     sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
     for number, section in enumerate(sections, 1):  # a name that the page uses itself, or twice, gets its number
@@ -85,6 +89,7 @@ def view_page(view: View, *, date: str = "") -> str:
         date=date,
         hero=hero[:1] if tall else hero,
         below=hero[1:] if tall else [],
+        tiles_beside=tiles_beside,
         problems=[_problem(problem) for problem in view.problems],
         sections=sections,
         provenance=_with_versions(view.provenance),
@@ -138,7 +143,7 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         "folded": folded,
         "methods": section.methods,
         # One chart has the text beside it; several stand side by side under the text.
-        "beside": len(figures) == 1 and len(figures) == len(charts_open) and not section.tables,
+        "beside": len(figures) == 1 and len(figures) == len(charts_open),
     }
 
 

@@ -39,7 +39,6 @@ def view(result: Any) -> View:
 @view.register
 def _(result: Comparison) -> View:
     part = section(result)
-    table = _models_table(result)
     short = tuple(
         (row.original_rank, _short(row.model), a, b, gap, row.new_rank)
         for row, a, b, gap in zip(
@@ -80,7 +79,6 @@ def _(result: Comparison) -> View:
             "residual": [row.residual.value for row in rows],
             "in_fit": [row.in_fit for row in rows],
         },
-        size=f"{len(rows):,} models" + (f", {len(table.rows):,} rows" if len(table.rows) != len(rows) else ""),
         terminal=(terminal,),
     )
 
@@ -175,7 +173,7 @@ def _(result: Decomposition) -> View:
     level = f"{100 * result.confidence:g} %"
     columns = (
         [part.model for part in result.parts],
-        [f"{100 * part.gap:+z.1f}" for part in result.parts],
+        [_points(part.gap) for part in result.parts],
         _differences(part.generalization for part in result.parts),
         _differences(part.remainder for part in result.parts),
         _differences(part.uniform_remainder for part in result.parts),
@@ -197,7 +195,8 @@ def _(result: Decomposition) -> View:
         f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
         f"{result.beyond_chance} of {len(result.parts)} models drop by more."
     )
-    part = Section("Parts of the drop", tuple(sentences), tables=(table,), warnings=result.notes)
+    chart = _remainders(result)
+    part = Section("Parts of the drop", tuple(sentences), charts=(chart,), folded=(table,), warnings=result.notes)
     frame = {
         "model": [part.model for part in result.parts],
         "gap": [part.gap for part in result.parts],
@@ -207,6 +206,28 @@ def _(result: Decomposition) -> View:
         "uniform_high": [part.uniform_remainder.high for part in result.parts],
     }
     return View("Parts of the drop", headline, (part,), columns=frame)
+
+
+def _remainders(result: Decomposition) -> Chart:
+    """What chance does not explain, per model, largest first."""
+    ordered = sorted(result.parts, key=lambda part: -part.gap)[:MOST_ROWS]
+    rows = tuple(
+        {
+            "name": part.model,
+            "value": part.gap,
+            "low": part.uniform_remainder.low,
+            "high": part.uniform_remainder.high,
+            "role": "in the fit",
+        }
+        for part in ordered
+    )
+    words = (
+        f"Drop of {len(rows)} models with the {100 * result.confidence:g} % limits of what drawing the new set "
+        "does not explain, for all models at once."
+    )
+    return Chart(
+        "deviations", "Drop beyond chance, limits for all models at once", rows, words, {"x_title": "drop"}
+    )
 
 
 def _returns(result: Decomposition) -> str:
@@ -241,7 +262,7 @@ def _spread(result: Decomposition) -> str:
 def _(result: Humans) -> View:
     accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
     rows = tuple(
-        (row.name, original, new, f"{100 * row.gap:+z.1f}")
+        (row.name, original, new, _points(row.gap))
         for row, original, new in zip(result.rows, *accuracies, strict=True)
     )
     table = Table("Accuracy in percent, gap in points", ("participant", "original", "new", "gap"), rows)
@@ -467,7 +488,7 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
             _slope(report, original, new),
             *residuals,
         ),
-        tables=(_summary(report), _models_table(report), *_group_tables(report)),
+        folded=(_models_table(report), _summary(report), *_group_tables(report)),
         warnings=report.notes,
     )
 
@@ -642,8 +663,8 @@ def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Cha
     )
     first, last = extremes[0], extremes[-1]
     words = (
-        f"From {first.model} ({_signed(_value(first, field).value)}) "
-        f"to {last.model} ({_signed(_value(last, field).value)})."
+        f"From {first.model} ({_points(_value(first, field).value)}) "
+        f"to {last.model} ({_points(_value(last, field).value)})."
     )
     return Chart("deviations", title, marks, words, {"x_title": x_title})
 
@@ -768,7 +789,7 @@ def _plain_points(value: float) -> str:
 
 
 def _points(value: float) -> str:
-    return numbers.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}"
+    return numbers.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}".replace("-", "−")
 
 
 def numbers_of(values: Sequence[float]) -> list[str]:
@@ -783,7 +804,3 @@ def _p(value: float) -> str:
 def _short(name: str) -> str:
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[: half + 1]}…{name[-half + 2 :]}"
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+z.1f}"

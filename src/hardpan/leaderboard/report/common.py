@@ -34,9 +34,3 @@ def short_name(source: str) -> str:
 def signed_points(value: float) -> str:
     """A difference in points with its sign."""
     return f"{100 * value:+.1f}".replace("-", "−")
-
-
-def round_up(count: float) -> str:
-    """A number of items with two significant digits, rounded up."""
-    step = 10 ** max(0, math.floor(math.log10(max(count, 1))) - 1)
-    return f"{math.ceil(count / step) * step:,}"

@@ -16,7 +16,6 @@ from hardpan.leaderboard.report.common import (
     CHART_ROWS,
     ROWS,
     points,
-    round_up,
     short_name,
     signed_points,
     view,
@@ -120,8 +119,8 @@ def ranking_section(result: Ranking) -> Section:
     if m > 1 and math.isfinite(result.items_needed) and first_tier(result) > 1 and result.lead.value > 0:
         sentences.append(
             f"{result.models[0]} leads {result.models[1]} by {numbers.plain(result.lead, 100, 'points')}; "
-            f"about {round_up(result.items_needed)} items like these would separate two models that differ by "
-            "so much, among all pairs (80 % power)."
+            f"about {numbers.round_up(result.items_needed)} items like these would separate two models that differ "
+            "by so much, among all pairs (80 % power)."
         )
     known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
     if known.any():
@@ -286,8 +285,8 @@ def _(result: PairedComparison) -> View:
         )
     if math.isfinite(result.items_needed) and d.low <= 0 <= d.high:
         sentences.append(
-            f"About {round_up(result.items_needed)} items like these would detect a difference of this size "
-            "(80 % power)."
+            f"About {numbers.round_up(result.items_needed)} items like these would detect a difference of this "
+            "size (80 % power)."
         )
     warnings = []
     if result.missing:

@@ -206,6 +206,6 @@ def groups_section(groups: GroupScores) -> Section:
         f"Score by {groups.column}, percent",
         rows,
         f"Scores of the first {len(groups.models)} models by {groups.column}.",
-        {"x_title": groups.column, "y_title": "", "percent": True, "text": True},
+        {"x_title": groups.column, "y_title": "", "percent": True, "text": True, "contrast": True},
     )
     return Section("Where the best models differ", tuple(sentences), charts=(chart,), key="groups", short="Groups")

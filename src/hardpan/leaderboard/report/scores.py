@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from hardpan import numbers
@@ -35,7 +36,7 @@ def _(result: ShortTest) -> View:
     return View(
         title="A shorter test",
         headline=short_headline(result),
-        sections=(short_section(result),),
+        sections=(dataclasses.replace(short_section(result), title="How many items are enough"),),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns={"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids},
         size=f"{len(result.items):,} of {numbers.counted(result.n_items, 'item')}",
@@ -153,7 +154,7 @@ def _(result: Inflation) -> View:
         verb = "lies" if outside == 1 else "lie"
         sentences.append(
             f"{numbers.counted(outside, 'model')} {verb} outside the range of the others on the reference set "
-            "and can not be judged."
+            "and cannot be judged."
         )
     rows = tuple(
         (

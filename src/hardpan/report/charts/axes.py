@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 SMALLEST_SHOWN = 1e-12  # a log axis of errors ends here; smaller values are in the table
 
 
-PERCENT = "format(datum.value, '.6~%')"
+PERCENT = "datum.value == 0 ? '0 %' : format(100 * datum.value, ',.6~r') + ' %'"
 """An expression of Vega that labels an error in percent."""
 
 
@@ -147,6 +147,11 @@ def log_edge(values: Iterable[float]) -> float:
     """Where a logarithmic axis of errors begins: below the smallest positive number that it has to show."""
     positive = [value for value in values if value > 0]
     return max(SMALLEST_SHOWN, 0.7 * min(positive)) if positive else SMALLEST_SHOWN
+
+
+def count_ticks(largest: float) -> dict[str, Any]:
+    """Options of a logarithmic axis of counts, from 1 to the largest."""
+    return {"labelExpr": NUMBER, "values": log_ticks(1.0, max(10.0, largest))}
 
 
 def error_axis(words: str, edge: float, top: float) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hardpan import numbers
 from hardpan.report.charts.axes import (
     PERCENT,
     axis_title,
+    count_ticks,
     data_of,
     estimate_of,
     named_rows,
@@ -131,7 +132,7 @@ def _bar_axis(
     channel: Any, chart: Chart, rows: list[dict[str, Any]], percent: bool, *, hidden: bool = False
 ) -> Any:
     top = max((row["end"] for row in rows), default=0.0) or 1.0
-    scale = alt.Scale(domain=[0, top * (1.12 if hidden else 1.06)], nice=False)
+    scale = alt.Scale(domain=[0, top * (1.12 if hidden else 1.16)], nice=False)
     if hidden:
         axis = None
     elif percent:
@@ -166,12 +167,14 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     for group in groups:
         last = [row for row in rows if row["group"] == group][-1]
         rows.append(last | {"low": last["high"]})
+    most = max((row["count"] for row in chart.rows), default=1)
     scale = alt.Scale(type="log", domainMin=_EMPTY, nice=False) if log else alt.Scale(zero=True)
+    ticks = count_ticks(most) if log else whole_ticks()
     title = "examples (logarithmic axis)" if log else "examples"
     x = alt.X(
         "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
     )
-    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(**whole_ticks()))
+    y = alt.Y("height:Q", title=title, scale=scale, axis=alt.Axis(**ticks))
     colour, dash = look(groups)
     base = alt.Chart(data_of(rows)).encode(x=x, y=y)
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
@@ -191,12 +194,12 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     said = (
         "'From ' + format(datum.low, '.3~f') + ' bits on: ' + format(datum.above, ',')"
         " + (datum.above == 1 ? ' example (' : ' examples (')"
-        f" + format(datum.above / {total}, '.1%') + ')'"
+        f" + format(100 * datum.above / {total}, '.1f') + ' %)'"
     )
     if wrong and wrong < _FEWEST_ERRORS:
         said += f" + '\\nwith ' + format(datum.wrong_above, '.1~f') + ' of {float(wrong):.3g} errors'"
     elif wrong:
-        said += f" + '\\nwith ' + format(datum.wrong_above / {float(wrong)!r}, '.0%') + ' of the errors'"
+        said += f" + '\\nwith ' + format(100 * datum.wrong_above / {float(wrong)!r}, '.0f') + ' % of the errors'"
     x = alt.X(
         "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
     )
@@ -205,7 +208,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         "height:Q",
         title="examples (logarithmic axis)",
         scale=scale,
-        axis=alt.Axis(**whole_ticks()),
+        axis=alt.Axis(**count_ticks(max((row["count"] for row in rows), default=1))),
     )
     tips = [alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", title="examples", format=",")]
     tips.append(alt.Tooltip("above:Q", title="from here on", format=","))

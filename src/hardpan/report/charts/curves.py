@@ -26,6 +26,7 @@ from hardpan.report.charts.axes import (
     log_edge,
     number_ticks,
     series_look,
+    short_percent,
     x_ticks,
 )
 from hardpan.report.palette import LIGHT
@@ -244,12 +245,12 @@ def reliability(chart: Chart) -> alt.TopLevelMixin:
         base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(y=y("low"), y2="high:Q"),
         base.mark_line(strokeWidth=1.5, opacity=0.6).encode(y=y("y")),
         base.mark_point(filled=True, size=60, opacity=1).encode(y=y("y"), tooltip=tips),
-    ).properties(height=_HEIGHT)
+    ).properties(height=int(chart.options.get("height", _HEIGHT)))
 
 
 def slider(chart: Chart) -> alt.TopLevelMixin:
     """One line per name; a rule follows the slider, and the values there are written beside the lines."""
-    rows = [dict(row) for row in chart.rows if row["y"] is not None]
+    rows = [dict(row) | {"shown": short_percent(row["y"])} for row in chart.rows if row["y"] is not None]
     places = sorted({float(row["x"]) for row in chart.rows}) or [0.0]
     step = round(min((b - a for a, b in itertools.pairwise(places)), default=1.0), 6)
     start = min(places, key=lambda place: abs(place - float(chart.options.get("start", places[0]))))
@@ -267,12 +268,12 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
         legend=alt.Legend(title=None, orient="top", direction="vertical", labelLimit=400, labelFontSize=13),
     )
     x = alt.X("x:Q", title=words, scale=alt.Scale(nice=False))
-    y = alt.Y("y:Q", title="proportion", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    y = alt.Y("y:Q", title="proportion", axis=alt.Axis(labelExpr=PERCENT), scale=alt.Scale(domain=[0, 1]))
     base = alt.Chart(data_of(rows)).encode(x=x, y=y, color=colour)
     tips = [
         alt.Tooltip("name:N"),
         alt.Tooltip("x:Q", title=words),
-        alt.Tooltip("y:Q", title="proportion", format=".1%"),
+        alt.Tooltip("shown:N", title="proportion"),
     ]
     near: Any = f"abs(datum.x - setting) < {step / 2}"
     here = base.transform_filter(near)
@@ -282,9 +283,7 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
             here.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")),
             base.mark_point(filled=True, size=120, opacity=0).encode(tooltip=tips),
             here.mark_point(filled=True, size=90, opacity=1).encode(tooltip=tips),
-            here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(
-                text=alt.Text("y:Q", format=".1%")
-            ),
+            here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(text="shown:N"),
         )
         .add_params(chosen)
         .properties(height=_HEIGHT)

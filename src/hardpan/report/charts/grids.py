@@ -15,6 +15,7 @@ from hardpan.report.sections import Chart
 
 _MOST_WITH_TEXT = 25  # rows or columns of a matrix whose numbers are written
 _CELL = 30
+_LETTERS = 34  # that a row of column names has room for on a narrow screen
 
 
 def matrix(chart: Chart) -> alt.TopLevelMixin:
@@ -24,13 +25,14 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
     columns = list(dict.fromkeys(str(row["column"]) for row in chart.rows))
     values = [abs(float(row["value"])) for row in chart.rows if row["value"] is not None]
     top = max(values, default=1.0) or 1.0
+    bottom = 0.8 * min(values, default=0.0) if chart.options.get("contrast") else 0.0
     text = chart.options.get("text", max(len(rows_), len(columns)) <= _MOST_WITH_TEXT)
     smallest = float(text) if isinstance(text, float) else 0.0
     cells = []
     for row in chart.rows:
         known = row["value"] is not None
         value = float(row["value"]) if known else 0.0
-        shade = abs(value) / top if known else 0.0
+        shade = (abs(value) - bottom) / (top - bottom) if known and top > bottom else 0.0
         on = str(row["row"]) == str(row["column"])
         if diagonal and not on:
             shade = min(1.0, 2.5 * shade)  # errors are rarer than right answers: a stronger scale
@@ -48,12 +50,14 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
                 "shown": str(row.get("shown") or written),
             }
         )
-    flat: dict[str, Any] = {"ticks": False, "domain": False, "labelLimit": 120}
+    flat: dict[str, Any] = {"ticks": False, "domain": False, "labelLimit": 190}
+    # Names stand upright where a column is wide enough for the longest, on a phone too.
+    slanted = max(map(len, columns), default=0) > _LETTERS / max(1, len(columns))
     x = alt.X(
         "column:N",
         sort=None,
         title=x_title(chart, "") or None,
-        axis=alt.Axis(orient="top", labelAngle=-40 if max(map(len, columns), default=0) > 3 else 0, **flat),
+        axis=alt.Axis(orient="top", labelAngle=-40 if slanted else 0, **flat),
         scale=alt.Scale(padding=0.03),
     )
     y = alt.Y(
@@ -78,7 +82,9 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
             text="text:N", color=alt.Color("ink:N", scale=inks, legend=None)
         )
         layers.append(written_layer)
-    side = _CELL if len(rows_) <= _MOST_WITH_TEXT else max(4, round(24 * _CELL / len(rows_)))
+    side = min(2 * _CELL, max(_CELL, round(8 * _CELL / max(1, len(rows_)))))
+    if len(rows_) > _MOST_WITH_TEXT:
+        side = max(4, round(24 * _CELL / len(rows_)))
     layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent")
     return layered.properties(height=side * max(1, len(rows_)))
 
@@ -166,4 +172,5 @@ def _whereabouts(row: Mapping[str, Any]) -> str:
         return str(row["path"])
     if row.get("row") in (None, ""):
         return ""
-    return f"{row['split']} {row['row']}" if row.get("split") else f"row {row['row']}"
+    split = {"validation": "val."}.get(str(row.get("split")), row.get("split"))
+    return f"{split} {row['row']}" if split else f"row {row['row']}"

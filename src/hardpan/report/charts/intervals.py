@@ -21,7 +21,7 @@ from hardpan.report.charts.axes import (
     number_ticks,
 )
 from hardpan.report.charts.bars import groups_of, look, score_range, x_title
-from hardpan.report.charts.points import POINTS, ROLES, padded
+from hardpan.report.charts.points import POINTS, ROLES, in_points, padded
 from hardpan.report.palette import LIGHT
 from hardpan.report.sections import Chart
 
@@ -274,7 +274,9 @@ def deviations(chart: Chart) -> alt.TopLevelMixin:
 
     def x(field: str) -> alt.X:
         scale = alt.Scale(domain=padded(ends), nice=False)
-        return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=POINTS, tickCount=6))
+        return alt.X(
+            f"{field}:Q", title=in_points(title), scale=scale, axis=alt.Axis(labelExpr=POINTS, tickCount=6)
+        )
 
     colour = alt.Color("role:N", legend=None, scale=alt.Scale(domain=list(ROLES), range=list(ROLES.values())))
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title=title or "value")]

@@ -102,13 +102,23 @@ _LAST_WORDS = 0.65
 ROLES = {"in the fit": LIGHT.floor, "left out": LIGHT.ceiling}
 
 
-_SHARE = "format(datum.value, '.3~%')"
+_SHARE = "datum.value == 0 ? '0 %' : format(100 * datum.value, '.3~r') + ' %'"
 
 
-_PROBIT_SHARE = "format(cumulativeNormal(datum.value), '.3~%')"
+_PROBIT_SHARE = "format(100 * cumulativeNormal(datum.value), '.3~r') + ' %'"
 
 
-POINTS = "(datum.value == 0 ? '0' : format(100 * datum.value, '+.3~')) + ' points'"
+def in_points(title: Any) -> str:
+    """Title of an axis of percentage points, whose ticks are plain numbers.
+
+    Example:
+        >>> in_points("drop"), in_points("")
+        ('drop, points', 'points')
+    """
+    return f"{title}, points" if title else "points"
+
+
+POINTS = "datum.value == 0 ? '0' : format(100 * datum.value, '+.3~')"
 
 
 _CROSS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
@@ -254,7 +264,7 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     ends = [row[key] for row in rows for key in ("low", "high", "value")] + [0.0]
     ahead = [dict(row) for row in chart.options.get("line", ())]
     years = [float(row["date"]) for row in (*rows, *ahead)]
-    title = str(chart.options.get("y_title", ""))
+    title = in_points(chart.options.get("y_title", ""))
     spread = alt.Scale(domain=padded(years), nice=False, zero=False)
     x = alt.X(
         "date:Q",
