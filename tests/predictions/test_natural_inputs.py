@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from hardpan import Dataset, Predictions, confusion
+from hardpan.bayes.floors.models import read_models
 from hardpan.errors import InputError
 from hardpan.predictions import import_file
 
@@ -249,6 +250,87 @@ def test_a_second_model_needs_a_number_or_a_name(tmp_path):
     assert np.allclose(named.final_probs(1), OTHER, atol=1e-3)
 
 
+NAMED = Dataset.from_arrays(RNG.normal(size=(N, 4)), np.array(NAMES)[LABELS], name="named")
+
+
+@pytest.mark.parametrize(
+    ("source", "classes"),
+    [
+        (pandas.DataFrame(PROBS[:, [2, 0, 1]], columns=["cat", "ant", "bee"]), NAMES),
+        (Predictions.from_arrays(PROBS[:, ::-1], class_names=NAMES[::-1], labels=2 - LABELS), NAMES),
+        (pandas.DataFrame(PROBS, columns=["p0", "p1", "p2"]), NAMES),
+        (Predictions.from_arrays(PROBS, class_names=["0", "1", "2"]), ("0", "1", "2")),
+    ],
+    ids=["frame", "array with labels", "numbers", "numbers as names"],
+)
+def test_classes_are_joined_by_name(source, classes):
+    aligned = Predictions.open(source).align(NAMED, by_order=True)
+    assert np.allclose(aligned.final_probs(), PROBS)
+    assert aligned.class_names == classes
+    assert np.array_equal(aligned.labels, LABELS)
+    assert np.allclose(aligned.select(np.arange(0, N, 7)).final_probs(), PROBS[::7])
+
+
+def test_other_classes_are_refused():
+    other = pandas.DataFrame(PROBS, columns=["x", "y0", "z"])
+    with pytest.raises(InputError, match="ant, bee, cat"):
+        Predictions.open(other).align(NAMED, by_order=True)
+
+
+@pytest.mark.parametrize("extra", [{"row": np.arange(N)}, {"key": RNG.permutation(N)}, {"age": np.full(N, 30.5)}])
+def test_a_column_that_is_no_class_is_refused(tmp_path, extra):
+    table = pandas.DataFrame(PROBS, columns=NAMES).assign(**extra)
+    table.to_csv(tmp_path / "p.csv", index=False)
+    for source in (table, tmp_path / "p.csv"):
+        with pytest.raises(InputError, match=next(iter(extra))):
+            Predictions.open(source)
+
+
+def test_one_hot_rows_are_hard_predictions():
+    for dtype in (np.int64, np.uint8, bool):
+        found = Predictions.open(np.eye(C, dtype=dtype)[LABELS])
+        assert (len(found), found.n_classes) == (N, C)
+        assert np.array_equal(found.final_probs().argmax(axis=1), LABELS)
+
+
+def test_examples_that_sum_to_one_are_no_predictions(tmp_path):
+    np.savez(tmp_path / "d.npz", x=PROBS, y=LABELS)
+    with pytest.raises(InputError, match=r"x \(60, 3\)"):
+        Predictions.open(tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize("labels", [LABELS + 1, 2 * (LABELS > 0) - 1, LABELS > 0, (LABELS + 1).astype(float)])
+def test_estimators_know_classes_by_their_labels(labels):
+    data = Dataset.from_arrays(DATA.x, labels)
+    model = LogisticRegression().fit(DATA.x, labels)
+    expected = (model.predict(DATA.x) == labels).mean()
+    assert Predictions.from_estimator(model, data).outcomes().scores.mean() == expected
+    assert Predictions.from_estimator(model.predict, data).outcomes().scores.mean() == expected
+    assert Predictions.from_estimator(model, data, folds=3).outcomes().scores.mean() > 0.8
+    if labels.max() > 2:  # fitted to two of the three classes
+        some = labels < 3
+        partly = Predictions.from_estimator(LogisticRegression().fit(DATA.x[some], labels[some]), data)
+        assert np.all(partly.final_probs()[:, 2] == 0)
+        assert partly.outcomes().scores[0][some].mean() > 0.8
+
+
+def test_models_of_an_audit_are_whatever_predicts(tmp_path, monkeypatch):
+    data = Dataset.from_arrays(DATA.x, np.array(NAMES)[LABELS])
+    split = data.splits()
+    model = LogisticRegression().fit(data.x, np.array(NAMES)[LABELS])
+    pandas.DataFrame({"prediction": model.predict(data.x)}).to_csv(tmp_path / "hard.csv", index=False)
+    (tmp_path / "kept_model.py").write_text("def predict(x):\n    return x[:, :3].argmax(axis=1)\n")
+    monkeypatch.chdir(tmp_path)
+    for source in (model, model.predict_proba, "kept_model:predict", "hard.csv", {"mine": model}):
+        (found,) = read_models(source, data, LABELS, split, by_order=True)
+        assert np.mean(found.probs.argmax(axis=1) == LABELS) > 0.8
+        assert not found.held_out
+    assert found.name == "mine"
+    (crossed,) = read_models(model, data, LABELS, split, folds=3)
+    assert crossed.held_out
+    assert crossed.name == "LogisticRegression"
+
+
 @pytest.mark.parametrize("source", [None, 3, object(), b"p.npy"])
 def test_other_objects_are_refused_by_name(source):
     with pytest.raises(InputError, match="source"):
@@ -319,6 +401,11 @@ def test_torch_modules_and_loaders():
         Predictions.from_torch(module, torch.utils.data.DataLoader(data, shuffle=True))
     with pytest.raises(InputError, match="module"):
         Predictions.from_torch(lambda x: x, [])
+    with pytest.raises(InputError, match="loader"):
+        Predictions.from_torch(module, data)
+    for wrong in (torch.nn.Linear(3, C), module.double(), torch.nn.LSTM(4, C)):
+        with pytest.raises(InputError, match="module"):
+            Predictions.from_torch(wrong, torch.utils.data.DataLoader(data))
 
 
 def test_scores_take_what_opens():

@@ -38,6 +38,7 @@ class AuditConfig:
         predictions: stores or arrays of the models' probabilities; the first is the ensemble that is scored.
         by_order: join predictions without ids by position.
         held_out: no model of ``predictions`` was trained or tuned on the test examples.
+        folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.
         flow: "bundled": a flow that comes with hardpan, if it was fitted to this dataset; "auto": fit a small one;
             "none"; or the folder of a fitted flow.
         new_test: a fresh dataset of the same classes, on which the ensemble is evaluated as well.
@@ -59,6 +60,7 @@ class AuditConfig:
     predictions: tuple[str, ...] = ()
     by_order: bool = False
     held_out: bool = False
+    folds: int = 0
     flow: str = "bundled"
     new_test: str = ""
     votes: str = ""

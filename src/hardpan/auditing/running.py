@@ -168,10 +168,11 @@ def audit(
     Args:
         dataset: a labelled dataset, or whatever :meth:`hardpan.Dataset.open` opens.
         config: the settings; the defaults of :class:`AuditConfig` if None.
-        predictions: of your models: paths, arrays or :class:`hardpan.Predictions`, one or several, or by name. The
-            first one is scored for confusion. They enter the best error and the bracket if the dataset has an
-            official test split, if they were recorded as held out, or with ``held_out=True``; else they are listed
-            as models that may have seen these rows.
+        predictions: of your models: paths, arrays, :class:`hardpan.Predictions`, fitted estimators of scikit-learn
+            or ``module:function``, one or several, or by name; ``folds=5`` cross-validates estimators. The first
+            one is scored for confusion. They enter the best error and the bracket if the dataset has an official
+            test split, if they were recorded as held out or cross-validated, or with ``held_out=True``; else they
+            are listed as models that may have seen these rows.
         out: folder for the page, the record, the table of all examples, and what was trained; an interrupted audit
             resumes there. None keeps nothing.
         progress: called with the current step and the fraction of the work that is done.
@@ -204,6 +205,7 @@ def audit(
             evidence.split,
             by_order=config.by_order,
             held_out=config.held_out,
+            folds=config.folds,
         )
         votes = config.votes or evidence.dataset.metadata.get("votes")
         if votes is not None and len(votes):

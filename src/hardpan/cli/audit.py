@@ -29,7 +29,8 @@ class AuditFlags:
         list[str] | None,
         typer.Option(
             "--predictions",
-            help="Predictions of your models: a store, npz, npy, CSV or Parquet; repeat it. The first is scored.",
+            help="Predictions of your models: a store, npz, npy, CSV, Parquet, or module:function; repeat it. The "
+            "first is scored.",
         ),
     ] = None
     by_order: Annotated[
@@ -41,6 +42,10 @@ class AuditFlags:
             "--held-out", help="The models of --predictions were not trained or tuned on the test examples."
         ),
     ] = False
+    folds: Annotated[
+        int,
+        typer.Option("--folds", help="Cross-validate estimators given as module:name in this many folds; 0: not."),
+    ] = 0
     flow: Annotated[
         str,
         typer.Option(

@@ -562,7 +562,7 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
         message = f"may stand for a missing value: {few(coded)}; if so, leave those cells empty"
         noticed.append(DataWarning(message, "missing_code", tuple(coded)))
     if len(x) >= 20:
-        numbered = tuple(label[column] for column in range(x.shape[1]) if _is_identifier(x[:, column]))
+        numbered = tuple(label[column] for column in range(x.shape[1]) if is_identifier(x[:, column]))
         if numbered:
             noticed.append(
                 DataWarning(
@@ -591,7 +591,8 @@ def _missing_codes(x: NDArray[Any]) -> list[tuple[int, float, int]]:
     return found
 
 
-def _is_identifier(column: NDArray[Any]) -> bool:
+def is_identifier(column: NDArray[Any]) -> bool:
+    """Whether all values are whole numbers that differ, and are dense or in order; of at least 20 rows."""
     head = column[:20]
     if (head != np.round(head)).any() or len(np.unique(head)) < len(head):  # cheap, and settles nearly all columns
         return False

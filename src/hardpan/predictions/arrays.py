@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hardpan.data.arrays import array_meaning
 from hardpan.errors import InputError
 from hardpan.files import clean_text
 from hardpan.predictions.checks import (
@@ -31,7 +32,7 @@ from hardpan.predictions.predictions import Predictions
 from hardpan.safe_files import few, npz_header, read_npy, read_npz
 
 IN_MEMORY = 2**28  # bytes of a compressed array that are unpacked in memory; larger ones on the temporary disk
-PROBABILITIES = ("probabilities", "probs", "proba", "p")
+PROBABILITIES = ("probabilities", "probs", "proba", "y_proba", "predict_proba", "p")
 LOGITS = ("logits",)
 LABELS = ("predictions", "predicted", "y_pred", "preds")
 COLUMNS = {
@@ -136,12 +137,17 @@ def array_predictions(
 ) -> ArrayPredictions:
     """Predictions of an array; see :meth:`hardpan.Predictions.from_arrays`."""
     array = _plain(where, probs)
+    if outputs in ("auto", "probabilities") and _is_one_hot(array):
+        array = array.astype(np.float32)
     if array.dtype.kind in "iubUO" or outputs == "labels":
         return _hard(where, array, models, columns, seeds, config)
     array = four_axes(where, array, named=models is not None)
     n_seeds, n_epochs, n, classes = array.shape
     if classes < 2:
-        raise InputError(f"{where} must have at least 2 classes along the last axis; got shape {array.shape}")
+        raise InputError(
+            f"{where} must have at least 2 classes along the last axis; got shape {array.shape}: of one "
+            "probability p per example give numpy.column_stack([1 - p, p])"
+        )
     checked = checked_columns(where, n, classes, **columns)
     kind: str = "unnormalized"
     if not normalize:
@@ -158,6 +164,13 @@ def array_predictions(
         pairs=pairs,
         config=config,
     )
+
+
+def _is_one_hot(array: NDArray[Any]) -> bool:
+    """Whether whole numbers (examples, classes) are 1 in one column of each row, and else 0."""
+    if array.dtype.kind not in "iub" or array.ndim != 2 or min(array.shape) < 2:
+        return False
+    return bool(array.min() >= 0 and array.max() == 1 and (array.sum(axis=1) == 1).all())
 
 
 def _plain(where: str, probs: Any) -> NDArray[Any]:
@@ -243,6 +256,7 @@ def four_axes(where: str, array: NDArray[Any], named: bool = False) -> NDArray[A
         raise InputError(
             f"{where} must be float16, float32 or float64 of shape (seeds, epochs, examples, classes), (epochs, "
             f"examples, classes) or (examples, classes); got {array.dtype} of shape {array.shape}"
+            + ("; of one probability p per example give numpy.column_stack([1 - p, p])" if array.ndim == 1 else "")
         )
     if 0 in array.shape:
         raise InputError(f"{where} must not be empty; got shape {array.shape}")
@@ -276,7 +290,13 @@ def _unnamed_arrays(
     """One array, or one per model, under names of their own: only if the numbers leave no doubt."""
     columns = {name for known in COLUMNS.values() for name in known}
     others = [name for name in shapes if name not in columns]
-    if others and len({shapes[name] for name in others}) == 1 and len(shapes[others[0]]) in (2, 3, 4):
+    examples = any((array_meaning(name) or ("", ""))[1] == "x" for name in others)
+    if (
+        others
+        and not examples
+        and len({shapes[name] for name in others}) == 1
+        and len(shapes[others[0]]) in (2, 3, 4)
+    ):
         arrays = read_npz(path, others)
         if all(_clearly_probabilities(array, normalize) for array in arrays.values()):
             if len(others) == 1:

@@ -17,6 +17,11 @@ from hardpan.errors import InputError
 from hardpan.files import clean_text
 from hardpan.safe_files import few
 
+
+class ClassNamesNeeded(InputError):
+    """Predictions or labels are text, and the classes have no names yet."""
+
+
 Outputs = Literal["probabilities", "logits"]
 OUTPUTS = ("auto", "probabilities", "logits", "labels")
 SPLITS = ("train", "validation", "test")
@@ -25,7 +30,7 @@ ROW_ID = re.compile(r"row-\d{7,}")  # ids that are row numbers (hardpan.data.row
 _LISTED = 5
 _NUMBERS_AT_ONCE = 2**16  # fits into the cache of a core
 _JUST_OVER_ONE = 0x3C01  # the bits of the first float16 after 1
-_ROUNDED = 0.05  # how far a sum may be from 1 where rounding to few decimals explains it
+ROUNDED = 0.05  # how far a sum may be from 1 where rounding to few decimals explains it
 
 
 def sum_tolerance(n_classes: int) -> float:
@@ -111,7 +116,7 @@ def check_rows(
         reason = f"contains {first.min():.4g}"
     else:
         reason = f"sums to {first.sum():.6g}"
-        if abs(first.sum() - 1) <= _ROUNDED:
+        if abs(first.sum() - 1) <= ROUNDED:
             reason, advice = f"{reason}: rounded?", "pass normalize=True (--normalize) to divide rows by their sums"
     raise InputError(
         f"{what}: {len(bad):,} of {len(rows):,} rows are not probabilities (the first {reason}): "
@@ -216,9 +221,9 @@ def _shared_sum(rows: NDArray[Any]) -> float | None:
     """The sum that all rows (n, C) share, where none is negative: percentages, votes, rounded probabilities."""
     sums = rows.sum(axis=1, dtype=np.float64)
     middle = float(np.median(sums))
-    if len(rows) < 2 or rows.min() < 0 or middle < 1 - _ROUNDED:
+    if len(rows) < 2 or rows.min() < 0 or middle < 1 - ROUNDED:
         return None
-    allowed = _ROUNDED if middle <= 1 + _ROUNDED else 0.01 * middle
+    allowed = ROUNDED if middle <= 1 + ROUNDED else 0.01 * middle
     return None if np.abs(sums - middle).max() > allowed else middle
 
 
@@ -273,7 +278,7 @@ def by_name(what: str, labels: NDArray[Any], class_names: Sequence[str]) -> NDAr
         return texts.astype(np.int64)
     if class_names:
         raise InputError(f"{what}: {unknown[0]!r} is not one of the class names {few(class_names)}")
-    raise InputError(
+    raise ClassNamesNeeded(
         f"{what}: are text ({few(unknown)}); give class_names (--class-names) in the order of the columns"
     )
 

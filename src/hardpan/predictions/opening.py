@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
 from hardpan.predictions.arrays import array_predictions, open_array_file
 from hardpan.predictions.predictions import Predictions, parse_path
-from hardpan.safe_files import reason
+from hardpan.safe_files import few, reason
 from hardpan.tables import is_frame
 
 ARRAYS = (".npy", ".npz")
@@ -120,6 +121,8 @@ def _imported(path: str) -> Any:
     module, _, attribute = path.partition(":")
     if not attribute:
         raise InputError(f"model must be an estimator, a function or 'module:function'; got {path!r}")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
     try:
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
@@ -145,8 +148,11 @@ def _examples(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
     return x
 
 
-def _applied(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
-    """Probabilities (n, C), or class numbers (n,) of a model that returns only those."""
+def _applied(model: Any, dataset: Dataset, x: NDArray[Any], refitted: bool = False) -> NDArray[Any]:
+    """Probabilities (n, C), or class numbers (n,) of a model that returns only those.
+
+    A model that was ``refitted`` here knows classes by number, one of the user's by the labels it was fitted to.
+    """
     answer: Callable[[Any], Any] | None = getattr(model, "predict_proba", None) or getattr(model, "predict", None)
     if answer is None and callable(model):
         answer = model
@@ -164,21 +170,28 @@ def _applied(model: Any, dataset: Dataset, x: NDArray[Any]) -> NDArray[Any]:
         )
     classes = getattr(model, "classes_", None)
     if answers.ndim == 1:
-        return _class_numbers(answers, dataset)
+        return _class_numbers(answers, dataset, refitted)
     if classes is None or answers.shape[1] != len(classes):
         return answers
     # Columns are in the order of classes_, which may lack some of the dataset's classes.
     whole = np.zeros((len(answers), max(dataset.n_classes, 2)), dtype=answers.dtype)
-    whole[:, _class_numbers(np.asarray(classes), dataset)] = answers
+    whole[:, _class_numbers(np.asarray(classes), dataset, refitted)] = answers
     return whole
 
 
-def _class_numbers(values: NDArray[Any], dataset: Dataset) -> NDArray[np.int64]:
+def _class_numbers(values: NDArray[Any], dataset: Dataset, refitted: bool) -> NDArray[np.int64]:
+    plain = not refitted and all(name.lstrip("-").isdigit() for name in dataset.class_names)
+    if values.dtype.kind == "b" or (plain and values.dtype.kind in "iuf"):
+        # Labels such as 1, 2, 3 are names of classes here, whose numbers are 0, 1, 2.
+        values = (values if values.dtype.kind == "b" else values.astype(np.int64)).astype(np.str_)
     if values.dtype.kind in "UO":
         number = {name: index for index, name in enumerate(dataset.class_names)}
         unknown = next((value for value in values.tolist() if str(value) not in number), None)
         if unknown is not None:
-            raise InputError(f"model predicts {unknown!r}, which is not a class of {dataset.name}")
+            raise InputError(
+                f"model predicts {str(unknown)!r}, which is not a class of {dataset.name}: "
+                f"{few(dataset.class_names)}"
+            )
         return np.array([number[str(value)] for value in values.tolist()], dtype=np.int64)
     numbers = values.astype(np.int64)
     if (numbers != values).any() or numbers.min() < 0 or numbers.max() >= max(dataset.n_classes, 2):
@@ -205,7 +218,7 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
             fresh.fit(x[train], labels[train])
         except Exception as error:  # any estimator, any error
             raise InputError(f"model cannot be fitted to {dataset.name}: {reason(error)}") from error
-        answers = _applied(fresh, dataset, x[test])
+        answers = _applied(fresh, dataset, x[test], refitted=True)
         if found is None:
             found = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)
         found[test] = answers
@@ -223,6 +236,11 @@ def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: boo
         raise InputError(f"module must be a torch.nn.Module; got {type(module).__name__}")
     if isinstance(getattr(loader, "sampler", None), torch.utils.data.RandomSampler):
         raise InputError("loader must not shuffle, or rows could not be joined to examples; pass shuffle=False")
+    if not hasattr(loader, "__iter__") or isinstance(loader, torch.utils.data.Dataset):
+        raise InputError(
+            f"loader must give batches, as torch.utils.data.DataLoader(dataset, batch_size=256) does; got "
+            f"{type(loader).__name__}"
+        )
     parameter = next(iter(module.parameters()), None)
     where = device or (parameter.device if parameter is not None else "cpu")
     outputs, labels, training = [], [], module.training
@@ -231,9 +249,18 @@ def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: boo
         with torch.no_grad():
             for batch in loader:
                 parts = batch if isinstance(batch, (tuple, list)) else (batch,)
-                outputs.append(as_array(module(parts[0].to(where))))
+                answers = module(parts[0].to(where))
+                if not isinstance(answers, torch.Tensor):
+                    raise InputError(
+                        f"module must return one tensor of logits or probabilities; got {type(answers).__name__}"
+                    )
+                outputs.append(as_array(answers))
                 if len(parts) > 1:
                     labels.append(as_array(parts[1]))
+    except InputError:
+        raise
+    except Exception as error:  # any module, any error
+        raise InputError(f"module failed on a batch: {type(error).__name__}: {reason(error)}") from error
     finally:
         module.train(training)
     if not outputs:

@@ -15,6 +15,7 @@ from hardpan.data.dataset import Dataset, Split, rows_of
 from hardpan.data.opening import SEPARATOR, parse_source, short_name, subset_rows
 from hardpan.errors import InputError
 from hardpan.predictions.checks import ROW_ID, SPLITS
+from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.outcomes import Outcomes
@@ -494,9 +495,10 @@ class Predictions(ABC):
     ) -> Predictions:
         """Join predictions to a dataset: its examples that are predicted, in its order, with its labels and split.
 
-        Examples are joined by id. Either the predictions cover every example of the dataset, or every predicted
-        example is one of the dataset's; two sets that only overlap are refused. :attr:`rows` of the result are the
-        row numbers in the dataset.
+        Classes are joined by name, whatever the order of their columns; where either side has only numbers, by
+        position. Examples are joined by id. Either the predictions cover every example of the dataset, or every
+        predicted example is one of the dataset's; two sets that only overlap are refused. :attr:`rows` of the
+        result are the row numbers in the dataset.
 
         Args:
             to: the dataset, or ids.
@@ -517,8 +519,9 @@ class Predictions(ABC):
         if dataset is not None and dataset.n_classes and dataset.n_classes != self.n_classes:
             raise InputError(
                 f"{self.where}: predicts {self.n_classes} classes, but {name} has {dataset.n_classes}; give "
-                "predictions of this dataset"
+                "predictions of this dataset, with its classes numbered from 0"
             )
+        order = None if dataset is None else self._class_order(dataset)
         mine, theirs = self._by_order(ids, dataset, split) if by_order else self._by_id(ids, name)
         identical = len(mine) == len(self) and bool((mine == np.arange(len(mine))).all())
         labels, mixed = self.labels, self.split
@@ -526,6 +529,10 @@ class Predictions(ABC):
             labels = None if labels is None else labels[mine]
             mixed = None if mixed is None else mixed[mine]
         class_names = self.class_names
+        if order is not None:
+            assert dataset is not None
+            class_names = dataset.class_names
+            labels = None if labels is None else np.argsort(order)[labels]
         if dataset is not None:
             labels = self._joined_labels(dataset, labels, theirs, by_order)
             if mixed is None and dataset.split is not None:
@@ -539,10 +546,25 @@ class Predictions(ABC):
             None if identical else mine,
             columns={"ids": ids[theirs], "labels": labels, "split": mixed, "class_names": class_names},
             rows_of=theirs,
+            classes=order,
         )
         if check and labels is not None:
             view.check_classes()
         return view
+
+    def _class_order(self, dataset: Dataset) -> NDArray[np.int64] | None:
+        """The columns of the classes in the dataset's order; None where they are in it, or have only numbers."""
+        mine, theirs = self.class_names, dataset.class_names
+        if not mine or not theirs or mine == theirs:
+            return None
+        if set(mine) == set(theirs):
+            return np.array([mine.index(name) for name in theirs])
+        if any(all(name.lstrip("-").isdigit() for name in names) for names in (mine, theirs)):
+            return None
+        raise InputError(
+            f"{self.where}: has the classes {few(mine)}, but {dataset.name} has {few(theirs)}; give every column "
+            "the name of its class, or call them p0, p1, ... in the order of the dataset's classes"
+        )
 
     def check_classes(self) -> None:
         """Refuse predictions whose classes look permuted, shifted or of another numbering than the labels.

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan.data.arrays import is_identifier
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions, scratch_array
-from hardpan.predictions.checks import LARGEST, by_name, checked_numbers
+from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
 from hardpan.safe_files import few, reason
 from hardpan.tables import read_table
 
@@ -71,6 +72,8 @@ def open_table(
     if form.kind == "labels":
         return _hard(table, form, examples, names, common | columns)
     first = next(table.values(form))
+    if form.kind == "columns" and form.class_names and not class_names:
+        _check_classes(table.where, form.values, first)
     runs, epochs = examples.runs, examples.epochs
     array = scratch_array((len(runs), len(epochs), len(examples.ids), first.shape[1]), np.float64)
     start = 0
@@ -95,6 +98,21 @@ def open_table(
     )
 
 
+def _check_classes(where: str, names: Sequence[str], rows: NDArray[np.float64]) -> None:
+    """Refuse a column that is no class: an index, or numbers beside probabilities that are complete without it."""
+    columns = list(zip(names, rows.T, strict=True))
+    numbered = [name for name, column in columns if is_identifier(column)] if len(rows) >= 20 else []
+    inside = [bool(((column >= 0) & (column <= 1)).all()) for _, column in columns]
+    complete = sum(inside) >= 2 and bool((np.abs(rows[:, inside].sum(axis=1) - 1) < ROUNDED).all())
+    others = [name for name, is_class in zip(names, inside, strict=True) if complete and not is_class]
+    if numbered or others:
+        raise InputError(
+            f"{where}: {few(numbered or others)} is no column of a class ("
+            + ("a different whole number in each row" if numbered else "the other columns sum to 1")
+            + "); drop it, or call it 'id' if it has the ids"
+        )
+
+
 def _hard(
     table: _Table, form: _Form, examples: _Examples, names: tuple[str, ...], columns: dict[str, Any]
 ) -> ArrayPredictions:
@@ -104,7 +122,7 @@ def _hard(
     labels = columns.get("labels")
     if not names and not np.char.isdecimal(answers.astype(np.str_)).all():
         if examples.label_names is None:
-            raise InputError(
+            raise ClassNamesNeeded(
                 f"{table.where}: predictions are class names; give class_names (--class-names) or a label column"
             )
         names = tuple(np.unique(np.concatenate([answers, examples.label_names])).tolist())

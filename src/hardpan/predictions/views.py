@@ -13,7 +13,10 @@ from hardpan.predictions.predictions import Predictions
 
 
 class View(Predictions):
-    """Some rows, seeds and epochs of other predictions, perhaps with other columns; made by select and align."""
+    """Some rows, seeds and epochs of other predictions, perhaps with other columns; made by select and align.
+
+    ``classes`` are the columns of the base in the order of this view's classes.
+    """
 
     def __init__(
         self,
@@ -24,6 +27,7 @@ class View(Predictions):
         epochs: Sequence[int] | None = None,
         columns: Mapping[str, Any] | None = None,
         rows_of: NDArray[np.int64] | None = None,
+        classes: NDArray[np.int64] | None = None,
         where: str = "",
     ) -> None:
         self.base, self._rows, self.where = base, rows, where or base.where
@@ -31,7 +35,7 @@ class View(Predictions):
         self.config, self.versions = base.config, base.versions
         self._columns = dict(columns or {})
         self.class_names = tuple(self._columns.get("class_names", base.class_names))
-        self._rows_of = rows_of
+        self._rows_of, self._classes = rows_of, classes
         self._seeds = None if seeds is None else _each_once(base, "seeds", seeds, base.seeds)
         common = base.epochs
         if epochs is not None and self._seeds is not None:
@@ -79,6 +83,10 @@ class View(Predictions):
         return self.base.epochs_of(seed) if self._epochs is None else self._epochs
 
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
+        found = self._base_rows(seed, epoch, start, stop)
+        return found if self._classes is None else found[:, self._classes]
+
+    def _base_rows(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         if self._rows is None:
             return self.base.read(seed, epoch, start, stop)
         rows = self._rows[start:stop]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,9 +17,12 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
+from hardpan.predictions.checks import ClassNamesNeeded
 
-Source = Predictions | ArrayLike | str | os.PathLike[str]
+Source = Predictions | ArrayLike | str | os.PathLike[str] | Any  # Any: an estimator or a function
 Sources = Source | Sequence[Source] | Mapping[str, Source]
+UNNAMED = "predictions"
+_IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 PERMUTED_GAIN = 0.2  # accuracy that another order of the class columns has to add before it is called permuted
 
 
@@ -61,23 +65,28 @@ def read_models(
     *,
     by_order: bool = False,
     held_out: bool = False,
+    folds: int = 0,
 ) -> tuple[Model, ...]:
     """Open predictions and join them to a dataset by id, or by order where that is requested.
 
     Args:
         sources: one or several of: a store or file, an array (N, K), (epochs, N, K) or (seeds, epochs, N, K) in the
-            order of the dataset or of its test examples, or :class:`hardpan.Predictions`; a mapping names them.
+            order of the dataset or of its test examples, :class:`hardpan.Predictions`, a fitted estimator, or
+            ``module:function``; a mapping names them.
         dataset: the examples.
         labels: (N,) class numbers.
         split: predictions that were trained on test examples are refused.
         by_order: join predictions without ids by position.
         held_out: the user states that no model was trained or tuned on the test examples. An official test split
             and predictions that were recorded as held out say the same.
+        folds: cross-validate estimators in this many folds; 0 applies them as they are.
     """
     official = dataset.split is not None and bool(np.any(np.asarray(dataset.split) == "test"))
     models: list[Model] = []
     for name, source in _named(sources):
-        opened = Predictions.open(source)
+        opened = _opened(source, dataset, folds)
+        if name == UNNAMED:
+            name = str(opened.config.get("model", UNNAMED))
         in_memory = not isinstance(source, (str, os.PathLike)) and not opened.has_ids
         each = opened.by_model() if opened.named else {name: opened}
         for title, one in each.items():
@@ -90,6 +99,23 @@ def read_models(
         again = names[model.name]
         unique.append(model if again == 1 else replace(model, name=f"{model.name} ({again})"))
     return tuple(unique)
+
+
+def _opened(source: Any, dataset: Dataset, folds: int) -> Predictions:
+    """Predictions of whatever a user passes for a model."""
+    if isinstance(source, str) and _IMPORT.fullmatch(source) and not os.path.exists(source):
+        return Predictions.from_estimator(source, dataset, folds=folds)
+    is_data = isinstance(source, (Predictions, str, os.PathLike)) or hasattr(source, "__array__")
+    if not is_data and (hasattr(source, "predict") or callable(source)):
+        if hasattr(source, "state_dict"):
+            raise InputError(
+                "predictions: a PyTorch module needs a loader; give Predictions.from_torch(module, loader)"
+            )
+        return Predictions.from_estimator(source, dataset, folds=folds)
+    try:
+        return Predictions.open(source)
+    except ClassNamesNeeded:  # classes as text: those of the dataset
+        return Predictions.open(source, class_names=dataset.class_names)
 
 
 def model_of(
@@ -114,7 +140,7 @@ def _named(sources: Sources | None) -> list[tuple[str, Any]]:
     if isinstance(sources, (str, os.PathLike)):
         return [(short_name(os.fspath(sources)), sources)]
     if isinstance(sources, (np.ndarray, Predictions)) or not isinstance(sources, Sequence):
-        return [("predictions", sources)]
+        return [(UNNAMED, sources)]
     if (
         sources
         and isinstance(sources[0], (Sequence, np.ndarray))
@@ -122,7 +148,7 @@ def _named(sources: Sources | None) -> list[tuple[str, Any]]:
     ):
         first: NDArray[Any] = np.asarray(sources[0])
         if first.ndim < 2:  # a nested list of numbers is one array
-            return [("predictions", np.asarray(sources))]
+            return [(UNNAMED, np.asarray(sources))]
     return [
         (short_name(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else f"model {number}", source)
         for number, source in enumerate(sources, 1)
