@@ -98,3 +98,13 @@ def test_probabilities_of_choices() -> None:
     assert probs[0, 0] == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1)), 0])
     assert np.isnan(probs[0, 1]).all()
     assert probs[0, 2].sum() == pytest.approx(1)
+
+
+def test_the_last_part_of_a_name_is_enough_where_one_model_has_it() -> None:
+    outcomes = Outcomes.from_arrays([[1, 0]] * 4, models=["org/a", "./b", "lab/c", "c"])
+    assert [outcomes.index(name) for name in ("a", "b", "org/a", "c")] == [0, 1, 0, 3]
+    twice = outcomes.select(models=["org/a", "lab/c"]).models
+    with pytest.raises(InputError, match="model 'd'"):
+        outcomes.index("d")
+    with pytest.raises(InputError, match="model 'a'"):
+        Outcomes.from_arrays([[1, 0]] * 3, models=[*twice, "lab/a"]).index("a")

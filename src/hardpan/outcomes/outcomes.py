@@ -214,9 +214,12 @@ class Outcomes:
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
     def index(self, model: str | int) -> int:
-        """The row of a model, by name or number."""
+        """The row of a model, by name or number; of org/name the last part is enough where one model has it."""
         if isinstance(model, str):
             if model not in self.models:
+                rows = [row for row, name in enumerate(self.models) if name.rpartition("/")[2] == model]
+                if len(rows) == 1:
+                    return rows[0]
                 raise InputError(f"model {model!r} is not among the {self.n_models} models: {few(self.models)}")
             return self.models.index(model)
         if isinstance(model, bool) or not isinstance(model, (int, np.integer)):
