@@ -218,9 +218,7 @@ def test_wrong_arguments_are_named(arguments, name):
         rank(Outcomes.from_arrays(np.eye(3)), **arguments)
 
 
-def test_arrays_are_refused_with_advice():
-    with pytest.raises(InputError, match="outcomes"):
-        rank(np.eye(3))
+def test_a_confidence_in_percent_is_refused():
     with pytest.raises(InputError, match="confidence"):
         rank(Outcomes.from_arrays(np.eye(3)), confidence=95)
 

@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -118,7 +117,7 @@ class AuditComparison(Report):
 
 def read_audit(path: str | os.PathLike[str]) -> Audit:
     """Read the record of an audit from its folder or its report.json."""
-    file = Path(path)
+    file = files.as_path("path", path)
     file = file / "report.json" if file.is_dir() else file
     if not file.is_file():
         raise InputError(f"{path}: has no report.json; create it with: hardpan audit DATA --out {path}")

@@ -181,7 +181,10 @@ def errors_in_hardest(values: Floats, wrong: NDArray[np.int64], models: int, con
 
 def score_values(scores: Any) -> Floats:
     """Scores as (N,) finite numbers, or a refusal."""
-    values = np.asarray(scores, dtype=np.float64)
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores must be (N,) numbers or Scores; got {type(scores).__name__}") from error
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"scores must be (N,) finite numbers; got shape {values.shape}")
     return values

@@ -171,6 +171,8 @@ def summarize(
         30
     """
     config = config or ConfusionConfig()
+    if not isinstance(scores, Scores):
+        raise InputError(f"scores must be those of hardpan.confusion.scores; got {type(scores).__name__}")
     if signals is not None and not np.array_equal(signals.ids, scores.ids):
         raise InputError("signals and scores must be of the same examples in the same order")
     rows = split_rows(scores, config.split)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +61,7 @@ def transfer(
     """Compare the scores of two models: rank correlation, correlation, histogram, and which model is less confused.
 
     Args:
-        first: :class:`Scores`, :class:`hardpan.Predictions`, or (N,) numbers.
+        first: :class:`Scores`, :class:`hardpan.Predictions` or what its ``open`` opens, or (N,) numbers.
         second: likewise; scores and predictions are joined by id, numbers by position.
         names: of the models.
         cells: of the histogram on each axis, at most.
@@ -76,7 +77,7 @@ def transfer(
         >>> round(found.tau.value, 6), found.below.value, int(found.counts.sum())
         (1.0, 1.0, 50)
     """
-    first, second = (scores(item) if isinstance(item, Predictions) else item for item in (first, second))
+    first, second = (_scored(item) for item in (first, second))
     if isinstance(first, Scores) and isinstance(second, Scores):
         a_rows, b_rows = common_rows(first, second, names)
         a, b = first.values[a_rows], second.values[b_rows]
@@ -100,6 +101,12 @@ def transfer(
         edges=edges,
         counts=counts,
     )
+
+
+def _scored(item: Any) -> Any:
+    """Scores of predictions, whatever form they have; (N,) numbers are scores already."""
+    is_predictions = isinstance(item, (Predictions, str, os.PathLike)) or getattr(item, "ndim", 0) > 1
+    return scores(item) if is_predictions else item
 
 
 def below_diagonal(a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95) -> Estimate:

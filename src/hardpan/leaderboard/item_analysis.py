@@ -12,8 +12,7 @@ from scipy.special import expit, ndtr
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.leaderboard import irt
-from hardpan.leaderboard.sampling import Floats, check_outcomes, is_binary
-from hardpan.outcomes import Outcomes
+from hardpan.leaderboard.sampling import Floats, as_outcomes, is_binary
 from hardpan.report.base import Report
 from hardpan.stats.ranking import average_ranks
 
@@ -143,7 +142,7 @@ class ItemFit(Report):
         )
 
 
-def items(outcomes: Outcomes, model: str = "2pl", *, choices: int = 4, seed: int = 0) -> ItemFit:
+def items(outcomes: object, model: str = "2pl", *, choices: int = 4, seed: int = 0) -> ItemFit:
     """Fit slopes and intercepts of the items and skills of the models.
 
     P(right) = c + (1 − c) σ(a_i θ_j + d_i) with θ ~ N(0, 1) integrated out (marginal maximum likelihood, Newton's
@@ -155,7 +154,7 @@ def items(outcomes: Outcomes, model: str = "2pl", *, choices: int = 4, seed: int
     the mean score on the other items to survive Benjamini–Hochberg at 5 %.
 
     Args:
-        outcomes: scores; cells may be missing.
+        outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores; cells may be missing.
         model: "rasch", "2pl" or "3pl".
         choices: number of answers to choose from, for "3pl".
         seed: of the simulation of the test's power.
@@ -170,7 +169,7 @@ def items(outcomes: Outcomes, model: str = "2pl", *, choices: int = 4, seed: int
         >>> bool(np.corrcoef(fit.skill, skill)[0, 1] > 0.9), fit.converged
         (True, True)
     """
-    check_outcomes(outcomes, models=2)
+    outcomes = as_outcomes(outcomes, models=2)
     if model not in MODELS:
         raise InputError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
     if isinstance(choices, bool) or not isinstance(choices, (int, np.integer)) or choices < 2:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hardpan.errors import InputError
 from hardpan.files import record
 from hardpan.leaderboard.ranking import rank
-from hardpan.leaderboard.sampling import Floats, check_outcomes
+from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 
@@ -104,7 +104,7 @@ class CorrectedKeys(Report):
         return f"CorrectedKeys({len(self.items)} keys changed, {moved} of {len(self.models)} models change rank)"
 
 
-def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
+def suspect_keys(outcomes: object) -> SuspectKeys:
     """Items whose answer key looks wrong, by the margin of the most frequent other answer over the key.
 
     margin_i = (share of models on the most frequent other answer) − (share on the key). A model with several
@@ -122,7 +122,7 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
         >>> found.items[0], found.suggested[0], round(found.margin[0], 2)
         (np.str_('item-1'), np.str_('D'), np.float64(0.33))
     """
-    check_outcomes(outcomes, items=1)
+    outcomes = as_outcomes(outcomes, items=1)
     answers, key = _answers(outcomes)
     # A right answer counts for the key however it is worded: "The answer is 4." is 4.
     right = outcomes.scores.reshape(answers.shape) == 1
@@ -175,7 +175,7 @@ def suspect_keys(outcomes: Outcomes) -> SuspectKeys:
     )
 
 
-def correct_keys(outcomes: Outcomes, new_keys: Mapping[str, Any]) -> CorrectedKeys:
+def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys:
     """Score the models again with new keys on some items, and say whether ranks move.
 
     Only the items named get new scores: 1 where a model's answer equals the new key, else 0.
@@ -190,7 +190,7 @@ def correct_keys(outcomes: Outcomes, new_keys: Mapping[str, Any]) -> CorrectedKe
         >>> correct_keys(outcomes, {"item-1": "D"}).score_after.tolist()
         [0.5, 1.0, 0.5]
     """
-    check_outcomes(outcomes)
+    outcomes = as_outcomes(outcomes)
     answers, key = _answers(outcomes)
     places = {str(name): i for i, name in enumerate(outcomes.items)}
     unknown = [str(name) for name in new_keys if str(name) not in places]

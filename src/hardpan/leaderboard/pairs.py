@@ -18,8 +18,8 @@ from hardpan.leaderboard.sampling import (
     FEW_ITEMS,
     LARGE_GROUP,
     Floats,
+    as_outcomes,
     bootstrap_t,
-    check_outcomes,
     clustered_stderr,
     groups_of,
     jackknife_stderr,
@@ -90,7 +90,7 @@ class PairedComparison(Report):
 
 
 def compare(
-    outcomes: Outcomes,
+    outcomes: object,
     first: str | int,
     second: str | int,
     *,
@@ -106,7 +106,7 @@ def compare(
     and wrong, bootstrap-t for fractions. Otherwise normal.
 
     Args:
-        outcomes: scores of the models.
+        outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
         first: a model, by name or row.
         second: another one.
         cluster: True for the first usable group column, or the name of one.
@@ -122,7 +122,7 @@ def compare(
         >>> result.difference.value, round(result.mcnemar, 4)
         (0.5, 0.0625)
     """
-    check_outcomes(outcomes, models=2)
+    outcomes = as_outcomes(outcomes, models=2)
     level = check_confidence(confidence)
     rows = [outcomes.index(first), outcomes.index(second)]
     if rows[0] == rows[1]:

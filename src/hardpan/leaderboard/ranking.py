@@ -19,8 +19,8 @@ from hardpan.leaderboard.sampling import (
     Groups,
     PairTests,
     all_pairs,
+    as_outcomes,
     bootstrap_t,
-    check_outcomes,
     clustered_stderr,
     column_blocks,
     groups_of,
@@ -137,7 +137,7 @@ class Ranking(Report):
         )
 
 
-def rank(outcomes: Outcomes, cluster: bool | str = False, *, confidence: float = 0.95, seed: int = 0) -> Ranking:
+def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0.95, seed: int = 0) -> Ranking:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
     All pairs are tested on the items that both models have (McNemar's exact test for right and wrong, else
@@ -151,6 +151,7 @@ def rank(outcomes: Outcomes, cluster: bool | str = False, *, confidence: float =
 
     Args:
         outcomes: scores, models × items (× repeats); cells may be missing.
+            Also what :meth:`hardpan.Outcomes.open` opens.
         cluster: whether intervals and ranks treat the item groups as a sample of groups; True for the first group
             column, or the name of one.
         confidence: level.
@@ -165,14 +166,14 @@ def rank(outcomes: Outcomes, cluster: bool | str = False, *, confidence: float =
         >>> board.models[0], board.rank_low.tolist(), board.rank_high.tolist(), board.tier.tolist()
         ('a', [1, 2, 2], [1, 3, 3], [1, 2, 2])
     """
-    check_outcomes(outcomes)
+    outcomes = as_outcomes(outcomes)
     level = check_confidence(confidence)
     groups = groups_of(outcomes, cluster)
     scores = outcomes.item_scores()
     answered = np.isfinite(scores).any(axis=0)
     if not answered.all():
         outcomes, scores = outcomes.select(items=answered), scores[:, answered]
-        check_outcomes(outcomes)
+        outcomes = as_outcomes(outcomes)
         groups = groups_of(outcomes, cluster)
     follow = groups if cluster else None
     m, n = scores.shape

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,9 @@ from scipy import sparse, special
 
 from hardpan.errors import InputError
 from hardpan.outcomes import Outcomes
+from hardpan.predictions.predictions import Predictions
 from hardpan.stats import clopper_pearson, normal_quantile
+from hardpan.tables import is_frame
 
 Floats = NDArray[np.float64]
 FEW_ITEMS = 300  # below, intervals are exact or by bootstrap-t, not normal
@@ -41,12 +44,17 @@ class Groups:
         return sparse.csr_array((np.ones(n), (np.arange(n), self.codes)), shape=(n, self.count))
 
 
-def check_outcomes(outcomes: Outcomes, *, models: int = 1, items: int = 2) -> None:
-    """Refuse anything but outcomes with at least so many models and items."""
-    if not isinstance(outcomes, Outcomes):
+def as_outcomes(source: object, *, models: int = 1, items: int = 2) -> Outcomes:
+    """Outcomes, of predictions, or of what ``Outcomes.open`` opens, with at least so many models and items."""
+    if isinstance(source, Predictions):
+        source = source.outcomes()
+    if not isinstance(source, (Outcomes, str, os.PathLike, list, tuple, Mapping, np.ndarray)) and not is_frame(
+        source
+    ):
         raise InputError(
-            f"outcomes must be hardpan.Outcomes; got {type(outcomes).__name__}: use Outcomes.open or from_arrays"
+            f"outcomes must be hardpan.Outcomes, a path, an array or a table; got {type(source).__name__}"
         )
+    outcomes = source if isinstance(source, Outcomes) else Outcomes.open(source)
     if outcomes.totals is not None:
         raise InputError(
             "outcomes has accuracies of whole test sets, not scores item by item; models cannot be compared on "
@@ -57,6 +65,7 @@ def check_outcomes(outcomes: Outcomes, *, models: int = 1, items: int = 2) -> No
             f"outcomes must have at least {models} models and {items} items; got {outcomes.n_models} and "
             f"{outcomes.n_items}"
         )
+    return outcomes
 
 
 def groups_of(outcomes: Outcomes, cluster: bool | str) -> Groups | None:

@@ -10,7 +10,7 @@ from scipy import special
 
 from hardpan.errors import InputError
 from hardpan.files import record
-from hardpan.leaderboard.sampling import Floats, check_outcomes
+from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 from hardpan.stats import holm
@@ -69,7 +69,7 @@ class Inflation(Report):
         return f"Inflation({len(self.models)} models, {int(self.inflated.sum())} inflated)"
 
 
-def inflation(outcomes: Outcomes, reference: Outcomes, *, confidence: float = 0.95) -> Inflation:
+def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) -> Inflation:
     """Compare each model's score with what a reference set predicts, such as a private or newer test set.
 
     On the probit scale, y = Φ⁻¹(score) against x = Φ⁻¹(reference score). For each model the line is fitted to the
@@ -78,7 +78,7 @@ def inflation(outcomes: Outcomes, reference: Outcomes, *, confidence: float = 0.
     degrees of freedom, Holm over the models. Ordinary least squares would make honest leaders look inflated.
 
     Args:
-        outcomes: scores on the test set.
+        outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores on the test set.
         reference: scores of the same models (at least 6 in common) on the reference set, by name.
         confidence: level of the intervals and of the flags.
 
@@ -92,9 +92,8 @@ def inflation(outcomes: Outcomes, reference: Outcomes, *, confidence: float = 0.
         >>> found.models[0], found.inflated.tolist().count(True)
         ('model-6', 1)
     """
-    check_outcomes(outcomes)
-    if not isinstance(reference, Outcomes):
-        raise InputError(f"reference must be hardpan.Outcomes; got {type(reference).__name__}: use Outcomes.open")
+    outcomes = as_outcomes(outcomes)
+    reference = reference if isinstance(reference, Outcomes) else Outcomes.open(reference)
     level = check_confidence(confidence)
     names = tuple(name for name in outcomes.models if name in set(reference.models))
     if len(names) < FEWEST_MODELS:

@@ -15,7 +15,7 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
-from hardpan.leaderboard.sampling import Floats, check_outcomes, is_binary
+from hardpan.leaderboard.sampling import Floats, as_outcomes, is_binary
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
@@ -131,7 +131,7 @@ class _Plan:
 
 
 def shorten(
-    outcomes: Outcomes, items: int = 100, *, method: str = "random", confidence: float = 0.95, seed: int = 0
+    outcomes: object, items: int = 100, *, method: str = "random", confidence: float = 0.95, seed: int = 0
 ) -> ShortTest:
     """Choose fewer items, and estimate how well they predict a new model's score on all of them.
 
@@ -146,6 +146,7 @@ def shorten(
 
     Args:
         outcomes: scores of at least 5 models; items that some models lack are used where they have them.
+            Also what :meth:`hardpan.Outcomes.open` opens.
         items: how many to keep.
         method: "random", "stratified" or "information".
         confidence: level of the intervals.
@@ -160,7 +161,7 @@ def shorten(
         >>> len(short.items), bool(short.half_width < 0.1)
         (100, True)
     """
-    check_outcomes(outcomes, models=FOLDS)
+    outcomes = as_outcomes(outcomes, models=FOLDS)
     level = check_confidence(confidence)
     n = outcomes.n_items
     if isinstance(items, bool) or not isinstance(items, (int, np.integer)) or not 5 <= items < n:

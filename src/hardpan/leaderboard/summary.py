@@ -12,7 +12,7 @@ from hardpan.files import record
 from hardpan.leaderboard.item_analysis import ItemFit, items
 from hardpan.leaderboard.keys import SuspectKeys, suspect_keys
 from hardpan.leaderboard.ranking import Ranking, rank
-from hardpan.leaderboard.sampling import Floats, check_outcomes
+from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
@@ -70,7 +70,7 @@ class LeaderboardSummary(Report):
 
 
 def summarize(
-    outcomes: Outcomes,
+    outcomes: object,
     *,
     cluster: bool | str = False,
     model: str = "2pl",
@@ -82,7 +82,7 @@ def summarize(
     """Rank the models, analyse the items and keys, and look for a shorter test: one result, one page.
 
     Args:
-        outcomes: scores of the models.
+        outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
         cluster: as in :func:`hardpan.leaderboard.rank`.
         model: of the item analysis, "rasch", "2pl" or "3pl".
         choices: number of answers to choose from, for "3pl".
@@ -97,7 +97,7 @@ def summarize(
         >>> board.ranking.models[0], len(board.short.items)
         ('model-7', 45)
     """
-    check_outcomes(outcomes)
+    outcomes = as_outcomes(outcomes)
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     used = outcomes if known.any(axis=0).all() else outcomes.select(items=known.any(axis=0))

@@ -19,7 +19,7 @@ import numpy as np
 import hardpan
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.files import locked, record, sync_folder, write_bytes
+from hardpan.files import as_path, locked, record, sync_folder, write_bytes
 from hardpan.ledger import chain, ladder, sealing
 from hardpan.ledger.labels import (
     IDS,
@@ -149,7 +149,7 @@ def create(
         >>> book.submit(np.arange(500) % 10, name="perfect").error, book.status().step
         (0.0, 0.08333333333333333)
     """
-    path = Path(folder)
+    path = as_path("folder", folder)
     if path.exists():
         raise InputError(f"{path} exists already; give a new folder for the ledger")
     if isinstance(labels, (str, os.PathLike)):
@@ -202,8 +202,11 @@ def create(
 
 def open(folder: str | os.PathLike[str], key: Key = None) -> Ledger:
     """Open a ledger: with the owner's key (bytes or the key file) to submit, without to look at and verify it."""
-    chain.read_header(Path(folder))
-    return Ledger(Path(folder), key if key is None or isinstance(key, bytes) else sealing.read_key(Path(key)))
+    path = as_path("folder", folder)
+    chain.read_header(path)
+    return Ledger(
+        path, _checked(key) if key is None or isinstance(key, bytes) else sealing.read_key(as_path("key", key))
+    )
 
 
 class Ledger:
@@ -363,13 +366,19 @@ def holdout_errors(folder: Path, secret: Secret, submission: str) -> int:
     return int((codes[secret.held_out] != secret.labels[secret.held_out]).sum())
 
 
+def _checked(key: Any) -> Any:
+    if isinstance(key, bytes) and len(key) != sealing.KEY_BYTES:
+        raise InputError(f"key must be {sealing.KEY_BYTES} bytes, or the path of a key file; got {len(key)} bytes")
+    return key
+
+
 def _new_owner(key: Key) -> tuple[bytes, Path | None]:
     """The owner's key and, where a fresh one was written, its file."""
     if isinstance(key, bytes):
-        return key, None
+        return _checked(key), None
     if key is None:
         raise InputError("key is missing; give a path for the owner's new key")
-    owner, path = sealing.new_key(), Path(key)
+    owner, path = sealing.new_key(), as_path("key", key)
     sealing.write_key(path, owner)  # before the ledger: a ledger whose key was lost would be of no use
     return owner, path
 

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from hardpan.errors import FULL_DISK, InputError
 from hardpan.execution import Progress
+from hardpan.files import as_path
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.results import ImportSummary
 
 
 def export(
-    predictions: Predictions,
+    predictions: Any,
     path: str | os.PathLike[str],
     *,
     seeds: Sequence[int] | None = None,
@@ -36,13 +37,13 @@ def export(
     reads all of them.
 
     Args:
-        predictions: what to write.
+        predictions: what to write: :class:`hardpan.Predictions`, or whatever its ``open`` opens.
         path: the new file.
         seeds: numbers of the seeds; all if None.
         epochs: numbers of the epochs; by default those that every seed has (the result lists the others).
         progress: called with a step and the fraction done.
     """
-    file = Path(path)
+    file, predictions = as_path("path", path), Predictions.open(predictions)
     writers = {".npy": _npy, ".npz": _npz, ".parquet": _parquet, ".pq": _parquet, ".csv": _csv}
     writer = writers.get(file.suffix.lower())
     if writer is None:

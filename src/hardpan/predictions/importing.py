@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.files import as_path
 from hardpan.predictions.arrays import COLUMNS, ArrayPredictions
 from hardpan.predictions.opening import ARRAYS, TABLES, open_any
 from hardpan.predictions.results import ImportSummary
@@ -69,7 +70,7 @@ def import_file(
         block: rows per shard, for a new store.
         progress: called with a step and the fraction done.
     """
-    file = Path(path)
+    file = as_path("path", path)
     if file.suffix.lower() not in (*ARRAYS, *TABLES):
         raise InputError(f"{file}: unsupported format; supported: {', '.join((*ARRAYS, *TABLES))}")
     given = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hardpan.data.opening import parse_source
 from hardpan.errors import InputError
 from hardpan.execution import Progress
+from hardpan.files import as_path
 from hardpan.predictions.assembly import Assembler, assembling
 from hardpan.predictions.checks import common_epochs
 from hardpan.predictions.layout import text_hash
@@ -57,8 +58,10 @@ def merge(
         block: rows per shard.
         progress: called with a step and the fraction done.
     """
-    if len(paths) < 2:
-        raise InputError(f"paths: merge needs at least two sources; got {len(paths)}")
+    if isinstance(paths, (str, bytes)) or not isinstance(paths, Sequence) or len(paths) < 2:
+        raise InputError(f"paths must be a list of at least two sources; got {paths!r}")
+    for path in (*paths, out):
+        as_path("out" if path is out else "paths", path)
     if _canonical(out) in {_canonical(path) for path in paths}:
         raise InputError(f"out: {out} is one of the sources; give a new path")
     sources = [Predictions.open(path) for path in paths]

@@ -29,6 +29,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from hardpan.errors import FULL_DISK, InputError, MissingExtra
+from hardpan.files import as_path
 from hardpan.predictions import layout
 from hardpan.predictions.layout import Header
 from hardpan.safe_files import reason
@@ -57,9 +58,9 @@ class Storage:
     """The objects of one store, by key: read, written, listed, removed."""
 
     def __init__(self, path: PathLike | Store) -> None:
+        if not isinstance(path, Store):
+            as_path("path", path)
         self.where = str(path)
-        if not self.where:
-            raise InputError("path of a store must be a folder or an fsspec address; got ''")
         inner = path if isinstance(path, Store) else _zarr_store(os.fspath(path))
         self.store = DurableStore(inner)
         self._root = inner.root if isinstance(inner, LocalStore) else None

@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,7 +79,7 @@ class Project(ProjectFolder):
             database_url: address of a PostgreSQL database of its own; default: SQLite in the project's folder.
             settings: further fields of :class:`ProjectConfig` (grid, workers_per_image, ...).
         """
-        root = Path(path)
+        root = files.as_path("path", path)
         dataset = original if isinstance(original, Dataset) else Dataset.open(original)
         pixels = as_pictures(dataset)
         if dataset.labels is None:
@@ -137,7 +136,7 @@ class Project(ProjectFolder):
             database_url: address of another database than the one it was made with; default:
                 ``HARDPAN_DATABASE_URL``.
         """
-        root = Path(path)
+        root = files.as_path("path", path)
         if not (root / "project.json").is_file():
             raise InputError(f"{root} is no project; make one with: hardpan replicate init {root} --original DATA")
         config = files.load(root / "project.json")
