@@ -124,6 +124,16 @@ READ: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
         text("s.csv", ",item,subject,a,b\n0,q1,x,1,0\n1,q2,x,0,0\n2,q3,y,1,1\n"),
         {},
     ),
+    "wide with semicolons and decimal commas": (
+        text("s.csv", WIDE.replace(",", ";").replace("1", "1,0").replace("q1,0", "q1")),
+        {},
+    ),
+    "wide in UTF-16": (
+        lambda folder: (folder / "s.csv").write_bytes(WIDE.encode("utf-16")) and folder / "s.csv",
+        {},
+    ),
+    "long, the model as llm": (text("s.csv", lines(LONG, ["LLM", "prompt_id", "acc"])), {}),
+    "long CSV with marks": (text("s.csv", lines([{**r, "score": "✓" if r["score"] else "✗"} for r in LONG])), {}),
     "columns": (lambda folder: COLUMNS, {}),
     "rows": (lambda folder: LONG, {}),
     "an Arrow table": (lambda folder: Table.from_pydict(COLUMNS), {}),
@@ -171,6 +181,10 @@ def test_form_is_read(form: str, tmp_path: Path) -> None:
 UNNAMED: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
     "an array": (lambda folder: np.array(MATRIX), {}),
     "npy": (npy(MATRIX), {}),
+    "lists": (lambda folder: MATRIX, {}),
+    "an array of items": (lambda folder: np.array(MATRIX).T, {"rows": "items"}),
+    "npy of items": (npy(np.array(MATRIX).T), {"rows": "items"}),
+    "an array of percentages": (lambda folder: 100 * np.array(MATRIX), {"max_score": 100}),
     "npy of booleans": (npy(np.array(MATRIX, dtype=bool)), {}),
     "npz": (npz(scores=MATRIX), {}),
     "CSV without a header": (text("s.csv", "1,0,1\n0,0,1\n"), {}),
@@ -185,6 +199,22 @@ def test_matrix_without_names(form: str, tmp_path: Path) -> None:
     outcomes = Outcomes.open(make(tmp_path), **options)
     np.testing.assert_array_equal(outcomes.scores, MATRIX)
     assert outcomes.models == ("model-0", "model-1")
+
+
+def test_one_file_per_model_without_ids(tmp_path: Path) -> None:
+    for m, model in enumerate(MODELS):
+        text(f"{model}.csv", "correct\n" + "".join(f"{score}\n" for score in MATRIX[m]))(tmp_path)
+    with pytest.raises(InputError, match="by_order"):
+        Outcomes.open(tmp_path)
+    outcomes = Outcomes.open(tmp_path, by_order=True)
+    assert outcomes.models == MODELS
+    np.testing.assert_array_equal(outcomes.scores, MATRIX)
+
+
+def test_one_array_per_model(tmp_path: Path) -> None:
+    outcomes = Outcomes.open(npz(a=MATRIX[0], b=MATRIX[1])(tmp_path))
+    assert outcomes.models == MODELS
+    np.testing.assert_array_equal(outcomes.scores, MATRIX)
 
 
 def test_missing_cells_stay_missing(tmp_path: Path) -> None:
@@ -232,6 +262,7 @@ COUNTS: dict[str, tuple[str, list[list[float]], list[str]]] = {
         [[0.9, 0.75], [0.8, 0.5]],
         ["old", "new"],
     ),
+    "other names": ("model,num_correct,num_examples\na,9,10\nb,8,10\n", [[0.9], [0.8]], ["s"]),
     "thousands": ('model,correct,total\na,"1,500","2,000"\n', [[0.75]], ["s"]),
     "accuracies with totals": ("model,accuracy,total\na,0.9,10\nb,0.8,10\n", [[0.9], [0.8]], ["s"]),
     "percentages": ("model,top1,top5\na,90.00,99\nb,80.5,100\n", [[0.9], [0.805]], ["s"]),
@@ -295,6 +326,13 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
         {"metric": "top5"},
         "top5",
     ),
+    "errors": (text("s.csv", "model,error\na,0.1\nb,0.2\n"), {}, "'error'"),
+    "counts of errors": (text("s.csv", "model,errors,total\na,1,10\nb,2,10\n"), {}, "'errors'"),
+    "timm's errors alone": (text("s.csv", "model,top1_err\na,10.5\nb,20.5\n"), {}, "'top1_err'"),
+    "scores without models and items": (text("s.csv", "correct\n1\n0\n1\n"), {}, "by_order"),
+    "models under an unknown name": (text("s.csv", lines(LONG, ["who", "item", "score"])), {}, "model"),
+    "a series": (lambda folder: Table.from_pydict(COLUMNS).to_pandas()["score"], {}, "source"),
+    "rows of an array": (lambda folder: np.array(MATRIX), {"rows": "columns"}, "rows"),
     "a number": (lambda folder: 5, {}, "source"),
 }
 

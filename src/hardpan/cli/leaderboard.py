@@ -54,6 +54,15 @@ class Reading:
     groups: Annotated[
         str | None, typer.Option("--groups", metavar="COLUMN", help="A further column of item groups to read.")
     ] = None
+    max_score: Annotated[
+        float | None, typer.Option("--max-score", help="Divide scores by this, the highest possible one.")
+    ] = None
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Rows of a table or matrix without names: models or items.")
+    ] = None
+    by_order: Annotated[
+        bool, typer.Option("--by-order", help="Items without ids are in the same order for every model.")
+    ] = False
 
 
 DEFAULT = Reading()
@@ -69,6 +78,9 @@ def _open(paths: Path | list[Path], reading: Reading) -> Outcomes:
             scorer=reading.scorer,
             unparsed=reading.unparsed,
             groups=reading.groups,
+            max_score=reading.max_score,
+            rows=reading.rows,
+            by_order=reading.by_order,
             progress=progress,
         )
 

@@ -22,8 +22,10 @@ LONGEST_LABEL = 200
 LONGEST_QUESTION = 4000
 UNPARSED = ("wrong", "missing")
 
-_WORDS = dict.fromkeys(("true", "yes", "correct", "right", "pass", "passed", "resolved", "success", "c"), 1.0)
-_WORDS |= dict.fromkeys(("false", "no", "incorrect", "wrong", "fail", "failed", "unresolved", "failure", "i"), 0.0)
+_WORDS = dict.fromkeys(("true", "yes", "correct", "right", "pass", "passed", "resolved", "success", "c", "✓"), 1.0)
+_WORDS |= dict.fromkeys(
+    ("false", "no", "incorrect", "wrong", "fail", "failed", "unresolved", "failure", "i", "✗"), 0.0
+)
 BLANK = frozenset(("", "nan", "na", "n/a", "none", "null", "<na>", "-"))
 
 
@@ -184,7 +186,7 @@ class Cells:
                 place = f"{where}, line {line}" if line else where
                 raise InputError(
                     f"{place}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
-                    "max_score to divide by the highest possible score"
+                    "max_score (--max-score) to divide by the highest possible score"
                 )
         self._model_of.append(model)
         self._item_of.append(item)

@@ -26,8 +26,11 @@ KNOWN_SIZES = {
     "results-imagenet-r": 30_000,
     "results-sketch": 50_889,
 }
-_CORRECT = ("correct", "n_correct", "num_correct", "right", "solved")
-_TOTAL = ("total", "n", "n_total", "num_total", "count", "examples")
+_CORRECT = ("correct", "n_correct", "num_correct", "right", "num_right", "solved")
+_TOTAL = (
+    *("total", "n", "n_total", "num_total", "count", "examples", "num_examples", "n_examples", "num_samples"),
+    *("n_samples", "n_items", "num_items", "size"),
+)
 _ACCURACY = ("top1", "top5", "accuracy", "acc")
 _SET = ("set", "test_set", "dataset", "split")
 _MODEL_COLUMNS = {"group": "group", "date": "date", "parameters": "parameters", "param_count": "parameters"}

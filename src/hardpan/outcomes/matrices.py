@@ -189,6 +189,9 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
         return {
             ONLY_SET: _scores(arrays[matrices[0]], models, where, _ids(named, ONLY_SET, 1), stem, _groups(arrays))
         }
+    rows = [array for array in arrays.values() if array.ndim == 1 and _in_unit(array)]
+    if len(rows) == len(arrays) and len({len(row) for row in rows}) == 1:  # one row per model, under its name
+        return {ONLY_SET: _scores(np.stack(rows), tuple(arrays), where, None, stem)}
     raise InputError(
         f"{where}: no array 'scores' (models × items), and no 'predictions' with 'labels'; got {few(list(arrays))}"
     )

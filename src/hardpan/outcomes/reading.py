@@ -17,6 +17,7 @@ from hardpan.outcomes.cells import Cells
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.outcomes.sources import LARGEST_JSON, LONGEST_LINE, LogFile, Options, Progress, parsed, read_json
 from hardpan.safe_files import few
+from hardpan.tables import is_frame
 
 MOST_FILES = 200_000
 LOGS = {
@@ -47,9 +48,15 @@ def read(
     """Read :meth:`hardpan.Outcomes.open`'s source."""
     if isinstance(source, Outcomes):
         return source
-    if isinstance(source, np.ndarray):
-        return Outcomes.from_arrays(source)
     cells = Cells(unparsed, max_score)
+    if options.rows is not None and options.rows not in tables.ROWS:
+        raise InputError(f"rows must be one of {', '.join(tables.ROWS)}; got {options.rows!r}")
+    if isinstance(source, np.ndarray) or _is_matrix(source):
+        matrix = _turned(np.asarray(source), options)
+        if max_score is None:
+            return Outcomes.from_arrays(matrix)
+        matrices.add(matrices.sets_of_arrays({"": matrix}, "scores", ""), cells, options, "scores")
+        return cells.outcomes("")
     if isinstance(source, (str, os.PathLike)) or _are_paths(source):
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         return _read_paths([Path(path) for path in paths], cells, options, totals, progress)
@@ -62,6 +69,20 @@ def read(
     return _read_tables([("table", columns)], cells, options, totals, "table")
 
 
+def _is_matrix(source: Any) -> bool:
+    """Whether a list has rows of numbers, all of one length."""
+    rows = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(r, (list, tuple)) for r in source)
+    return (
+        rows
+        and len({len(row) for row in source}) == 1
+        and all(isinstance(value, (int, float)) for row in source for value in row)
+    )
+
+
+def _turned(matrix: np.ndarray[Any, Any], options: Options) -> np.ndarray[Any, Any]:
+    return matrix.T if options.rows == "items" and matrix.ndim == 2 else matrix
+
+
 def _are_paths(source: Any) -> bool:
     return (
         isinstance(source, (list, tuple))
@@ -72,9 +93,7 @@ def _are_paths(source: Any) -> bool:
 
 def _is_table(source: Any) -> bool:
     rows = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(row, Mapping) for row in source)
-    return (
-        rows or isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__") or hasattr(source, "columns")
-    )
+    return rows or isinstance(source, Mapping) or is_frame(source)
 
 
 @dataclass(slots=True)
@@ -127,7 +146,10 @@ def _read_paths(
     ]
     named_tables += [(str(path), tables.read_columns(path)) for path, data in formats.tables if data is None]
     for path in formats.arrays:
-        sets = matrices.sets_of_arrays(matrices.load(path), str(path), path.stem)
+        arrays = matrices.load(path)
+        if list(arrays) == [""]:
+            arrays = {"": _turned(arrays[""], options)}
+        sets = matrices.sets_of_arrays(arrays, str(path), path.stem)
         if len(formats.arrays) == 1 and not named_tables and (whole := matrices.direct(sets, options, source)):
             return whole
         matrices.add(sets, cells, options, str(path))
@@ -252,7 +274,10 @@ def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callab
     elif any(name.endswith(".npy") for name in names):
         formats.arrays.append(path)
     elif named:
-        raise InputError(f"{path}: a zip archive of {few(names)}; expected an Inspect log (.eval) or an npz file")
+        raise InputError(
+            f"{path}: a zip archive of {few(names)}; expected an Inspect log (.eval) or an npz file; save a "
+            "spreadsheet as CSV"
+        )
 
 
 def _recognise_json(path: Path, first: bytes, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:

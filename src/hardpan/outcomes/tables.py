@@ -15,11 +15,14 @@ import numpy as np
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import BLANK, Cells, number
 from hardpan.outcomes.sources import GROUPS, Options, json_lines, read_json
-from hardpan.safe_files import few
+from hardpan.safe_files import few, read_text
 from hardpan.tables import read_columns as table_columns
 
 Columns = dict[str, Sequence[Any]]
-MODEL = ("model", "model_name", "model_id", "system", "submission", "participant")
+MODEL = (
+    *("model", "model_name", "model_id", "system", "submission", "participant", "llm", "agent", "method"),
+    *("classifier", "algorithm"),
+)
 ITEM = (
     *(
         "item",
@@ -46,6 +49,8 @@ _INDEX = re.compile(r"|unnamed: ?\d+|__index_level_\d+__|index", re.IGNORECASE)
 _ITEM_LIKE = re.compile(r"(?:item|question|q|example|task|problem|id|doc)?[\s_\-#]*\d+", re.IGNORECASE)
 _MODEL_LIKE = re.compile(r"(?:model|system|llm)[\s_\-#]*\w*", re.IGNORECASE)
 ROWS = ("models", "items")
+_ERRORS = re.compile(r"(?:.*_)?(?:err|errors?|error_rate|wrong|mistakes|loss)", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+%?")
 
 
 def read_columns(path: Path) -> Columns:
@@ -63,7 +68,7 @@ def read_columns(path: Path) -> Columns:
 def columns_of(data: Any, where: str = "table") -> Columns:
     """Columns of a frame, of rows (mappings), of columns, or of nested mappings {model: {item: score}}."""
     if not isinstance(data, (Mapping, list, tuple)) and hasattr(data, "__arrow_c_stream__"):
-        import pyarrow  # frames of every kind arrive through Arrow
+        import pyarrow
 
         data = pyarrow.table(data) if not hasattr(data, "iloc") else pyarrow.Table.from_pandas(data)
     if hasattr(data, "to_pydict"):
@@ -112,10 +117,7 @@ def _known(name: str) -> str:
 
 
 def _csv(path: Path) -> Columns:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text ({error})") from error
+    text = read_text(path)
     first = text.split("\n", 1)[0]
     delimiter = max(",;\t", key=first.count)
     limit = csv.field_size_limit(16 << 20)
@@ -142,6 +144,10 @@ def _csv(path: Path) -> Columns:
         raise InputError(f"{path}: column names must differ; {twice!r} appears {header.count(twice)} times")
     if len(rows) < 2:
         raise InputError(f"{path}: the table has a header and no rows")
+    if delimiter == ";":
+        rows[1:] = [
+            [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c.strip()) else c for c in r] for r in rows[1:]
+        ]
     cells = zip(*rows[1:], strict=True)
     return {_known(name): [cell.strip() for cell in column] for name, column in zip(header, cells, strict=True)}
 
@@ -157,14 +163,20 @@ def read(columns: Columns, where: str, stem: str, cells: Cells, options: Options
     score = options.metric if options.metric in columns else _first(columns, SCORE)
     if options.metric is not None and score != options.metric:
         raise InputError(f"{where}: metric {options.metric!r} is no column; the columns are {few(list(columns))}")
-    if options.rows is not None and options.rows not in ROWS:
-        raise InputError(f"rows must be one of {', '.join(ROWS)}; got {options.rows!r}")
     for name in options.groups:
         if name not in columns:
             raise InputError(
                 f"{where}: groups has {name!r}, which is no column; the columns are {few(list(columns))}"
             )
-    if score is not None and (item is not None or (model is not None and _varied(columns[model]))):
+    wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
+    if score is None and wrong is not None and _numeric(columns[wrong]):
+        raise InputError(
+            f"{where}: column {wrong!r} has errors, not scores; give 1 - error as 'score', or 'correct'"
+        )
+    alone = score is not None and len([name for name in columns if _numeric(columns[name])]) == 1
+    if score is not None and (
+        item is not None or (model is not None and _varied(columns[model])) or (model is None and alone)
+    ):
         _read_long(columns, model, item, score, where, stem, cells, options)
     else:
         _read_wide(columns, model, item, where, cells, options)
@@ -197,8 +209,20 @@ def _read_long(
     if item is None and not options.by_order:
         raise InputError(
             f"{where}: no column names the items (such as 'item' or 'question_id'); add one, or pass by_order=True "
-            "if every model has its rows in the same order"
+            "(--by-order) if every model has its rows in the same order"
         )
+    if model is None and item is not None and _first(columns, RUN) is None and _varied(columns[item]):
+        first: dict[str, str] = {}
+        again = (
+            name
+            for name, value in zip(columns[item], columns[score], strict=True)
+            if first.setdefault(str(name), str(value)) != str(value)
+        )
+        if (name := next(again, None)) is not None:
+            raise InputError(
+                f"{where}: {item} {str(name)!r} has several scores, and no column names the models; call it "
+                f"'model', or 'repeat' if they are repeats (the columns are {few(list(columns))})"
+            )
     answer, key, run = (_first(columns, names) for names in (ANSWER, KEY, RUN))
     task = _first(columns, ("task", *SET))
     used = {model, item, score, answer, key, run}
@@ -268,7 +292,7 @@ def _read_wide(
         rows = "items"
     elif rows is None:
         rows = _row_kind(list(body), None if names is None else [str(value) for value in columns[names]], count)
-        cells.notes.append(f"Rows are read as {rows} (pass rows= to change this).")
+        cells.notes.append(f"Rows are read as {rows} (pass rows=, --rows, to change this).")
     labels = [str(value) for value in columns[names]] if names is not None else None
     others = {name: values for name, values in columns.items() if name not in body and name != names}
     if rows == "models":
@@ -281,7 +305,10 @@ def _read_wide(
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
         twice = next(name for name in models if models.count(name) > 1)
-        raise InputError(f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once")
+        raise InputError(
+            f"{where}: model {twice!r} appears {models.count(twice)} times; name each model once, or in a table "
+            "with one row per model and item call the columns 'model', 'item' and 'score'"
+        )
     index = [cells.item(("", name), name) for name in items]
     if rows == "items":
         key = _first(others, KEY)
