@@ -196,9 +196,18 @@ TRANSIENT: Mapping[str, bool] = {"transient": True}
 R = TypeVar("R")
 
 
+SCHEMA = 1
+HEADER = (
+    "kind",
+    "schema",
+    "hardpan",
+    "headline",
+)  # keys of a record that are no fields; the headline is for readers
+
+
 def record(cls: type[R]) -> type[R]:
     """Register a frozen dataclass so that it can be written as JSON and read back by its name."""
-    taken = {"kind", "schema", "hardpan"} & {f.name for f in dataclasses.fields(cast(Any, cls))}
+    taken = set(HEADER) & {f.name for f in dataclasses.fields(cast(Any, cls))}
     if taken:
         raise TypeError(
             f"{cls.__name__}.{taken.pop()}: this name belongs to the JSON header; call the field otherwise"
@@ -232,7 +241,6 @@ def known(kind: str) -> bool:
     return kind in KINDS
 
 
-SCHEMA = 1
 INLINE_NUMBERS = 1000
 # What NumPy and zipfile raise, between them, for an npz file that was cut or altered.
 _DAMAGED = (
@@ -362,7 +370,7 @@ def _build(value: Any, folder: Path | None) -> Any:
         _check_header(value)
         cls = KINDS[value["kind"]]
         names = {f.name for f in dataclasses.fields(cls)}
-        unknown = set(value) - names - {"kind", "schema", "hardpan"}
+        unknown = set(value) - names - set(HEADER)
         if unknown:
             raise InputError(
                 f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"

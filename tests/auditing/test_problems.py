@@ -167,3 +167,34 @@ def test_suspects_are_those_of_confident_learning():
     assert set(found.rows.tolist()) == expected
     lead = probs[found.rows, found.suggested] - probs[found.rows, labels[found.rows]]
     assert (np.diff(lead) <= 1e-12).all()
+
+
+def _sure_model(rng, n=3000, k=3, error=0.0):
+    """Probabilities of a model that is right except where it is unsure, and the true classes."""
+    truth = rng.integers(0, k, n)
+    top = rng.uniform(0.5, 1.0, n)
+    decided = np.where(rng.random(n) < error * (2 * (1 - top)) ** 3, (truth + 1) % k, truth)
+    probs = np.repeat((1 - top)[:, None] / (k - 1), k, axis=1)
+    probs[np.arange(n), decided] = top
+    return probs, truth
+
+
+def test_random_flips_are_told_from_errors_of_the_models():
+    rng = np.random.default_rng(3)
+    probs, truth = _sure_model(rng, error=0.5)
+    assert (probs.argmax(axis=1) != truth).mean() > 0.1
+    clean = suspect_labels(probs, truth, np.arange(len(truth)))
+    assert len(clean.rows)
+    assert not clean.telling
+    flipped = np.where(rng.random(len(truth)) < 0.1, (truth + rng.integers(1, 3, len(truth))) % 3, truth)
+    found = suspect_labels(probs, flipped, np.arange(len(truth)))
+    wrong = float((flipped[found.rows] != truth[found.rows]).mean())
+    expected = found.precision(0.99)
+    assert found.telling
+    assert expected.low <= wrong <= expected.high
+
+
+def test_models_that_guess_cannot_doubt_labels():
+    rng = np.random.default_rng(4)
+    probs, labels = rng.dirichlet([0.3, 0.3], 1000), rng.integers(0, 2, 1000)
+    assert not suspect_labels(probs, labels, np.arange(1000)).telling

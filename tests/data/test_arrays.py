@@ -152,3 +152,11 @@ def test_a_frame_with_labels_apart_keeps_ids_and_metadata():
     assert dataset.name == "m"
     with pytest.raises(InputError, match="feature_names"):
         Dataset.from_arrays(frame, [0, 1, 0], feature_names=["a", "b"])
+
+
+def test_a_split_beside_x_is_the_official_split(tmp_path):
+    words = np.array(["train", "test", "val", "train", "test", "train"])
+    data = Dataset.open(saved(tmp_path, {"x": X, "y": TEXT, "split": words}))
+    assert data.split.tolist() == ["train", "test", "validation", "train", "test", "train"]
+    with pytest.raises(InputError, match="split"):
+        Dataset.open(saved(tmp_path, {"x_train": X, "y_train": TEXT, "x_test": X, "y_test": TEXT, "split": words}))

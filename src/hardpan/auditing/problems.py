@@ -38,6 +38,9 @@ SURE = 0.5  # a suggested class has at least this probability
 USUAL = 0.2  # quantile of the probability of correctly predicted examples that a suggested class has to reach
 POWER = 1.96 + 0.84  # two-sided 5 %, power 80 %
 USABLE = 1.5  # a model whose error is at most so many times the best one's takes part in doubting labels
+SUREST = 3  # random flips fall as often on the third of which models are most sure as on the others
+TELLING = 0.4  # expected precision from which suspects are a problem of the labels, not errors of the models
+CLUELESS = 0.6  # of the error of guessing: models that err more cannot doubt labels
 
 KINDS = (
     "one-class",
@@ -124,12 +127,41 @@ class Suspects:
         suggested: class that the models prefer.
         probability: its probability.
         searched: how many labels were checked.
+        error: of the models on these labels.
+        guessing: error of always answering the most frequent class.
+        sure_errors: errors on the third of the examples of which the models are most sure.
+        sure: how many examples that third has.
     """
 
     rows: Labels
     suggested: Labels
     probability: Floats
     searched: int
+    error: float = 0.0
+    guessing: float = 1.0
+    sure_errors: int = 0
+    sure: int = 0
+
+    def precision(self, confidence: float) -> Estimate | None:
+        """Proportion of the suspects that is wrong, if labels are wrong as often on easy examples as on hard ones.
+
+        Errors of models are rare where they are most sure, wrong labels are not: the error rate on the surest third
+        estimates the rate of wrong labels, of which four fifths are expected among the suspects (the rule leaves
+        out the lowest fifth of the probabilities). None without suspects.
+        """
+        if not len(self.rows) or not self.sure:
+            return None
+        rate = stats.share(self.sure_errors, self.sure, confidence)
+        factor = (1 - USUAL) * self.searched / len(self.rows)
+        value, low, high = (min(1.0, factor * end) for end in (rate.value, rate.low, rate.high))
+        method = "error rate on the third of which models are most sure"
+        return Estimate(value, factor * rate.stderr, low, high, confidence, method, self.sure)
+
+    @property
+    def telling(self) -> bool:
+        """Whether the suspects say something of the labels; else they are mostly errors of the models."""
+        expected = self.precision(0.95)
+        return self.error <= CLUELESS * self.guessing and expected is not None and expected.value >= TELLING
 
 
 def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: float | None) -> list[Problem]:
@@ -178,7 +210,28 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
             usual[c] = float(np.quantile(agreed, USUAL))
     sure = found.suggested_probability >= np.maximum(usual[found.suggested], SURE)
     at = found.row[sure]
-    return Suspects(rows[at], found.suggested[sure], found.suggested_probability[sure], len(labels))
+    wrong = predicted != labels
+    surest = _surest(probs, predicted)
+    return Suspects(
+        rows[at],
+        found.suggested[sure],
+        found.suggested_probability[sure],
+        len(labels),
+        error=float(wrong.mean()),
+        guessing=1.0 - float(np.bincount(labels).max()) / len(labels),
+        sure_errors=int(wrong[surest].sum()),
+        sure=len(surest),
+    )
+
+
+def _surest(probs: Floats, predicted: Labels) -> Labels:
+    """The third of the examples of each predicted class that has the largest probability of it."""
+    chosen = []
+    for c in np.unique(predicted):
+        members = np.flatnonzero(predicted == c)
+        order = np.argsort(-probs[members, c], kind="stable")
+        chosen.append(members[order[: -(-len(members) // SUREST)]])
+    return np.concatenate(chosen)
 
 
 def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
@@ -341,10 +394,15 @@ def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Pr
             continue
         count, proportion = _counted(evidence, len(found.rows), found.searched)
         severity = "high" if proportion.value > 0.05 else "medium"
-        details: dict[str, Any] = {}
-        precision = _precision(evidence, found)
-        if precision is not None:
-            details["precision"] = precision
+        details: dict[str, Any] = {"error": found.error, "guessing": found.guessing}
+        voted = _precision(evidence, found)
+        expected = found.precision(evidence.config.confidence)
+        if voted is not None:
+            details["precision"] = voted
+        elif not found.telling:
+            severity = "note"
+        elif expected is not None:
+            details["expected_precision"] = expected
         yield Problem(
             "labels",
             severity,

@@ -15,7 +15,7 @@ from hardpan import numbers, stats
 from hardpan.auditing import examples
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
 from hardpan.auditing.evidence import AuditStep, Evidence, FlowView
-from hardpan.auditing.problems import Problem, Suspects
+from hardpan.auditing.problems import CLUELESS, Problem, Suspects
 from hardpan.auditing.running import Audit, DataCurve, ErrorBudget
 from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.inputs import Floats, Labels
@@ -160,12 +160,23 @@ def _label_words(problem: Problem, where: str) -> tuple[str, str]:
     assert problem.count is not None
     count = round(problem.count.value)
     low, high = int(np.floor(problem.count.low)), int(np.ceil(problem.count.high))
-    precision = problem.details.get("precision")
+    precision, expected = (problem.details.get(name) for name in ("precision", "expected_precision"))
+    if problem.severity == "note":
+        error = problem.details["error"]
+        title = f"No sign of wrong labels in {where}: the models' own errors explain {count:,} doubts"
+        if error > CLUELESS * problem.details["guessing"]:
+            title = f"Labels of {where} could not be checked: the models err on {numbers.percent(error, 0.1)}"
+        return title, "Random mistakes would show where the models are most sure as well. problems/labels.csv."
     advice = (
         f"{numbers.estimate(problem.proportion)} of the labels that were checked. " if problem.proportion else ""
     )
     if precision is not None:
         advice += f"Annotators' votes confirm {numbers.estimate(precision)} of them. "
+    elif expected is not None:
+        advice += (
+            f"About {numbers.estimate(expected)} of these are wrong if mistakes are as frequent on easy examples "
+            "as on hard ones: look at the list before correcting. "
+        )
     else:
         advice += "These are suspicions: look before you correct. "
     verb = "looks wrong" if count == 1 else "look wrong"

@@ -147,6 +147,12 @@ class Audit(Report):
         if any(not isinstance(item, Problem) for item in self.problems):  # read back from JSON
             object.__setattr__(self, "problems", tuple(Problem(**item) for item in self.problems))
 
+    def to_json(self) -> str:
+        """The result as JSON text, its headline first."""
+        data = files.to_json(self)
+        header = {name: data.pop(name) for name in ("kind", "schema", "hardpan")}
+        return files.dumps({**header, "headline": self.headline, "problems": data.pop("problems"), **data})
+
     def failing(self, kinds: Any) -> tuple[Problem, ...]:
         """Problems of these kinds ("any": of all), apart from notes: the gate of ``--fail-on``."""
         wanted = set(kinds)
@@ -512,7 +518,9 @@ def _error_budget(
     if len(voters) < 2:
         return None
     wrong = answers[best] != truth
-    doubted = np.isin(inputs.test, suspects["test"].rows) if "test" in suspects else np.zeros(n, dtype=bool)
+    doubted = np.zeros(n, dtype=bool)
+    if "test" in suspects and suspects["test"].telling:
+        doubted = np.isin(inputs.test, suspects["test"].rows)
     together = np.all([answer == answers[best] for answer in voters], axis=0)
     parts = {"labels": wrong & doubted, "agreed": wrong & ~doubted & together, "rest": wrong & ~doubted & ~together}
     found = {name: stats.share(int(which.sum()), n, level) for name, which in parts.items()}

@@ -1,10 +1,10 @@
 """Arrays to a dataset, in memory and in npz files: what every reader checks about examples, labels, names and ids.
 
 An npz file (or mapping) has ``x`` with an optional ``y``, or ``x_train, y_train, x_test, y_test``, and may have
-``x_validation, y_validation``, ``class_names`` and ``ids`` (rows of train, validation, test). Common other names
-are
-understood: ``X``, ``data``, ``images`` or ``features`` for x, ``labels`` or ``target`` for y, ``train_images`` for
-x_train, ``val`` for validation. ``what`` and ``where`` name an array in messages, such as ``data.npz: y_train``.
+``x_validation, y_validation``, ``class_names`` and ``ids`` (rows of train, validation, test); beside ``x`` also
+``split``, the words train, validation and test, one for each example. Common other names are understood: ``X``,
+``data``, ``images`` or ``features`` for x, ``labels`` or ``target`` for y, ``train_images`` for x_train, ``val``
+for validation. ``what`` and ``where`` name an array in messages, such as ``data.npz: y_train``.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
         raise InputError(
             f"{where}has x beside {few(sorted(key_of.values()))}; keep either x and y, or train and test"
         )
+    if splits and "split" in other:
+        raise InputError(f"{where}split does not apply together with x_test, which is the test set")
     expected = "give x_train, y_train, x_test, y_test, or x with an optional y"
     if not parts or (splits and not {"train", "test"} <= set(splits)):
         raise InputError(f"{where}x_train or x_test is missing (there are {few(sorted(keys))}); {expected}")
@@ -89,6 +91,7 @@ def from_mapping(arrays: Mapping[str, Any], keys: Sequence[str], **options: Any)
             for split, arrays_of in sorted(parts.items(), key=_split_order)
         ],
         ids=other.get("ids"),
+        split=other.get("split"),
         class_names=options.pop("class_names", None) or _names(other.get("class_names")),
         feature_names=None if other.get("feature_names") is None else np.asarray(other["feature_names"]).tolist(),
         **options,
@@ -104,7 +107,7 @@ def _names(names: Any) -> Any:
 
 
 def array_meaning(key: str) -> tuple[str, str] | None:
-    """Split and content that the name of an array says; "other" for names and ids.
+    """Split and content that the name of an array says; "other" for names, ids and split.
 
     Example:
         >>> array_meaning("x"), array_meaning("train_images"), array_meaning("y_val"), array_meaning("probs")
@@ -113,7 +116,7 @@ def array_meaning(key: str) -> tuple[str, str] | None:
     name = key.lower()
     if name in ("class_names", "target_names", "label_names"):
         return "other", "class_names"
-    if name in ("ids", "feature_names"):
+    if name in ("ids", "feature_names", "split"):
         return "other", name
     first, _, last = name.partition("_")
     split = ""
