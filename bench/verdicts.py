@@ -9,7 +9,9 @@ added after a first look at them, so false alarms here are not an independent me
 from __future__ import annotations
 
 import functools
+import json
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -383,16 +385,33 @@ def summary(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def source_version() -> str:
+    """What the audits depend on: the committed trees of the package and of this file."""
+    command = ["git", "rev-parse", "HEAD:src/hardpan", "HEAD:bench/verdicts.py"]
+    return subprocess.run(command, cwd=harness.ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def run() -> list[Any]:
-    """Audit every problem with every seed."""
+    """Audit every problem with every seed; an interrupted run resumes, if the source is the same."""
     names = list(PROBLEMS)
     only = os.environ.get("BENCH_ONLY", "")
     names = [name for name in names if only in name or only in PROBLEMS[name][0]]
+    part = harness.ROOT / "build" / "verdicts.jsonl"
+    part.parent.mkdir(exist_ok=True)
+    version = f"{source_version()} {BUDGET:g}"
+    lines = [json.loads(line) for line in part.read_text().splitlines()] if part.exists() else []
+    done = {(cell["problem"], cell["seed"]): cell for at, cell in lines if at == version}
     cells = []
     for seed in range(SEEDS):
         for name in names:
-            cells.append(audited(name, seed))
-            print(f"{seed} {name}: {cells[-1]['low']} {cells[-1]['truth']} {cells[-1]['high']}", flush=True)
+            cell = done.get((name, seed))
+            if cell is None:
+                cell = audited(name, seed)
+                with part.open("a") as stream:
+                    stream.write(json.dumps([version, cell]) + "\n")
+            cells.append(cell)
+            print(f"{seed} {name}: {cell['low']} {cell['truth']} {cell['high']} {cell['alarms']}", flush=True)
+    part.unlink()
     columns = ("problem", "seed", "truth", "low", "high", "best", "holds", "found", "planted", "alarms")
     notes = [
         f"{len(names)} problems, {SEEDS} seeds, budget {BUDGET:g} s per audit, {N} examples",

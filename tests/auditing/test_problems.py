@@ -198,3 +198,28 @@ def test_models_that_guess_cannot_doubt_labels():
     rng = np.random.default_rng(4)
     probs, labels = rng.dirichlet([0.3, 0.3], 1000), rng.integers(0, 2, 1000)
     assert not suspect_labels(probs, labels, np.arange(1000)).telling
+
+
+def test_turned_and_mirrored_images_are_near_copies():
+    rng = np.random.default_rng(5)
+    x, y = rng.integers(0, 255, (240, 6, 6), dtype=np.uint8), np.arange(240) % 2
+    for row, turn in enumerate((np.rot90, np.fliplr, np.flipud, np.transpose)):
+        x[200 + row] = turn(x[row])
+    found, _ = kinds(x, y, np.repeat(["train", "test"], [200, 40]))
+    assert set(found["near-copies", "test"].rows) == {200, 201, 202, 203}
+
+
+def test_groups_of_different_spread_are_no_near_copies():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(1500, 6)) * np.where(rng.random(1500) < 0.5, 1, 0.1)[:, None]
+    assert ("near-copies", "test") not in kinds(x, (x[:, 0] > 0).astype(int))[0]
+
+
+def test_a_row_index_that_the_reader_left_out_is_listed(tmp_path):
+    rng = np.random.default_rng(7)
+    lines = [f"{i},{a:.4f},{b:.4f},{int(a > b)}" for i, (a, b) in enumerate(rng.normal(size=(60, 2)))]
+    (tmp_path / "t.csv").write_text("Unnamed: 0,a,b,y\n" + "\n".join(lines))
+    report = auditing.audit(tmp_path / "t.csv", label="y", ensemble="none", flow="none")
+    (item,) = [problem for problem in report.problems if problem.kind == "index-feature"]
+    assert (item.severity, item.details["columns"]) == ("low", ("Unnamed: 0",))
+    assert "broken" not in report.headline

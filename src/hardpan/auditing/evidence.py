@@ -23,6 +23,7 @@ from hardpan.stats.intervals import check_confidence
 
 FLOWS = ("bundled", "auto", "none")
 ENSEMBLES = ("auto", "none")
+USABLE = 1.5  # a model whose error is at most so many times the best one's takes part in doubting labels
 
 
 @record
@@ -131,6 +132,15 @@ class Part:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest:
+    """Test rows, their distances (m, k) to the k nearest training rows, and the nearest of these."""
+
+    rows: Labels
+    distances: Floats
+    training: Labels
+
+
 @dataclass(slots=True, eq=False)
 class Evidence:
     """What the steps of an audit work on; each step fills in its own fields.
@@ -147,6 +157,7 @@ class Evidence:
         annotations: votes or soft labels.
         correct_by_size: training sizes of the learning curve, and which test rows are right at each.
         curve_model: the model of the learning curve.
+        nearest: the training examples that are nearest to test examples.
         columns: per-example results by name, for the joined table.
         notes: what was not possible, and why.
         steps: what was done, and how long it took.
@@ -163,6 +174,7 @@ class Evidence:
     annotations: Annotations | None = None
     correct_by_size: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
     curve_model: str = ""
+    nearest: Nearest | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     steps: list[AuditStep] = field(default_factory=list)

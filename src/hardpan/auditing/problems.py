@@ -12,20 +12,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import pdtrc
 
 from hardpan import stats
-from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.evidence import USABLE, Evidence
+from hardpan.auditing.near_copies import near_copies, turned_copies
 from hardpan.bayes.floors.inputs import Floats, Labels
-from hardpan.bayes.floors.search import k_nearest
 from hardpan.confusion import label_issues
 from hardpan.estimates import Estimate
 
 MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them
-NEAR = 0.25  # of the usual distance between a test example and its nearest training example
-PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
-FEWEST_DISTANCES = 20
-NEAR_SHARE = 0.1  # of the budget that the search may take
 BROKEN_COPIES = 0.5  # of the test set
 MANY_COPIES = 0.005
 IMBALANCE = 30.0  # examples of the largest class per example of the smallest
@@ -37,7 +32,6 @@ FEWEST_SUSPECTS = 3
 SURE = 0.5  # a suggested class has at least this probability
 USUAL = 0.2  # quantile of the probability of correctly predicted examples that a suggested class has to reach
 POWER = 1.96 + 0.84  # two-sided 5 %, power 80 %
-USABLE = 1.5  # a model whose error is at most so many times the best one's takes part in doubting labels
 SUREST = 3  # random flips fall as often on the third of which models are most sure as on the others
 TELLING = 0.4  # expected precision from which suspects are a problem of the labels, not errors of the models
 CLUELESS = 0.6  # of the error of guessing: models that err more cannot doubt labels
@@ -324,68 +318,27 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
             )
 
 
-def nearest_training(evidence: Evidence) -> tuple[Labels, Floats, Labels]:
-    """Test rows, the distance of each to its nearest training row, and that row; a sample where there are many."""
-    assert evidence.inputs is not None
-    train, test, x = evidence.split.train, evidence.split.test, evidence.inputs.table.scaled
-    allowed = PRODUCTS_PER_SECOND * NEAR_SHARE * evidence.config.budget
-    most = max(100, int(allowed / max(1, len(train) * x.shape[1])))
-    queries = test
-    if len(test) > most:
-        queries = np.sort(np.random.default_rng([evidence.config.seed, 11]).choice(test, most, replace=False))
-    at, distances = k_nearest(x[train], x[queries], 1)
-    return queries, np.asarray(distances[:, 0], dtype=np.float64), train[at[:, 0]]
-
-
 def _near_copies(evidence: Evidence) -> Iterator[Problem]:
-    inputs = evidence.inputs
-    if inputs is None or inputs.equal.by_chance or "duplicate_distance" not in evidence.columns:
+    inputs, found = evidence.inputs, evidence.nearest
+    if inputs is None or inputs.equal.by_chance or found is None:
         return
-    distances = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
-    searched = np.flatnonzero(np.isfinite(distances))
-    exact = inputs.equal.with_copy_in(searched, np.concatenate([inputs.split.train, inputs.split.validation]))
-    usual, expected = _usual_distance(distances[searched][~exact])
-    rows = searched[(distances[searched] < NEAR * usual) & ~exact]
-    if len(rows) > poisson_limit(expected):
-        rows = rows[np.argsort(distances[rows], kind="stable")]
-        count, proportion = _counted(evidence, len(rows), len(searched))
+    known = np.concatenate([inputs.split.train, inputs.split.validation])
+    exact = inputs.equal.with_copy_in(found.rows, known)
+    near = near_copies(found, exact)
+    turned = turned_copies(evidence) if evidence.is_images else np.zeros(0, dtype=np.int64)
+    rows = np.concatenate([turned, near[~np.isin(near, turned)]])
+    if len(rows):
+        searched = len(np.union1d(found.rows, turned))
+        count, proportion = _counted(evidence, len(rows), searched)
         severity = "medium" if proportion.value > MANY_COPIES else "low"
         yield Problem(
             "near-copies",
             severity,
             count=count,
             proportion=proportion,
-            details={"distance": NEAR * usual, "searched": len(searched)},
+            details={"searched": searched, "turned": len(turned)},
             **_named(evidence, rows),
         )
-
-
-def _usual_distance(distances: Floats) -> tuple[float, float]:
-    """The median distance to the nearest neighbour, and how many are expected below a quarter of it by chance.
-
-    In d dimensions the d-th power of the distance is about exponential: P(D < f · median) = 1 − 2^(−f^d). The
-    quartile of the distances gives d; so few dimensions, where close neighbours are common, raise no alarm.
-    """
-    if len(distances) < FEWEST_DISTANCES:
-        return 0.0, 0.0
-    quartile, median = (float(q) for q in np.quantile(distances, (0.25, 0.5)))
-    if not 0 < quartile < median:
-        return median, 0.0
-    dimension = np.log(np.log2(4 / 3)) / np.log(quartile / median)
-    return median, len(distances) * (1 - 2 ** -(NEAR**dimension))
-
-
-def poisson_limit(mean: float) -> int:
-    """The count that a Poisson variable of this mean exceeds with probability below 0.1 %.
-
-    Example:
-        >>> poisson_limit(0.0), poisson_limit(10.0)
-        (0, 21)
-    """
-    count = 0
-    while mean > 0 and pdtrc(count, mean) > 0.001:
-        count += 1
-    return count
 
 
 def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Problem]:
@@ -473,6 +426,9 @@ def _columns(evidence: Evidence) -> Iterator[Problem]:
             yield Problem("constant-columns", "low", of="all", details=details)
         elif item.code == "channels_first":
             yield Problem("channels-first", "low", of="all", details=details)
+        elif item.code == "index_column":
+            details |= {"predicts": False, "dropped": True}
+            yield Problem("index-feature", "low", of="all", details=details)
         elif item.code == "identifier":
             columns = [names[name] for name in item.columns if name in names]
             predicts = [j for j in columns if _predicts(evidence, dataset.x[:, j].astype(np.float64))]

@@ -88,11 +88,11 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         )
     if problem.kind == "near-copies":
         verb = "is nearly a copy" if count == 1 else "are nearly copies"
-        searched = f" of {details['searched']:,} searched" if details.get("searched") else ""
+        turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
         return (
             f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
-            f"{proportion}{searched}, closer than a quarter of the usual distance. Look at the pairs before "
-            "removing any.",
+            f"{proportion} of {details['searched']:,} searched, closer than chance explains.{turned} Look at the "
+            "pairs before removing any.",
         )
     if problem.kind == "conflicting-labels":
         return (
@@ -131,6 +131,11 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
             f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked",
             f"{details['n']:,} test examples; to show a difference of a tenth of the error takes about "
             f"{numbers.round_up(details['needed'])}.",
+        )
+    if problem.kind == "index-feature" and details.get("dropped"):
+        return (
+            f"The file has a row index that is left out here: {columns}",
+            "Drop it from the file: others would train on it.",
         )
     if problem.kind == "index-feature":
         tail = (
@@ -499,8 +504,10 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
 _COPIES_METHOD = (
     "Two examples are copies when all their numbers are equal. In a table whose columns have few values rows "
     "coincide by chance; up to 20 times as many coincidences as independent columns would give are not called "
-    "copies. The nearest training example of each test example is found exactly (Euclidean distance); those "
-    "closer than a quarter of the median distance are near-copies.",
+    "copies. The nearest training examples of each test example are found exactly (Euclidean distance). A "
+    "near-copy is less than half as far from the nearest one as from the second nearest, where there "
+    "are more of these than chance explains (0.1 %), or an image that equals a training image once turned or "
+    "mirrored.",
 )
 
 

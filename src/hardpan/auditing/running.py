@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from hardpan import bayes, files, stats
 from hardpan.auditing import examples, fresh, hardness, problems, training
-from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView
+from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest
+from hardpan.auditing.near_copies import nearest_training
 from hardpan.auditing.problems import Problem, Suspects
 from hardpan.bayes.floors.bracketing import (
     MOST_CLASSES,
@@ -34,7 +35,7 @@ from hardpan.bayes.floors.bracketing import (
 )
 from hardpan.bayes.floors.flow import FlowEvidence
 from hardpan.bayes.floors.gaussian_fit import fit_shared
-from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.inputs import Floats
 from hardpan.bayes.floors.models import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
@@ -309,8 +310,8 @@ def _run(
     if evidence.inputs is not None:
         floor = _floor(evidence, flow, _between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
-        queries, distances, nearest = problems.nearest_training(evidence)
-        _near_columns(evidence, queries, distances, nearest)
+        evidence.nearest = nearest_training(evidence)
+        _near_columns(evidence, evidence.nearest)
         suspects = problems.find_suspects(evidence)
         measures |= _floor_measures(floor, view)
     tell("scoring the examples", 0.88)
@@ -434,10 +435,11 @@ def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry
     return found
 
 
-def _near_columns(evidence: Evidence, queries: Labels, distances: Floats, nearest: Labels) -> None:
+def _near_columns(evidence: Evidence, found: Nearest) -> None:
     n = len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
-    names[queries], away[queries], parts[queries] = evidence.dataset.ids[nearest], distances, "train"
+    rows = found.rows
+    names[rows], away[rows], parts[rows] = evidence.dataset.ids[found.training], found.distances[:, 0], "train"
     evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_part": parts}
     if evidence.annotations is not None and evidence.annotations.votes is not None:
         votes, rows = evidence.annotations.votes, evidence.annotations.rows

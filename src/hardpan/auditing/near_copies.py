@@ -1,0 +1,117 @@
+"""Near-copies across the split: test examples that are closer to a training example than chance explains.
+
+A near-copy is less than half as far from its nearest training example as from the second nearest, where there are
+more of these than chance explains. The ratio does not depend on how dense the data are. Images are also compared
+after turning and mirroring them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import pdtrc
+
+from hardpan.auditing.evidence import Evidence, Nearest
+from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.search import k_nearest
+
+RATIOS = (0.5, 0.35, 0.25, 0.1, 0.03, 0.01)  # of the distances to the nearest and the second nearest
+BINS = (0.5, 0.65, 0.8)  # ratios from which the number below is extrapolated
+PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
+FEWEST_DISTANCES = 20
+FEWEST = 3
+SEARCH_SHARE = 0.1  # of the budget that the search may take
+
+
+def nearest_training(evidence: Evidence) -> Nearest:
+    """The nearest different training rows of each test row; of a sample where there are many."""
+    assert evidence.inputs is not None
+    train, test, x = evidence.split.train, evidence.split.test, evidence.inputs.table.scaled
+    train = train[np.unique(evidence.inputs.equal.group[train], return_index=True)[1]]
+    allowed = PRODUCTS_PER_SECOND * SEARCH_SHARE * evidence.config.budget
+    most = max(100, int(allowed / max(1, len(train) * x.shape[1])))
+    queries = test
+    if len(test) > most:
+        queries = np.sort(np.random.default_rng([evidence.config.seed, 11]).choice(test, most, replace=False))
+    at, distances = k_nearest(x[train], x[queries], min(2, len(train)))
+    return Nearest(queries, np.asarray(distances, dtype=np.float64), train[at[:, 0]])
+
+
+def near_copies(found: Nearest, exact: NDArray[np.bool_]) -> Labels:
+    """Test rows that are nearly copies, the closest first; ``exact`` are copies, which are no near-copies.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> away = np.sort(rng.normal(10, 1, (400, 2)), axis=1)
+        >>> away[:9, 0] = 3.5
+        >>> near_copies(Nearest(np.arange(400), away, np.arange(400)), np.zeros(400, dtype=bool)).tolist()
+        [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    """
+    first, near = found.distances[:, 0], np.zeros(len(found.rows), dtype=bool)
+    if (~exact).sum() >= FEWEST_DISTANCES and found.distances.shape[1] > 1:
+        second = found.distances[:, 1]
+        ratio = np.where(second > 0, first / np.maximum(second, 1e-300), 1.0)
+        near = (ratio < _ratio_limit(ratio[~exact])) & ~exact
+    rows = np.flatnonzero(near)
+    return np.asarray(found.rows[rows[np.argsort(first[rows], kind="stable")]])
+
+
+def _ratio_limit(ratio: Floats) -> float:
+    """The widest of the ratios below which there are more examples than chance explains; 0 where there is none.
+
+    Where the density is locally even, the ratio of the two distances is below r with probability r^d in d
+    dimensions. Examples may differ in d, and those of few dimensions dominate low ratios: so d comes from the two
+    bins above the widest limit, by which the number below it is extrapolated.
+    """
+    low, middle, high = BINS
+    inner, outer = ((ratio >= a) & (ratio < b) for a, b in ((low, middle), (middle, high)))
+    c, d = float(inner.sum()) + 1.0, float(outer.sum()) + 1.0
+    c, d = c + np.sqrt(c), max(0.0, d - np.sqrt(d))  # towards few dimensions: low ratios are common there
+    powers = np.linspace(1.0, 60.0, 600)
+    power = float(np.interp(d / c, (high**powers - middle**powers) / (middle**powers - low**powers), powers))
+    for limit in RATIOS:
+        expected = c * limit**power / (middle**power - low**power)
+        if (ratio < limit).sum() >= max(FEWEST, poisson_limit(expected) + 1):
+            return limit
+    return 0.0
+
+
+def poisson_limit(mean: float) -> int:
+    """The count that a Poisson variable of this mean exceeds with probability below 0.1 %.
+
+    Example:
+        >>> poisson_limit(0.0), poisson_limit(10.0)
+        (0, 21)
+    """
+    count = 0
+    while mean > 0 and pdtrc(count, mean) > 0.001:
+        count += 1
+    return count
+
+
+def turned_copies(evidence: Evidence) -> Labels:
+    """Test images that equal a training image after a quarter turn, a half turn or mirroring, not as they are."""
+    x, split = evidence.dataset.x, evidence.split
+    known = {_digest(x[row]) for row in np.concatenate([split.train, split.validation])}
+    found = []
+    for row in split.test:
+        if _digest(x[row]) in known:
+            continue
+        if any(_digest(image) in known for image in _turned(x[row])):
+            found.append(row)
+    return np.array(found, dtype=np.int64)
+
+
+def _turned(image: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
+    square = image.shape[0] == image.shape[1]
+    for flipped in (image, image[:, ::-1]):
+        for quarters in range(4) if square else (0, 2):
+            if quarters or flipped is not image:
+                yield np.rot90(flipped, quarters)
+
+
+def _digest(image: NDArray[np.generic]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).digest()
