@@ -438,8 +438,8 @@ def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry
 def _near_columns(evidence: Evidence, found: Nearest) -> None:
     n = len(evidence.dataset)
     names, away, parts = np.full(n, None, dtype=object), np.full(n, np.nan), np.full(n, None, dtype=object)
-    rows = found.rows
-    names[rows], away[rows], parts[rows] = evidence.dataset.ids[found.training], found.distances[:, 0], "train"
+    at = found.rows
+    names[at], away[at], parts[at] = evidence.dataset.ids[found.training], found.distances[:, 0], "train"
     evidence.columns |= {"duplicate": names, "duplicate_distance": away, "duplicate_part": parts}
     if evidence.annotations is not None and evidence.annotations.votes is not None:
         votes, rows = evidence.annotations.votes, evidence.annotations.rows
