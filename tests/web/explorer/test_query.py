@@ -60,6 +60,21 @@ def test_filters_and_order_are_those_of_a_plain_loop(rows, least, right, sort, d
     assert found == [number for number in in_order(rows, sort, descending) if number in passing]
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("filters", [(), (Filter("odd", "is", True),)])
+def test_a_page_is_a_part_of_the_whole_order(descending, filters):
+    rng = np.random.default_rng(0)
+    values = np.round(rng.gamma(1, 0.3, 5000), 2)  # many ties
+    values[rng.random(5000) < 0.3] = np.nan
+    odd = np.arange(5000) % 2 == 1
+    asked = Explorer(Examples(pa.table({"id": [str(i) for i in range(5000)], "value": values, "odd": odd})))
+    whole = asked.order(filters, "value", descending=descending)
+    for offset, limit in ((0, 1), (0, 120), (120, 120), (3000, 500), (4990, 120)):
+        page, total = asked.page(filters, "value", descending=descending, offset=offset, limit=limit)
+        assert page.tolist() == whole[offset : offset + limit].tolist()
+        assert total == len(whole)
+
+
 @given(ROWS, st.sets(st.sampled_from(["cat", "dog", "10", "9", "no such"])))
 def test_choices(rows, wanted):
     found = explorer(rows).order((Filter("label", "any_of", sorted(wanted)),)) if has_labels(rows) else []

@@ -207,11 +207,14 @@ def _rows(explorer: Explorer, marks: Marks) -> Handler:
         elif query.get("marked") is True:
             numbers = np.array(explorer.find(marks.ids()), dtype=np.int64)
         else:
-            numbers = await run_in_threadpool(_ordered, explorer, query)
+            numbers = None
         start = _whole("offset", query.get("offset", 0), 0, explorer.table.num_rows)
         count = _whole("limit", query.get("limit", PAGE_ROWS), 1, MOST_ROWS)
-        rows = _with_marks(explorer, marks, numbers[start : start + count])
-        return JSONResponse({"total": len(numbers), "offset": start, "rows": rows})
+        if numbers is None:
+            page, total = await run_in_threadpool(_page, explorer, query, start, count)
+        else:
+            page, total = numbers[start : start + count], len(numbers)
+        return JSONResponse({"total": total, "offset": start, "rows": _with_marks(explorer, marks, page)})
 
     return send
 
@@ -219,7 +222,7 @@ def _rows(explorer: Explorer, marks: Marks) -> Handler:
 def _histogram(explorer: Explorer) -> Handler:
     async def send(request: Request) -> Response:
         query = await read_json(request)
-        numbers = await run_in_threadpool(_ordered, explorer, query)
+        numbers = await run_in_threadpool(explorer.order, read_filters(query.get("filters", [])))
         return JSONResponse(explorer.histogram(str(query.get("column", "")), numbers))
 
     return send
@@ -300,6 +303,11 @@ def _sprite(pictures: Pictures, n: int) -> Handler:
         return Response(await run_in_threadpool(pictures.sheet, rows), media_type="image/png")
 
     return send
+
+
+def _page(explorer: Explorer, query: dict[str, Any], start: int, count: int) -> tuple[NDArray[np.int64], int]:
+    filters, sort = read_filters(query.get("filters", [])), str(query.get("sort") or "")
+    return explorer.page(filters, sort, descending=query.get("descending") is True, offset=start, limit=count)
 
 
 def _ordered(explorer: Explorer, query: dict[str, Any]) -> NDArray[np.int64]:
