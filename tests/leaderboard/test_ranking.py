@@ -8,7 +8,7 @@ from statsmodels.stats.multitest import multipletests
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
-from hardpan.leaderboard import rank
+from hardpan.leaderboard import rank, summarize
 from hardpan.leaderboard.sampling import Groups, all_pairs, bootstrap_t
 
 COLUMNS = [
@@ -245,3 +245,16 @@ def test_all_right_is_separated_from_all_wrong_but_a_constant_fraction_is_not() 
     assert board.rank_high.tolist() == [1, 2]
     board = rank(Outcomes.from_arrays([[0.6] * 20, [0.5] * 20]))
     assert board.rank_high.tolist() == [2, 2]
+
+
+def test_a_model_without_scores_stays_on_the_board() -> None:
+    scores = np.random.default_rng(0).integers(0, 2, (4, 40)).astype(float)
+    scores[2] = np.nan
+    board = rank(Outcomes.from_arrays(scores))
+    assert board.models[-1] == "model-2"
+    assert (board.rank_low[-1], board.rank_high[-1], board.items[-1]) == (1, 4, 0)
+    assert summarize(Outcomes.from_arrays(scores)).to_html()
+
+
+def test_a_few_items_detect_no_difference() -> None:
+    assert "no difference is detected" in rank(Outcomes.from_arrays(np.eye(3))).headline

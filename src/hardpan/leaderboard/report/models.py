@@ -78,6 +78,13 @@ def first_tier(result: Ranking) -> int:
     return int(other[0]) if other.size else len(result.models)
 
 
+def undetected(difference: float) -> str:
+    """What a test with this smallest detectable difference misses."""
+    if difference >= 1:
+        return "no difference is detected reliably (80 % power)"
+    return f"differences below {points(difference)} points usually go undetected (80 % power)"
+
+
 def ranking_headline(result: Ranking) -> str:
     """The sentence that an owner of the leaderboard would quote."""
     m, tied = len(result.models), first_tier(result)
@@ -89,10 +96,7 @@ def ranking_headline(result: Ranking) -> str:
     detect = ""
     if math.isfinite(result.smallest_difference):
         by = f", clustered by {result.cluster}," if result.cluster else ""
-        detect = (
-            f"with these {result.n_items:,} items{by} differences below {points(result.smallest_difference)} "
-            "points usually go undetected (80 % power)"
-        )
+        detect = f"with these {result.n_items:,} items{by} {undetected(result.smallest_difference)}"
     confidence = f"{100 * result.confidence:g} %"
     if tied == 1:
         lead = numbers.plain(result.lead, 100, "points") if math.isfinite(result.lead.value) else ""
@@ -187,6 +191,7 @@ def ranking_chart(result: Ranking, rows: int = CHART_ROWS) -> Chart:
             "note": f"{result.rank_low[i]}–{result.rank_high[i]}",
         }
         for i, name in enumerate(result.models[:rows])
+        if math.isfinite(result.score[i])  # a model without a score has no place on the axis
     )
     more = f" (the first {rows} of {len(result.models):,})" if len(result.models) > rows else ""
     best = f"{result.models[0]} has the highest score, {100 * result.score[0]:.1f} %."
@@ -261,9 +266,9 @@ def _(result: PairedComparison) -> View:
         headline = f"{ahead} is better than {behind} by {by} on {result.items:,} shared items."
     else:
         headline = (
-            f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: {size}; "
-            f"differences below {points(result.smallest_difference)} points usually go undetected (80 % power)."
+            f"{result.first} and {result.second} cannot be separated on {result.items:,} shared items: {size}"
         )
+        headline += f"; {undetected(result.smallest_difference)}." if result.smallest_difference > 0 else "."
     sentences = [
         f"{result.first} − {result.second}: {size}.",
         f"{result.first} scores {100 * result.score_first:.1f} %, {result.second} "
