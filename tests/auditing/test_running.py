@@ -1,12 +1,13 @@
 import json
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hardpan import Dataset, Predictions, auditing, files
 from hardpan.auditing.report import view
-from hardpan.auditing.running import _power_law, seconds
+from hardpan.auditing.running import _learning, _power_law, seconds
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
 
@@ -30,17 +31,43 @@ def test_the_audit_of_digits_has_everything(digits):
         "problems",
     }
     keys = {section.key for section in report.sections()}
-    assert {"hard", "models", "learning", "floor", "copies", "classes", "dial", "run"} <= keys
+    assert {"hard", "models", "floor", "copies", "classes", "dial", "run"} <= keys
     assert report.measures["bracket"].low == 0
     assert 0 < report.measures["best_error"].value < report.measures["bracket"].high < 0.05
     assert report.measures["headroom"].high <= report.measures["bracket"].high
-    assert report.learning.sizes[-1] == 1078
-    assert report.learning.errors[0].value > report.learning.errors[-1].value
     parts = report.budget
     assert (parts.model, parts.total.value) == (report.floor.best.name, report.measures["best_error"].value)
     assert parts.labels.value + parts.agreed.value + parts.rest.value == pytest.approx(parts.total.value)
     assert report.verdicts["flow_floor"].status != "not refuted"
     assert {step.name for step in report.steps} >= {"networks", "linear model", "out-of-fold", "learning curve"}
+
+
+@pytest.mark.parametrize(
+    ("errors", "best", "shown"),
+    [((0.4, 0.3, 0.2), 0.15, True), ((0.2, 0.3, 0.6), 0.5, False), ((0.9, 0.8, 0.7), 0.01, False)],
+    ids=["falling", "rising", "far above the best model"],
+)
+def test_a_learning_curve_needs_finished_training(errors, best, shown):
+    n = 1000
+
+    def wrong(error):
+        return np.arange(n) < error * n
+
+    labels = np.zeros(n, dtype=np.int64)
+    evidence = SimpleNamespace(
+        correct_by_size={size: ~wrong(error) for size, error in zip((100, 200, 400), errors, strict=True)},
+        config=SimpleNamespace(confidence=0.95, seed=0),
+        inputs=SimpleNamespace(test=np.arange(n)),
+        labels=labels,
+        test_probs=lambda: {"best": np.eye(2)[wrong(best).astype(int)]},
+        curve_model="quick",
+        notes=[],
+    )
+    curve = _learning(evidence)
+    assert (curve is not None) == shown == (not evidence.notes)
+    if curve is not None:
+        assert curve.exponent.low > 0
+        assert curve.at_double.value < errors[-1]
 
 
 def test_the_frame_and_the_folder_have_every_example(digits, tmp_path):

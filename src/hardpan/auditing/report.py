@@ -157,7 +157,10 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
             "Another order of its columns fits the labels far better: check the order of the class names.",
         )
     if problem.kind == "fresh":
-        return "Not measured: whether the score holds on fresh data", "Needs models on two test sets (--testbed)."
+        return (
+            "Not measured: whether the score holds on fresh data",
+            "Needs the scores of some models on this test set and on a fresh one: --testbed scores.csv.",
+        )
     return floors.capital(str(details.get("message", problem.kind)).rstrip(".")), ""
 
 
@@ -285,7 +288,7 @@ def _lede(audit: Audit) -> tuple[str, ...]:
 
 
 def tiles(audit: Audit) -> tuple[Tile, ...]:
-    """The five numbers of every audit."""
+    """The numbers of an audit; what was not measured is among the problems."""
     measures, floor = audit.measures, audit.floor
     broken = any(item.breaks for item in audit.problems)
     found = []
@@ -309,11 +312,6 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
     drop = measures.get("drop")
     if drop is not None:
         found.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
-    else:
-        command = f"hardpan audit {audit.dataset} --testbed counts.csv"
-        found.append(
-            Tile("Drop on fresh data", detail="Needs models on this test set and a fresh one.", command=command)
-        )
     return tuple(found)
 
 
@@ -339,7 +337,6 @@ def _budget_chart(budget: ErrorBudget) -> Chart:
     rows = tuple(
         {"name": name, "value": item.value, "shown": f"{100 * item.value:.2g} points", "low": item.low}
         for name, item in parts
-        if item.value > 0
     )
     words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item in parts)
     words = f"Errors of {budget.model}, the best model here: {words}"

@@ -460,10 +460,14 @@ def _learning(evidence: Evidence) -> DataCurve | None:
     wrong = np.stack([~correct[size] for size in sizes]).astype(np.float64)
     n, level = wrong.shape[1], evidence.config.confidence
     errors = tuple(stats.share(int(row.sum()), n, level) for row in wrong)
-    if any(b.low > a.high for a, b in itertools.combinations(errors, 2)):
+    assert evidence.inputs is not None
+    truth, probs = evidence.labels[evidence.inputs.test], evidence.test_probs().values()
+    counts = [int((p.argmax(axis=1) != truth).sum()) for p in probs]
+    best = stats.share(min(counts), n, level) if counts else errors[-1]
+    rising = any(b.low > a.high for a, b in itertools.combinations(errors, 2))
+    if rising or errors[-1].low > 2 * best.high:  # says how long training took, not what data would bring
         evidence.notes.append(
-            "No learning curve: with more examples the error rose, so training was cut short; a larger --budget "
-            "helps."
+            f"No learning curve: {evidence.curve_model} was not trained long enough; a larger --budget helps."
         )
         return None
     rng = np.random.default_rng([evidence.config.seed, 81])

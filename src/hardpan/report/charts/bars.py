@@ -74,25 +74,27 @@ def columns(chart: Chart) -> alt.TopLevelMixin:
 
 
 def composition(chart: Chart) -> alt.TopLevelMixin:
-    """Draw the parts of a whole as one bar; the legend under it has their names and numbers."""
+    """Draw the parts of a whole as one bar; the legend under it has the names and numbers of those above zero."""
     percent = bool(chart.options.get("percent", True))
-    rows, left = [], 0.0
+    rows: list[dict[str, Any]] = []
+    left = 0.0
     for row in chart.rows:
         value = max(0.0, float(row["value"]))
         words = str(row.get("shown") or (short_percent(value) if percent else f"{value:,.4g}"))
         rows.append({"name": str(row["name"]), "key": f"{words}: {row['name']}", "shown": words, "left": left})
         left += value
         rows[-1]["right"] = left
-    keys = [str(row["key"]) for row in rows]
+    used = [number for number, row in enumerate(rows) if row["right"] > row["left"]] or list(range(len(rows)))
+    keys = [str(rows[number]["key"]) for number in used]
     legend = alt.Legend(
         title=None, orient="bottom", columns=1, symbolType="square", labelLimit=460, labelFontSize=13, offset=4,
         labelColor=LIGHT.muted, rowPadding=3, symbolOpacity=1,
     )  # fmt: skip
-    range_ = [_SEGMENTS[number % len(_SEGMENTS)] for number in range(len(keys))]
+    range_ = [_SEGMENTS[number % len(_SEGMENTS)] for number in used]  # a part keeps its colour
     colour = alt.Color("key:N", sort=None, scale=alt.Scale(domain=keys, range=range_), legend=legend)
     x = alt.X("left:Q", axis=None, scale=alt.Scale(domain=[0, left or 1.0], nice=False))
     bar = (
-        alt.Chart(data_of(rows))
+        alt.Chart(data_of([rows[number] for number in used]))
         .mark_bar(height=24, stroke=LIGHT.card, strokeWidth=2)
         .encode(
             x=x,
