@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import importlib.util
 import io
 import itertools
 import json
@@ -527,13 +526,14 @@ def to_frame(columns: Mapping[str, Any], kind: str | None = None) -> Any:
         >>> to_frame({"model": ["a", "b"], "error": [0.1, 0.2]}, "pyarrow").column_names
         ['model', 'error']
     """
-    if kind is None:
-        kind = next(name for name in FRAMES if importlib.util.find_spec(name) is not None)
-    if kind not in FRAMES:
+    if kind is not None and kind not in FRAMES:
         raise InputError(f"kind must be one of {', '.join(FRAMES)}; got {kind!r}")
-    try:
-        library = importlib.import_module(kind)
-    except ImportError as error:
-        raise MissingExtra(kind, kind) from error
+    for name in FRAMES if kind is None else (kind,):
+        try:
+            library = importlib.import_module(name)
+            break
+        except ImportError as error:
+            if kind is not None:
+                raise MissingExtra(kind, kind) from error
     data = {name: list(values) if isinstance(values, tuple) else values for name, values in columns.items()}
-    return library.DataFrame(data) if kind in ("pandas", "polars") else library.table(data)
+    return library.DataFrame(data) if hasattr(library, "DataFrame") else library.table(data)

@@ -524,7 +524,7 @@ def label_table(
     """All suspicious labels: columns and rows of problems/labels.csv, and columns of the joined table."""
     dataset = evidence.dataset
     numbers = dataset.metadata.get("row")
-    names = dataset.class_names
+    names, files = dataset.class_names, dataset.metadata.get("path")
     rows = []
     suggested = np.full(len(dataset), None, dtype=object)
     probability = np.full(len(dataset), np.nan)
@@ -532,7 +532,9 @@ def label_table(
         for row, other, value in zip(found.rows, found.suggested, found.probability, strict=True):
             number = int(numbers[row]) if numbers is not None else int(row)
             label = names[int(evidence.labels[row])]
-            rows.append((number, str(dataset.ids[row]), part, label, names[int(other)], round(float(value), 4)))
+            cells = (number, str(dataset.ids[row]), part, label, names[int(other)], round(float(value), 4))
+            rows.append(cells if files is None else (*cells, str(files[row])))
             suggested[row], probability[row] = names[int(other)], float(value)
     columns = {"suggested_label": suggested, "suggested_probability": probability}
-    return ["row", "id", "split", "label", "suggested", "probability"], rows, columns
+    headers = ["row", "id", "split", "label", "suggested", "probability", *(["path"] if files is not None else [])]
+    return headers, rows, columns

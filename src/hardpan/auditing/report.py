@@ -409,14 +409,14 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
     names = evidence.dataset.class_names
     for part, item in suspects.items():
         rows += [
-            (part, int(row), names[evidence.labels[row]], names[other], round(float(p), 3))
+            (part, evidence.dataset.place(int(row)), names[evidence.labels[row]], names[other], round(float(p), 3))
             for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
         ][:MOST_LISTED]
         if evidence.is_images and len(item.rows):
             captions = [f"{100 * p:.0f} %" for p in item.probability]
             suggested = [names[other] for other in item.suggested]
             charts.append(_gallery(evidence, item.rows, captions, f"Suspicious labels in {part}", suggested))
-    table = Table("Most suspicious labels", ("split", "row", "label", "suggested", "probability"), tuple(rows))
+    table = Table("Most suspicious labels", ("split", "example", "label", "suggested", "probability"), tuple(rows))
     return Section(
         title,
         tuple(sentences),
@@ -468,8 +468,9 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
     order = np.argsort(np.where(np.isfinite(away), away, np.inf), kind="stable")[:MOST_LISTED]
     near = evidence.columns["duplicate"]
+    place, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
     rows = tuple(
-        (str(ids[row]), names[labels[row]], str(near[row]), round(float(away[row]), 4))
+        (place(int(row)), names[labels[row]], place(row_of[str(near[row])]), round(float(away[row]), 4))
         for row in order
         if np.isfinite(away[row])
     )
@@ -478,7 +479,6 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
     )
     charts = []
     if evidence.is_images and len(order):
-        row_of = {str(name): row for row, name in enumerate(ids)}
         both = np.array([r for row in order[: GALLERY // 2] for r in (row, row_of[str(near[row])])])
         captions = [
             f"{'train' if number % 2 else 'test'}, {away[both[number - number % 2]]:.3g} apart"
@@ -488,9 +488,7 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
     conflicts = [item for item in problems if item.kind == "conflicting-labels"]
     tables = [pairs]
     if conflicts:
-        listed = tuple(
-            (conflicts[0].ids[i], names[labels[row]]) for i, row in enumerate(conflicts[0].rows[:MOST_LISTED])
-        )
+        listed = tuple((place(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
         tables.insert(0, Table("Copies with different labels", ("example", "label"), listed))
     title = problems[0].title if problems else "No copies across the split"
     return Section(

@@ -269,6 +269,17 @@ class Dataset:
         """How many classes there are."""
         return len(self.class_names)
 
+    def place(self, row: int) -> str:
+        """Where an example is in its source: the file of an image, else its row, with the official split.
+
+        Example:
+            >>> Dataset.open("digits").place(7)
+            'row 7'
+        """
+        path = str(self.metadata["path"][row]) if "path" in self.metadata else ""
+        number = int(self.metadata["row"][row]) if "row" in self.metadata else row
+        return path or (f"row {number}" if self.split is None else f"{self.split[row]} row {number}")
+
     def require_labels(self) -> NDArray[np.int64]:
         """The labels; a dataset without labels is refused with what would give it some."""
         if self.labels is None:

@@ -657,10 +657,11 @@ def _is_pictures(column: Any) -> bool:
 
 def _image_paths(column: Any) -> NDArray[np.str_] | None:
     import pyarrow
+    from pyarrow import compute
 
     if not pyarrow.types.is_struct(column.type) or column.type.get_field_index("path") < 0:
         return None
-    paths = pyarrow.compute.struct_field(column, "path").to_pylist()
+    paths = compute.struct_field(column, "path").to_pylist()
     return np.array([str(path or "") for path in paths]) if any(paths) else None
 
 
@@ -668,12 +669,13 @@ def _images(
     table: pyarrow.Table, meaning: _Meaning, pictures: list[str], where: str, resize: int | None
 ) -> _Features:
     import pyarrow
+    from pyarrow import compute
 
     if len(pictures) > 1:
         raise InputError(f"{where}columns {few(pictures)} are all images; name one with features")
     column = table.column(pictures[0])
     if pyarrow.types.is_struct(column.type):
-        column = pyarrow.compute.struct_field(column, "bytes")
+        column = compute.struct_field(column, "bytes")
     if column.null_count:
         row = int(np.argmax(np.asarray(column.is_null())))
         raise InputError(f"{where}{pictures[0]} has no image bytes in row {row}; save the images inside the file")
