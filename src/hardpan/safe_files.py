@@ -222,13 +222,13 @@ def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:
 def npz_header(path: Any) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     """Shape and dtype of every array of an npz file, from the headers alone."""
     with _npz(path) as (file, archive, members):
-        found = {}
+        results = {}
         for key, item in members.items():
             with archive.open(item) as stream:
                 shape, dtype, claimed = _array_header(f"{file}: {key}", stream)
                 _compare(f"{file}: {key}", shape, dtype, claimed, item.file_size - stream.tell())
-            found[key] = (shape, dtype)
-        return found
+            results[key] = (shape, dtype)
+        return results
 
 
 def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArray[Any]]:

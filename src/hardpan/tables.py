@@ -159,19 +159,19 @@ def index_columns(table: pyarrow.Table) -> list[str]:
         ['Unnamed: 0']
     """
     names = table.column_names
-    found = {
+    results = {
         name
-        for place, name in enumerate(names)
+        for position, name in enumerate(names)
         if _INDEX.fullmatch(name)
-        or (name == "" and place == 0)
+        or (name == "" and position == 0)
         or (name in _COUNTED and _numbers_rows(table.column(name)))
     }
     try:
         listed = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
-        found |= {name for name in listed if isinstance(name, str)}
+        results |= {name for name in listed if isinstance(name, str)}
     except (ValueError, AttributeError, TypeError, RecursionError):
         pass  # damaged metadata name nothing
-    return [name for name in names if name in found]
+    return [name for name in names if name in results]
 
 
 def _numbers_rows(column: Any) -> bool:
@@ -326,7 +326,7 @@ def _columns_of_json(data: Any, where: str) -> Mapping[str, Any]:
     if isinstance(data.get("data"), list) and isinstance(data.get("columns"), list):  # pandas: orient="split"
         rows = [row for row in data["data"] if isinstance(row, list) and len(row) == len(data["columns"])]
         if len(rows) == len(data["data"]):
-            return {str(name): [row[place] for row in rows] for place, name in enumerate(data["columns"])}
+            return {str(name): [row[position] for row in rows] for position, name in enumerate(data["columns"])}
     return data
 
 

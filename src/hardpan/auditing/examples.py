@@ -69,19 +69,19 @@ def join(dataset: Dataset, parts: Mapping[str, NDArray[np.int64]], columns: Mapp
     part = np.full(n, "", dtype=object)
     for name, rows in parts.items():
         part[rows] = name
-    found: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "part": _category(part)}
+    results: dict[str, Any] = {"id": pa.array(dataset.ids.astype(object)), "part": _category(part)}
     if "row" in dataset.metadata:
-        found["row"] = pa.array(np.asarray(dataset.metadata["row"], dtype=np.int64))
+        results["row"] = pa.array(np.asarray(dataset.metadata["row"], dtype=np.int64))
     if "path" in dataset.metadata:
-        found["path"] = pa.array(np.asarray(dataset.metadata["path"]).astype(object))
+        results["path"] = pa.array(np.asarray(dataset.metadata["path"]).astype(object))
     if dataset.labels is not None:
         names = np.array(dataset.class_names, dtype=object)
-        found["label"] = _category(names[dataset.labels])
+        results["label"] = _category(names[dataset.labels])
     for name, values in columns.items():
         if len(values) != n:
             raise InputError(f"column {name!r} must have one value an example, {n:,}; got {len(values):,}")
-        found[name] = _column(np.asarray(values))
-    return pa.table(found)
+        results[name] = _column(np.asarray(values))
+    return pa.table(results)
 
 
 def columns(table: pa.Table) -> dict[str, Any]:

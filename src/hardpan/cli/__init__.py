@@ -177,7 +177,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    units = (lacking[place : place + 2].hex() for place in range(0, len(lacking), 2))
+    units = (lacking[position : position + 2].hex() for position in range(0, len(lacking), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
 
 

@@ -132,10 +132,10 @@ def temperature_command(
     with progress_on_stderr() as progress:
         progress("searching", 0.0)
         if each is not None:
-            found = temperatures_for(rows, each, weights, error=error, seed=seed)
+            result = temperatures_for(rows, each, weights, error=error, seed=seed)
         else:
-            found = (temperature_for(rows, shared, weights, error=error, seed=seed),)
-    emit_report(Temperatures(error, found), json=json)
+            result = (temperature_for(rows, shared, weights, error=error, seed=seed),)
+    emit_report(Temperatures(error, result), json=json)
 
 
 @app.command("detail")
@@ -155,8 +155,8 @@ def detail_command(
     rows, shared, weights = _load("MEANS", means), _array("--cov", cov), _array("--priors", priors)
     with progress_on_stderr() as progress:
         progress("integrating", 0.0)
-        found = gaussian_detail(rows, shared, weights, temperature=temperature, rtol=rtol, seed=seed)
-    emit_report(found, json=json)
+        result = gaussian_detail(rows, shared, weights, temperature=temperature, rtol=rtol, seed=seed)
+    emit_report(result, json=json)
 
 
 def _load(name: str, path: Path) -> NDArray[Any]:

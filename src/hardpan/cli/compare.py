@@ -31,5 +31,5 @@ def compare(
     from hardpan import auditing
 
     check_out(out)
-    found = auditing.compare([auditing.read_audit(folder) for folder in folders], most_bits=most_bits)
-    emit_report(found, json=json, out=out)
+    result = auditing.compare([auditing.read_audit(folder) for folder in folders], most_bits=most_bits)
+    emit_report(result, json=json, out=out)

@@ -101,10 +101,10 @@ class Inputs(DataFlags):
         if self.outputs == "auto" and getattr(opened, "outputs", "") == "logits":
             print(f"hardpan: {path} seems to contain logits; their softmax is used", file=sys.stderr)
         if dataset is not None:
-            found = opened.align(dataset, by_order=self.by_order, check=self.class_check)
+            result = opened.align(dataset, by_order=self.by_order, check=self.class_check)
             if opened.labels is not None and dataset.labels is not None:
-                _report_differing(path, opened, found, dataset)
-            opened = found
+                _report_differing(path, opened, result, dataset)
+            opened = result
         elif self.class_check:
             opened.check_classes()
         if config.seeds:
@@ -122,8 +122,8 @@ class Inputs(DataFlags):
         if saved is not None:
             return (saved if self.subset is None else saved.select(confusion.load_subset(self.subset))), None
         predictions = self.predictions(path, dataset, config)
-        found = confusion.scores(predictions, config.base, stderr=stderr, progress=_named(progress, "scoring"))
-        return found, predictions
+        result = confusion.scores(predictions, config.base, stderr=stderr, progress=_named(progress, "scoring"))
+        return result, predictions
 
 
 NONE = Inputs()
@@ -237,7 +237,7 @@ def subset(
     with progress_on_stderr() as progress:
         scores, _ = inputs.scores(predictions, dataset, config, stderr=False, progress=progress)
         scores = scores.select(split=split)
-        found = confusion.subset(
+        result = confusion.subset(
             scores,
             threshold=threshold,
             quantile=quantile,
@@ -246,7 +246,7 @@ def subset(
             balanced=balanced,
             easiest=easiest,
         )
-        emit_report(summaries.SubsetReport(found, config, scores, dataset), json=json, out=out)
+        emit_report(summaries.SubsetReport(result, config, scores, dataset), json=json, out=out)
 
 
 @app.command()
@@ -266,8 +266,8 @@ def issues(
     """
     check_out(out)
     config = _config(inputs, split=split, confidence=confidence)
-    found = _of_split(inputs.predictions(predictions, inputs.dataset(), config), split)
-    emit_report(confusion.label_issues(found, confidence=confidence), json=json, out=out)
+    result = _of_split(inputs.predictions(predictions, inputs.dataset(), config), split)
+    emit_report(confusion.label_issues(result, confidence=confidence), json=json, out=out)
 
 
 @app.command()
@@ -296,9 +296,9 @@ def transfer(
     scores, correct = {}, {}
     with progress_on_stderr() as progress:
         for name, path in zip(_model_names(predictions, names), predictions, strict=True):
-            found, source = inputs.scores(path, dataset, config, stderr=False, progress=progress)
-            rows = summaries.split_rows(found, split)
-            scores[name] = found.select(rows)
+            result, source = inputs.scores(path, dataset, config, stderr=False, progress=progress)
+            rows = summaries.split_rows(result, split)
+            scores[name] = result.select(rows)
             if source is not None and source.labels is not None:
                 correct[name] = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)[
                     ..., rows
@@ -461,8 +461,8 @@ def _correct(path: Path | None, scores: confusion.Scores, of: str) -> NDArray[np
     row_of = {name: row for row, name in enumerate(ids.tolist())}
     if right.dtype != np.bool_ or right.shape[-1:] != ids.shape or not set(scores.ids.tolist()) <= set(row_of):
         raise InputError(f"--correct {path}: is not of the examples that were scored; give their own file")
-    found: NDArray[np.bool_] = right[..., [row_of[name] for name in scores.ids.tolist()]]
-    return found
+    result: NDArray[np.bool_] = right[..., [row_of[name] for name in scores.ids.tolist()]]
+    return result
 
 
 def _check_exists(path: str) -> None:

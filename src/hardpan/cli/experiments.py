@@ -156,10 +156,10 @@ def crossval(
 
 
 def _named(flag: str, items: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
-    found = []
+    results = []
     for item in items or ():
         name, equals, text = item.partition("=")
         if not equals or not name or not text:
             raise InputError(f"{flag} must be like {example}; got {item!r}")
-        found.append((name.strip().replace("-", "_"), text))
-    return found
+        results.append((name.strip().replace("-", "_"), text))
+    return results

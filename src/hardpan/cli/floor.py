@@ -160,15 +160,15 @@ def bench_command(
         seed=seed,
     )
     with progress_on_stderr() as progress:
-        found = floor_bench.run_bench(config, out, progress)
+        result = floor_bench.run_bench(config, out, progress)
     if markdown is not None:
         try:
             markdown.parent.mkdir(parents=True, exist_ok=True)
-            files.write_text(markdown, bench_markdown(found))
+            files.write_text(markdown, bench_markdown(result))
         except OSError as error:
             raise InputError(f"--markdown {markdown}: cannot be written ({error.strerror})") from error
-    emit_report(found, json=json, out=out)
-    silent = floor_bench.without_numbers(found)
+    emit_report(result, json=json, out=out)
+    silent = floor_bench.without_numbers(result)
     if silent:
         told = (f"estimator {name}: failed on every set (first: {reason})" for name, reason in silent.items())
         raise InputError(f"{', '.join(told)}; fix it and run the same command again")

@@ -202,10 +202,10 @@ def keys(
     check_out(out)
     data = _open(logs, reading)
     if reviewed is None:
-        found = leaderboard.suspect_keys(data)
-        _emit(found, data, json, out)
+        result = leaderboard.suspect_keys(data)
+        _emit(result, data, json, out)
         if serve and out is not None:
-            _serve(found, out, port)
+            _serve(result, out, port)
         return
     columns = tables.read_columns(reviewed, text=True, required=("item",))
     if "correct_key" not in columns:

@@ -207,13 +207,13 @@ def _progress(wanted: bool) -> Iterator[Progress | None]:
 
 def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
     """Read NAME=VALUE settings; values are JSON where they can be, else text."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for item in items or ():
         name, equals, value = item.partition("=")
         if not equals or not name or not value:
             raise InputError(f"{option} must be NAME=VALUE, such as width=64; got {item!r}")
         try:
-            found[name] = json.loads(value)
+            results[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            results[name] = value
+    return results

@@ -145,11 +145,11 @@ def compare_variants(
 def _ablated(task: RowTask, *, sizes: tuple[int, ...], positions: tuple[tuple[int, ...], ...]) -> Floats:
     """(sizes, fractions, rows) scores in bits; every entropy is computed once."""
     used = sorted({position for epochs in positions for position in epochs})
-    found = []
+    results = []
     for size in sizes:
         curve = {t: entropies(task, t, range(size)) for t in used}
-        found.append(np.stack([mean_in_order(np.stack([curve[t] for t in epochs])) for epochs in positions]))
-    return np.stack(found)
+        results.append(np.stack([mean_in_order(np.stack([curve[t] for t in epochs])) for epochs in positions]))
+    return np.stack(results)
 
 
 def _counts(epochs: int, fractions: Sequence[float]) -> tuple[int, ...]:

@@ -77,11 +77,13 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = U
             "error_high": band.error.high,
             "count": band.examples,
         }
-        for name, found in groups.items()
-        for band in found.bands
+        for name, result in groups.items()
+        for band in result.bands
         if band.error is not None
     )
-    words = "; ".join(f"{name}: Pearson ρ over bands {numbers.plain(found.rho)}" for name, found in groups.items())
+    words = "; ".join(
+        f"{name}: Pearson ρ over bands {numbers.plain(result.rho)}" for name, result in groups.items()
+    )
     return Chart("error_by_band", title or "Error by band of the score", rows, f"{words}.", {"x_title": x_title})
 
 

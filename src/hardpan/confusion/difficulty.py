@@ -86,10 +86,10 @@ class Signals:
         """Right or wrong at the last epoch: of the "ensemble" (N,), or of all "seeds" (S, N)."""
         if of not in ("ensemble", "seeds"):
             raise InputError(f"of must be 'ensemble' or 'seeds'; got {of!r}")
-        found = self.correct_seeds if of == "seeds" else self.correct_ensemble
-        if found is None:
+        result = self.correct_seeds if of == "seeds" else self.correct_ensemble
+        if result is None:
             raise InputError(UNLABELLED)
-        return found
+        return result
 
 
 def signals(
@@ -121,8 +121,8 @@ def signals(
         ([0.1, 0.4], [True, False])
     """
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    found = map_rows(source, functools.partial(_signals, labels=source.labels), progress=progress, copies=_COPIES)
-    columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
+    result = map_rows(source, functools.partial(_signals, labels=source.labels), progress=progress, copies=_COPIES)
+    columns = {name: np.concatenate([item[name] for item in result], axis=-1) for name in result[0]}
     difficulties = {name: columns.pop(name) for name in DIFFICULTIES if name in columns}
     known = source.labels is not None
     return Signals(
@@ -157,18 +157,18 @@ def _signals(task: RowTask, *, labels: NDArray[np.int64] | None) -> dict[str, ND
         if own is not None:
             training.step(probs, own)
     mean /= epochs
-    found: dict[str, NDArray[Any]] = {"confusion score": total / epochs, "ensemble entropy": last_entropy}
-    found |= _last(task, probs, last_entropy)
+    results: dict[str, NDArray[Any]] = {"confusion score": total / epochs, "ensemble entropy": last_entropy}
+    results |= _last(task, probs, last_entropy)
     rows = np.arange(len(task))
     if own is not None:
-        found |= training.end(epochs)
-        found["correct_seeds"] = probs.argmax(axis=-1) == own
-        found["correct_ensemble"] = found["predicted"] == own
-        found["label_probability"] = mean[rows, own]
+        results |= training.end(epochs)
+        results["correct_seeds"] = probs.argmax(axis=-1) == own
+        results["correct_ensemble"] = results["predicted"] == own
+        results["label_probability"] = mean[rows, own]
         mean[rows, own] = -1.0
-    found["other"] = mean.argmax(axis=-1)
-    found["other_probability"] = mean[rows, found["other"]]
-    return found
+    results["other"] = mean.argmax(axis=-1)
+    results["other_probability"] = mean[rows, results["other"]]
+    return results
 
 
 def _last(task: RowTask, probs: NDArray[Any], entropy: Floats) -> dict[str, NDArray[Any]]:
@@ -180,16 +180,16 @@ def _last(task: RowTask, probs: NDArray[Any], entropy: Floats) -> dict[str, NDAr
     largest = first[np.arange(len(task)), best].astype(np.float64)
     second = _largest_but(first, best)
     answer = probs.mean(axis=0).argmax(axis=-1)
-    found = {
+    results = {
         "single-model entropy": alone[0],
         "max-probability": 1.0 - largest,
         "margin": 1.0 - (largest - second),
         "predicted": answer,
     }
     if seeds > 1:
-        found["disagreement"] = (probs.argmax(axis=-1) != answer).mean(axis=0)
-        found["mutual information"] = np.maximum(entropy - alone.mean(axis=0), 0.0)
-    return found
+        results["disagreement"] = (probs.argmax(axis=-1) != answer).mean(axis=0)
+        results["mutual information"] = np.maximum(entropy - alone.mean(axis=0), 0.0)
+    return results
 
 
 def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
@@ -197,9 +197,9 @@ def _largest_but(probs: NDArray[Any], classes: NDArray[np.int64]) -> Floats:
     rows = np.arange(len(classes))
     kept = probs[..., rows, classes]
     probs[..., rows, classes] = 0.0
-    found: Floats = probs.max(axis=-1).astype(np.float64)
+    result: Floats = probs.max(axis=-1).astype(np.float64)
     probs[..., rows, classes] = kept
-    return found
+    return result
 
 
 class _Training:

@@ -132,15 +132,15 @@ def predictors(
 
     rows = []
     for name in columns:
-        found = [estimate(exact[name][0, k], samples[name][:, k], method) for k, method in enumerate(MEASURES)]
+        results = [estimate(exact[name][0, k], samples[name][:, k], method) for k, method in enumerate(MEASURES)]
         how = f"{MEASURES[0]}, bootstrap of examples on Fisher's scale, {draws:,} resamples"
-        found[0] = fisher_interval(float(exact[name][0, 0]), samples[name][:, 0], n, confidence, how, seed)
+        results[0] = fisher_interval(float(exact[name][0, 0]), samples[name][:, 0], n, confidence, how, seed)
         ahead = estimate(
             exact[lead][0, 2] - exact[name][0, 2],
             samples[lead][:, 2] - samples[name][:, 2],
             f"AUROC of {lead} minus",
         )
-        by_band, by_example, auroc, aupr, area = found
+        by_band, by_example, auroc, aupr, area = results
         meaning, labels = DIFFICULTIES.get(name, ""), name in NEED_LABELS
         rows.append(Predictor(name, meaning, labels, by_band, by_example, auroc, aupr, area, ahead))
     rows.sort(key=lambda row: -row.auroc.value)

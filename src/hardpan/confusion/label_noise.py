@@ -84,32 +84,32 @@ def label_issues(
     names: tuple[str, ...] = ()
     source = ""
     if isinstance(predictions, Signals):
-        found = predictions
+        result = predictions
     else:
         opened = predictions
         if not isinstance(predictions, np.ndarray):
             opened = Predictions.open(predictions)
             names, source = opened.class_names, opened.where
-        found = signals(opened, labels=labels)
-    if found.labels is None or found.label_probability is None:
+        result = signals(opened, labels=labels)
+    if result.labels is None or result.label_probability is None:
         raise InputError(UNLABELLED)
-    labelled, own = found.labels, found.label_probability
-    classes = int(max(labelled.max(), found.other.max())) + 1
+    labelled, own = result.labels, result.label_probability
+    classes = int(max(labelled.max(), result.other.max())) + 1
     counts = np.bincount(labelled, minlength=classes)
     typical = np.divide(
         np.bincount(labelled, weights=own, minlength=classes), counts, out=np.ones(classes), where=counts > 0
     )
-    needed = typical[found.other]
-    lead = found.other_probability - own
-    rows = np.flatnonzero((found.other_probability >= needed) & (lead > 0))
+    needed = typical[result.other]
+    lead = result.other_probability - own
+    rows = np.flatnonzero((result.other_probability >= needed) & (lead > 0))
     rows = rows[np.argsort(-lead[rows], kind="stable")]
     return LabelIssues(
         row=rows,
-        id=found.ids[rows],
+        id=result.ids[rows],
         label=labelled[rows],
-        suggested=found.other[rows].astype(np.int64),
+        suggested=result.other[rows].astype(np.int64),
         probability=own[rows],
-        suggested_probability=found.other_probability[rows],
+        suggested_probability=result.other_probability[rows],
         threshold=needed[rows],
         count=_count(len(rows), len(labelled), confidence),
         examples=len(labelled),

@@ -49,18 +49,18 @@ def open_selected(
         labels: (N,) class numbers; by default those of the predictions.
     """
     if isinstance(probs, (str, os.PathLike, Predictions)):
-        found = Predictions.open(probs)
+        result = Predictions.open(probs)
     else:
-        found = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
+        result = Predictions.from_arrays(probs, ids=ids, outputs="probabilities")
     if labels is not None:
-        columns = {"labels": check_labels(labels, len(found), found.n_classes)}
-        found = View(found, columns=columns)
+        columns = {"labels": check_labels(labels, len(result), result.n_classes)}
+        result = View(result, columns=columns)
     if seeds is not None:
         wanted = _whole_numbers("seeds", np.atleast_1d(np.asarray(seeds)), "numbers such as [0, 1, 2]")
-        found = found.select(seeds=wanted)
-    found.last_epoch()
-    kept = select_epochs(found.epochs, epochs)
-    return found if kept == found.epochs else found.select(epochs=kept)
+        result = result.select(seeds=wanted)
+    result.last_epoch()
+    kept = select_epochs(result.epochs, epochs)
+    return result if kept == result.epochs else result.select(epochs=kept)
 
 
 def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np.int64]:
@@ -179,9 +179,9 @@ class RowTask:
         kernel = _kernel() if rows.dtype == np.float16 and dtype == np.float32 else None
         if kernel is None:
             return rows[:, position, start : start + len(self)].astype(dtype)
-        found = np.empty((len(rows), len(self), rows.shape[-1]), dtype=np.float32)
-        kernel.decode(rows.view(np.uint16), position, start, found)
-        return found
+        result = np.empty((len(rows), len(self), rows.shape[-1]), dtype=np.float32)
+        kernel.decode(rows.view(np.uint16), position, start, result)
+        return result
 
 
 @functools.lru_cache(maxsize=4)
@@ -259,17 +259,17 @@ def entropies(task: RowTask, index: int, seeds: Sequence[int] | None = None) -> 
     kernel = _kernel() if rows.dtype.itemsize < 8 else None
     tolerance = sum_tolerance(rows.shape[-1])
     if kernel is None:
-        found, bad = _by_numpy([rows[seed, position, start : start + len(task)] for seed in used], tolerance)
+        result, bad = _by_numpy([rows[seed, position, start : start + len(task)] for seed in used], tolerance)
     else:
-        found = np.empty(len(task))
+        result = np.empty(len(task))
         half = rows.dtype.itemsize == 2
         run = kernel.half_entropies if half else kernel.single_entropies
         bits = rows.view(np.uint16) if half else rows
-        bad = int(run(bits, used, position, start, start + len(task), tolerance, found))
+        bad = int(run(bits, used, position, start, start + len(task), tolerance, result))
         bad = bad - start if bad >= 0 else -1
     if bad >= 0:
         _refuse(task, index, bad, rows[used, position, start + bad].astype(np.float64))
-    return found
+    return result
 
 
 def _by_numpy(by_seed: list[NDArray[Any]], tolerance: float) -> tuple[Floats, int]:

@@ -211,8 +211,8 @@ def scores(
     """
     scale = _unit(base)
     source = open_selected(probs, epochs=epochs, seeds=seeds, ids=ids, labels=labels)
-    found = map_rows(source, functools.partial(_scored, stderr=bool(stderr)), progress=progress)
-    columns = {name: np.concatenate([item[name] for item in found], axis=-1) for name in found[0]}
+    result = map_rows(source, functools.partial(_scored, stderr=bool(stderr)), progress=progress)
+    columns = {name: np.concatenate([item[name] for item in result], axis=-1) for name in result[0]}
     if scale != 1.0:
         columns = {name: column * scale for name, column in columns.items()}
     best = columns.get("stderr_seeds", columns.get("stderr_epochs"))
@@ -240,17 +240,17 @@ def _scored(task: RowTask, *, stderr: bool) -> Mapping[str, Floats]:
             total += entropies(task, t)
         return {"values": total / epochs}
     curve = np.stack([entropies(task, t) for t in range(epochs)])
-    found = {"values": mean_in_order(curve)}
+    results = {"values": mean_in_order(curve)}
     if seeds > 1:
         rest = [[seed for seed in range(seeds) if seed != out] for out in range(seeds)]
-        found["left_out"] = np.stack(
+        results["left_out"] = np.stack(
             [mean_in_order(np.stack([entropies(task, t, kept) for t in range(epochs)])) for kept in rest]
         )
-        found["stderr_seeds"] = np.sqrt(jackknife_variance(found["left_out"]))
+        results["stderr_seeds"] = np.sqrt(jackknife_variance(results["left_out"]))
     if epochs > 1:
-        found["stderr_epochs"] = np.sqrt(block_variance(curve))
-        found["halves"] = np.stack([mean_in_order(curve[first::2]) for first in (0, 1)])
-    return found
+        results["stderr_epochs"] = np.sqrt(block_variance(curve))
+        results["halves"] = np.stack([mean_in_order(curve[first::2]) for first in (0, 1)])
+    return results
 
 
 def mean_in_order(values: Floats) -> Floats:
@@ -420,10 +420,10 @@ def load_scores(path: str | os.PathLike[str]) -> Scores | None:
         inside = (file / FILE, file / FOLDER / FILE)
         file = next((item for item in inside if item.is_file()), file)
     if file.suffix == ".json" and file.is_file():
-        found: Any = files.load(file)
-        if not isinstance(found, Scores):
-            raise InputError(f"{file}: is a {type(found).__name__}, not Scores; give what `confusion score` wrote")
-        return found
+        result: Any = files.load(file)
+        if not isinstance(result, Scores):
+            raise InputError(f"{file}: is a {type(result).__name__}, not Scores; give what `confusion score` wrote")
+        return result
     return _accumulated(text)
 
 

@@ -236,11 +236,11 @@ def load_subset(path: str | os.PathLike[str]) -> Subset:
     """Read a manifest and check that it is whole."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(f"path must name a manifest that `confusion subset` wrote; got {path!r}")
-    found: Any = files.load(path)
-    if not isinstance(found, Subset):
-        raise InputError(f"{path}: is a {type(found).__name__}, not a Subset; give what `confusion subset` wrote")
-    found.check_whole(path)
-    return found
+    result: Any = files.load(path)
+    if not isinstance(result, Subset):
+        raise InputError(f"{path}: is a {type(result).__name__}, not a Subset; give what `confusion subset` wrote")
+    result.check_whole(path)
+    return result
 
 
 def _by_class(order: NDArray[np.int64], classes: NDArray[np.int64], rule: str) -> list[NDArray[np.int64]]:

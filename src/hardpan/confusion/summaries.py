@@ -179,11 +179,11 @@ def summarize(
     part = scores.select(rows)
     values = part.values
     order = np.argsort(-values, kind="stable")[:HARDEST]
-    found, missed, issues = None, None, None
+    result, missed, issues = None, None, None
     if signals is not None and signals.labels is not None:
         here = signals.select(rows)
         right = here.correct("seeds")
-        found = bands(part.in_bits(), right, confidence=config.confidence)
+        result = bands(part.in_bits(), right, confidence=config.confidence)
         missed = stats.share(int((~right.any(axis=0)).sum()), len(rows), config.confidence)
         issues = dataclasses.replace(
             label_issues(here, confidence=config.confidence), class_names=scores.class_names, source=scores.source
@@ -200,7 +200,7 @@ def summarize(
         quantiles={f"{level:g}": float(np.quantile(values, level)) for level in QUANTILES},
         hardest=tuple((str(part.ids[row]), float(values[row])) for row in order),
         stability=None if part.stderr is None else stability(part.in_bits()),
-        bands=found,
+        bands=result,
         no_seed_right=missed,
         label_issues=None if issues is None else issues.count,
         sha256=scores.sha256,
@@ -229,17 +229,17 @@ def bands_by_split(scores: Scores, correct: ArrayLike, config: ConfusionConfig) 
     """Error by band for every split that the scores have."""
     right = np.asarray(correct)
     names = ["all"] if scores.split is None else [str(name) for name in np.unique(scores.split)]
-    found = {}
+    results = {}
     for name in names:
         rows = split_rows(scores, name)
-        found[name] = bands(
+        results[name] = bands(
             scores.select(rows),
             right[..., rows],
             config.edges or None,
             confidence=config.confidence,
             seed=config.seed,
         )
-    return BandsReport(scores.source, found, config.of, config, scores)
+    return BandsReport(scores.source, results, config.of, config, scores)
 
 
 @record
@@ -335,10 +335,10 @@ def ablation_of(
             raise InputError(f"target {aimed.where}: lacks {lacking:,} of the {len(predictions):,} examples")
         right = signals(aligned).correct(config.of)
         right = right if rows is None else right[..., np.asarray(rows)]
-    found = ablate(
+    result = ablate(
         predictions, fractions=fractions, seeds=seeds, rows=rows, correct=right, target=name, progress=progress
     )
-    return AblationReport(predictions.where, found, config)
+    return AblationReport(predictions.where, result, config)
 
 
 @record

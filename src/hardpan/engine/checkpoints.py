@@ -93,9 +93,9 @@ def load_checkpoint(folder: str | os.PathLike[str]) -> Checkpoint | None:
     folder = Path(folder)
     markers = [path for path in (folder / LATEST, folder / BEFORE) if path.exists()]
     for path in markers:
-        found = _read(path)
-        if found is not None:
-            return found
+        result = _read(path)
+        if result is not None:
+            return result
     if markers:
         raise InputError(f"{folder}: its checkpoints are damaged; remove the folder to start again")
     return None

@@ -174,20 +174,20 @@ def _save(task: Task, folder: str | os.PathLike[str], settings: Mapping[str, Any
 
 
 def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None) -> History:
-    found = None if folder is None else load_checkpoint(folder)
-    if found is None:
+    result = None if folder is None else load_checkpoint(folder)
+    if result is None:
         return History()
-    kept, wanted = found.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
+    kept, wanted = result.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
     for name in sorted({*kept, *wanted}):
         if kept.get(name) != wanted.get(name):
             raise InputError(
                 f"{os.fspath(folder or '')}: has a run with {name} = {kept.get(name)!r}, and "
                 f"{wanted.get(name)!r} was requested; use the same settings to resume it, or another folder"
             )
-    task.load_tensors({name: item for name, item in found.tensors.items() if not name.startswith(BEST)})
-    best = {name.removeprefix(BEST): item for name, item in found.tensors.items() if name.startswith(BEST)}
-    epochs = [dict(values) for values in found.state["history"]]
-    return History(epochs, found.state["best_epoch"], best, found.state["stopped"], len(epochs))
+    task.load_tensors({name: item for name, item in result.tensors.items() if not name.startswith(BEST)})
+    best = {name.removeprefix(BEST): item for name, item in result.tensors.items() if name.startswith(BEST)}
+    epochs = [dict(values) for values in result.state["history"]]
+    return History(epochs, result.state["best_epoch"], best, result.state["stopped"], len(epochs))
 
 
 def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None) -> dict[str, float]:

@@ -64,12 +64,12 @@ def allocate_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """An optimiser's state as named tensors; its settings come from the configuration and are not in it."""
-    found: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     for place, values in optimizer.state_dict()["state"].items():
         for name, value in values.items():
             if value is not None:
-                found[f"{place}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
-    return found
+                results[f"{place}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+    return results
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:

@@ -179,16 +179,16 @@ def synthesize(
         data, hashes, ids = formats.write(
             config.format, folder, _pieces(parts), labels, split, flow.class_names, flow.grey_levels
         )
-        found = Benchmark(
+        result = Benchmark(
             config, _named(flow, source), settings["flow"], found_at[0], exact, observed, cost, flow.class_names,
             data, ids, labels, split, posterior, hashes, found_at[1:],
         )  # fmt: skip
-        files.save(found, folder / MANIFEST)
+        files.save(result, folder / MANIFEST)
         shutil.rmtree(parts)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{folder}: cannot be written ({reason}); repeat the call to resume") from error
-    return found
+    return result
 
 
 def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
@@ -198,10 +198,10 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Benchmark:
         raise InputError(
             f"{folder}: has no {MANIFEST}; create one with: hardpan flow synthesize FLOW --out {folder}"
         )
-    found = files.load(place)
-    if not isinstance(found, Benchmark):
-        raise InputError(f"{place}: is a {type(found).__name__}, not a synthetic benchmark")
-    return found
+    result = files.load(place)
+    if not isinstance(result, Benchmark):
+        raise InputError(f"{place}: is a {type(result).__name__}, not a synthetic benchmark")
+    return result
 
 
 def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact: Estimate) -> Estimate:
@@ -220,14 +220,14 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
     """
     wrong, n = int((posterior.argmax(axis=1) != labels).sum()), len(labels)
     method = "Bayes-optimal classifier on the examples, Clopper–Pearson"
-    found = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
-    if exact.low > found.high or exact.high < found.low:
+    result = stats.share(wrong, n, CHECK_CONFIDENCE, method=method)
+    if exact.low > result.high or exact.high < result.low:
         raise HardpanError(
-            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {numbers.estimate(found)} with "
-            f"a 99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the flow is "
+            f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {numbers.estimate(result)} "
+            f"with a 99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the flow is "
             "numerically broken at this temperature: nothing was written; choose a smaller error"
         )
-    return found
+    return result
 
 
 def _sizes(config: SynthesizeConfig) -> tuple[int, int]:
@@ -244,15 +244,15 @@ def _finished(folder: Path, settings: Mapping[str, Any]) -> Benchmark | None:
     """The benchmark of these settings, where it is there already; another one is not written over."""
     if not (folder / MANIFEST).is_file():
         return None
-    found = read_benchmark(folder)
-    if dataclasses.asdict(found.config) | {"flow": found.flow_sha256} != dict(settings):
+    result = read_benchmark(folder)
+    if dataclasses.asdict(result.config) | {"flow": result.flow_sha256} != dict(settings):
         raise InputError(f"{folder}: has another benchmark; choose another folder, or remove this one")
-    for name, expected in found.files.items():
+    for name, expected in result.files.items():
         # A folder of images has one hash over all of them, under a name that is no file's.
-        place = folder / (found.data if found.config.format == "png" else name)
+        place = folder / (result.data if result.config.format == "png" else name)
         if not place.exists() or (place.is_file() and formats.file_hash(place) != expected):
             raise InputError(f"{place}: is not what {MANIFEST} says; remove {folder} and make it again")
-    return found
+    return result
 
 
 def _parts(folder: Path, settings: Mapping[str, Any]) -> Path:

@@ -191,21 +191,21 @@ class FlowTask:
         variances, priors = np.exp(2 * log_scales), torch.exp(base.log_priors.double()).cpu().numpy()
         given = {"covs": variances} if len(variances) > 1 else {"cov": variances[0]}
         try:
-            found = bayes.gaussian(means, priors=priors / priors.sum(), rtol=FLOOR_RTOL, max_draws=2**14, **given)
+            result = bayes.gaussian(means, priors=priors / priors.sum(), rtol=FLOOR_RTOL, max_draws=2**14, **given)
         except HardpanError:  # classes that have run away from each other beyond what floats hold
             return {"bayes_error": 0.0, "bayes_error_stderr": 0.0}
-        return {"bayes_error": found.value, "bayes_error_stderr": found.stderr}
+        return {"bayes_error": result.value, "bayes_error_stderr": result.stderr}
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an exact resume needs."""
-        found = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        found |= {
+        results = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        results |= {
             f"optimizer.{name}": value for name, value in optimization.optimizer_tensors(self.optimizer).items()
         }
-        found |= {f"schedule.{name}": value for name, value in self.schedule.tensors().items()}
+        results |= {f"schedule.{name}": value for name, value in self.schedule.tensors().items()}
         if self.average is not None:
-            found |= {f"average.{name}": value for name, value in self.average.tensors().items()}
-        return found
+            results |= {f"average.{name}": value for name, value in self.average.tensors().items()}
+        return results
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
@@ -330,8 +330,8 @@ def sweep(
     trials: list[dict[str, float]] = []
     for number, (weight, tried) in enumerate(zip(class_weights, settings, strict=True)):
         place = None if out is None else Path(out) / "trials" / f"{weight:g}"
-        found = fit(dataset, tried, out=place, progress=_part(progress, number, shares, f"λ = {weight:g}: "))
-        trials.append({"class_weight": float(weight), "validation_nll": found.record.fitted["validation_nll"]})
+        result = fit(dataset, tried, out=place, progress=_part(progress, number, shares, f"λ = {weight:g}: "))
+        trials.append({"class_weight": float(weight), "validation_nll": result.record.fitted["validation_nll"]})
     best = min(trials, key=lambda trial: trial["validation_nll"])["class_weight"]
     chosen = dataclasses.replace(config, class_weight=best)
     flow = fit(dataset, chosen, out=out, progress=_part(progress, shares - 1, shares, f"λ = {best:g} chosen: "))

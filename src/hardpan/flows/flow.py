@@ -142,8 +142,8 @@ class Flow:
     @property
     def variances(self) -> NDArray[np.float64]:
         """diag Σ, (d_top,), or (K, d_top) with one covariance per class."""
-        found = np.exp(2 * _numpy(self.network.base.log_scales).astype(np.float64))
-        return np.asarray(found if self.class_covariances else found[0])
+        result = np.exp(2 * _numpy(self.network.base.log_scales).astype(np.float64))
+        return np.asarray(result if self.class_covariances else result[0])
 
     @property
     def class_covariances(self) -> bool:
@@ -181,7 +181,7 @@ class Flow:
         """log π_k p_k(x) in nats for every class, (N, K)."""
         _check_temperature(temperature)
         base = self.network.base
-        parts = [_numpy(base.log_joint(found, temperature)) for found in self._latents(x, seed)]
+        parts = [_numpy(base.log_joint(result, temperature)) for result in self._latents(x, seed)]
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def log_prob(
@@ -198,7 +198,7 @@ class Flow:
         """p(y | x) of the flow's own distribution at a temperature, (N, K): softmax of the joint log-densities."""
         _check_temperature(temperature)
         base = self.network.base
-        parts = [_softmax(base.log_class(found.top, temperature)) for found in self._latents(x, seed)]
+        parts = [_softmax(base.log_class(result.top, temperature)) for result in self._latents(x, seed)]
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def nll(self, x: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Estimate:
@@ -219,8 +219,8 @@ class Flow:
         self, n: int, temperature: float = 1.0, seed: int = 0
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Draw n examples: x (n, ...) in data units, not rounded, and classes y (n,)."""
-        found = self.sample_with_posterior(n, temperature=temperature, seed=seed)
-        return found.x, found.y
+        result = self.sample_with_posterior(n, temperature=temperature, seed=seed)
+        return result.x, result.y
 
     @torch.no_grad()
     def sample_with_posterior(self, n: int, temperature: float = 1.0, seed: int = 0) -> Samples:

@@ -70,8 +70,8 @@ def rounding_cost(
     joint = np.full((len(x), flow.n_classes), -np.inf)
     for number in range(draws):
         noise = np.random.default_rng([seed, number]).random(x.shape, dtype=np.float32)
-        found = flow.log_joint(((rounded + noise) / scale).astype(np.float32), temperature=temperature)
-        joint = np.logaddexp(joint, found)
+        result = flow.log_joint(((rounded + noise) / scale).astype(np.float32), temperature=temperature)
+        joint = np.logaddexp(joint, result)
     chosen = joint.argmax(axis=1)
     excess = posterior.max(axis=1) - posterior[np.arange(len(x)), chosen]
     return stats.mean(

@@ -32,9 +32,11 @@ class PlainOps:
     ) -> Tensor:
         """The first ``channels`` of x, as seen, with their 3×3 neighbours, tap by tap; zeros up to ``columns``."""
         image = Bounds(reach=reach).seen(x[:, :channels]).reshape(-1, places // width, width, channels)
-        found = glow.patches(image).reshape(len(x), 9, channels)
-        found = found if sign > 0 else found.flip(1)  # the neighbour of tap t is at minus the offset of tap 8 − t
-        return functional.pad(found.reshape(len(x), -1), (0, columns - 9 * channels)).to(dtype)
+        result = glow.patches(image).reshape(len(x), 9, channels)
+        result = (
+            result if sign > 0 else result.flip(1)
+        )  # the neighbour of tap t is at minus the offset of tap 8 − t
+        return functional.pad(result.reshape(len(x), -1), (0, columns - 9 * channels)).to(dtype)
 
     @staticmethod
     def fold_add(
@@ -136,7 +138,7 @@ class _Level(torch.autograd.Function):
         batch, height, width, channels = ctx.layout
         ops, places, inner = ctx.ops, height * width, channels // 2
         flat, g_log_det = gz.reshape(-1, channels).contiguous(), g_log_det.contiguous()
-        found: list[list[Tensor]] = []
+        results: list[list[Tensor]] = []
         for k in reversed(range(len(mix))):
             before, y, around, hidden1, hidden2, raw = kept[6 * k : 6 * k + 6]
             gy, g_raw = ops.couple_back(flat, g_log_det, raw, y, places, ctx.bounds)
@@ -146,14 +148,14 @@ class _Level(torch.autograd.Function):
                 g_hidden2, g_b2 = g_hidden2 / ctx.kept, g_b2 / ctx.kept
             g_hidden1, g_b1 = ops.masked_product(g_hidden2, w2[k], hidden1)
             ops.fold_add(g_hidden1 @ w1[k].T, gy, y, inner, width, places, -1, ctx.bounds.reach)
-            found.append([
+            results.append([
                 _outer(gy, before, batch), gy.sum(0),
                 _reduced(around, g_hidden1)[: 9 * inner], g_b1,
                 _reduced(hidden1, g_hidden2), g_b2,
                 _reduced(hidden2, g_taps)[:, : 9 * channels], g_raw.sum(0),
             ])  # fmt: skip
             flat = gy @ mix[k]
-        gradients = [torch.stack(parts[::-1]) for parts in zip(*found, strict=True)]
+        gradients = [torch.stack(parts[::-1]) for parts in zip(*results, strict=True)]
         return (flat.reshape(ctx.layout), None, None, None, None, *gradients)
 
 

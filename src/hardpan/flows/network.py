@@ -103,8 +103,8 @@ class FlowNetwork(nn.Module):
 
     def latents(self, x: Tensor) -> Latents:
         """Carry (B, ...) in data units to latents, with the scaling's part in log |det|."""
-        found: Latents = self.transform(self.scaling.to_net(x))
-        return found._replace(log_det=found.log_det + self.scaling.log_det())
+        result: Latents = self.transform(self.scaling.to_net(x))
+        return result._replace(log_det=result.log_det + self.scaling.log_det())
 
     def data(self, top: Tensor, rest: Tensor) -> Tensor:
         """Carry latents back to data units."""

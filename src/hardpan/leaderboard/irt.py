@@ -287,13 +287,13 @@ def _moments(data: _Data, theta: Floats, state: _State, weights: NDArray[Any]) -
         first = weighted @ curves[1].T if data.floor else weighted.sum(axis=1)[:, None]
         return np.asarray(right * first - product)
 
-    found = np.empty((len(w), (1 if data.shared_slope else n) + n), dtype=np.float32)
-    found[:, -n:] = moment(w)
+    result = np.empty((len(w), (1 if data.shared_slope else n) + n), dtype=np.float32)
+    result[:, -n:] = moment(w)
     if data.shared_slope:
-        found[:, 0] = moment(w * by_node).sum(axis=1)
+        result[:, 0] = moment(w * by_node).sum(axis=1)
     else:
-        found[:, :n] = moment(w * by_node)
-    return found
+        result[:, :n] = moment(w * by_node)
+    return result
 
 
 def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDArray[np.float32]]:
@@ -381,13 +381,13 @@ class _System:
         """(B − fraction · CᵀC)⁻¹ v for (P,) or (P, k)."""
         v = vector if vector.ndim == 2 else vector[:, None]
         if self._fraction == 0.0:
-            found = self._block(v)
+            result = self._block(v)
         elif self.dense:
-            found = linalg.cho_solve(self._factor, v)
+            result = linalg.cho_solve(self._factor, v)
         else:
-            found = self._block(v)
-            found = found + self._fraction * (self._solved @ linalg.cho_solve(self._factor, self.rows @ found))
-        return np.asarray(found if vector.ndim == 2 else found[:, 0])
+            result = self._block(v)
+            result = result + self._fraction * (self._solved @ linalg.cho_solve(self._factor, self.rows @ result))
+        return np.asarray(result if vector.ndim == 2 else result[:, 0])
 
     def variances(self, scores: Floats | None) -> Floats:
         """Diagonal of the inverse, (2N,); with the models' scores, of the sandwich."""
@@ -435,9 +435,9 @@ def _step(
             a = state.a + scale * direction[:n]
             if system.shared:
                 a = np.full(n, max(float(a.mean()), 0.02))
-            found = _evaluate(data, theta, log_prior, a, state.d + scale * direction[n:])
-            if found.value >= state.value - 1e-9 * abs(state.value):
-                return found, decrement
+            result = _evaluate(data, theta, log_prior, a, state.d + scale * direction[n:])
+            if result.value >= state.value - 1e-9 * abs(state.value):
+                return result, decrement
     return state, decrement
 
 
@@ -450,8 +450,8 @@ def _robust_skill(data: _Data, a: Floats, d: Floats, skill: Floats, spread: Floa
     residual = (data.right - p) * (s / p if data.floor else 1.0)
     if data.known is not None:
         residual *= data.known
-    found: Floats = spread**2 * np.sqrt((residual**2) @ a**2 + 1.0)
-    return found
+    result: Floats = spread**2 * np.sqrt((residual**2) @ a**2 + 1.0)
+    return result
 
 
 def fit_by_modes(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:

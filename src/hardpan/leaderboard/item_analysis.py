@@ -124,8 +124,8 @@ class ItemFit(Report):
         """
         where = np.asarray(skills, dtype=np.float64)
         known = np.isfinite(self.slope)
-        found = irt.information(where.ravel(), self.slope[known], self.intercept[known], self.guessing)
-        return found.reshape(where.shape)
+        result = irt.information(where.ravel(), self.slope[known], self.intercept[known], self.guessing)
+        return result.reshape(where.shape)
 
     def probability(self, skills: ArrayLike) -> Floats:
         """(G, N) expected scores of models with these skills."""
@@ -197,9 +197,9 @@ def items(outcomes: object, model: str = "2pl", *, choices: int = 4, seed: int =
         mean = np.where(known[rows].any(axis=0), _nan_mean(scores[rows]), np.nan)
 
     def spread(values: NDArray[np.float64], where: NDArray[np.bool_]) -> Floats:
-        found = np.full(len(where), np.nan)
-        found[where] = values
-        return found
+        result = np.full(len(where), np.nan)
+        result[where] = values
+        return result
 
     flag = np.full(len(columns), "", dtype="<U6")
     flag[columns] = flags
@@ -270,7 +270,7 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     known = np.isfinite(centred)
     filled = np.where(known, centred, 0.0)
     total, count = filled.sum(axis=1, keepdims=True), known.sum(axis=1, keepdims=True)
-    found = np.ones(n)
+    result = np.ones(n)
     for start in range(0, n, _COLUMNS):
         part = slice(start, min(start + _COLUMNS, n))
         mask = known[:, part]
@@ -286,8 +286,8 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
         statistic = (x * r).sum(axis=0) + (0.5 if binary else 0.0)
         spread = np.sqrt((x**2).sum(axis=0) * (r**2).sum(axis=0) / np.maximum(size - 1, 1))
         usable = (size >= 3) & (spread > 0)
-        found[part] = np.where(usable, ndtr(statistic / np.where(usable, spread, 1.0)), 1.0)
-    return found
+        result[part] = np.where(usable, ndtr(statistic / np.where(usable, spread, 1.0)), 1.0)
+    return result
 
 
 def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
@@ -296,19 +296,19 @@ def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
     rng = np.random.default_rng([seed, 0])
     skill = skill if len(skill) <= 1000 else np.quantile(skill, (np.arange(1000) + 0.5) / 1000)
     ranks = average_ranks(skill) - (len(skill) + 1) / 2
-    found = []
+    results = []
     for slope in POWER_SLOPES:
         x = (rng.random((_POWER_DRAWS, len(skill))) < expit(slope * skill)).astype(np.float64)
         x -= x.mean(axis=1, keepdims=True)
         spread = np.sqrt((x**2).sum(axis=1) * (ranks**2).sum() / (len(skill) - 1))
         p = ndtr((x @ ranks + 0.5) / np.where(spread > 0, spread, np.inf))
-        found.append(float((p <= ALPHA / count).mean()))
-    return tuple(found)
+        results.append(float((p <= ALPHA / count).mean()))
+    return tuple(results)
 
 
 def _cohorts(scores: Floats, skill: Floats, sizes: Sequence[int] = COHORTS) -> tuple[Cohort, ...]:
     order = np.argsort(-skill, kind="stable")
-    found = []
+    results = []
     for size in (*(size for size in sizes if size < len(order)), len(order)):
         part = scores[order[:size]]
         known = np.isfinite(part)
@@ -316,5 +316,5 @@ def _cohorts(scores: Floats, skill: Floats, sizes: Sequence[int] = COHORTS) -> t
         low = np.where(known, part, np.inf).min(axis=0)[enough]
         high = np.where(known, part, -np.inf).max(axis=0)[enough]
         counts = ((low == 1).sum(), (high == 0).sum(), (low == high).sum(), enough.sum())
-        found.append(Cohort(size, *(int(value) for value in counts)))
-    return tuple(found)
+        results.append(Cohort(size, *(int(value) for value in counts)))
+    return tuple(results)

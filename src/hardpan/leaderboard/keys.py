@@ -143,8 +143,8 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         on_key = float(votes[labels == key[i]].sum())
         others = np.where(labels == key[i], -1.0, votes)
         best = int(np.argmax(others))
-        found = others[best] > 0
-        rows.append((i, str(labels[best]) if found else "", max(float(others[best]), 0.0) - on_key, voters))
+        result = others[best] > 0
+        rows.append((i, str(labels[best]) if result else "", max(float(others[best]), 0.0) - on_key, voters))
         frequent = np.argsort(-votes, kind="stable")[:MOST_ANSWERS]
         shares.append({str(labels[k]): round(float(votes[k]), 6) for k in frequent})
     if not rows:

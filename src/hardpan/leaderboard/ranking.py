@@ -387,14 +387,14 @@ def _lead(outcomes: Outcomes, order: NDArray[np.int64], cluster: str, level: flo
     pair = np.isfinite(outcomes.scores[[first, second]].reshape(2, outcomes.n_items, -1)).any(axis=2).all(axis=0)
     if pair.sum() < 2 or (cluster and len(np.unique(outcomes.groups[cluster][pair])) < 2):
         return nothing, float("nan")
-    found = compare(outcomes, first, second, cluster=cluster or False, confidence=level)
+    result = compare(outcomes, first, second, cluster=cluster or False, confidence=level)
     pairs = len(order) * (len(order) - 1) / 2
     tails = [1 - (1 - level) / (2 * pairs), 0.5 + level / 2]
-    if found.cluster:
-        corrected, alone = special.stdtrit(found.groups - 1, tails) + special.stdtrit(found.groups - 1, POWER)
+    if result.cluster:
+        corrected, alone = special.stdtrit(result.groups - 1, tails) + special.stdtrit(result.groups - 1, POWER)
     else:
         corrected, alone = special.ndtri(tails) + special.ndtri(POWER)
-    return found.difference, float(np.ceil(found.items_needed * float(corrected / alone) ** 2))
+    return result.difference, float(np.ceil(result.items_needed * float(corrected / alone) ** 2))
 
 
 def _repeat_variances(outcomes: Outcomes) -> tuple[Floats, Floats]:

@@ -100,11 +100,11 @@ class ShortTest(Report):
 
     def samples(self) -> str:
         """The items as JSON for ``--samples`` of lm-evaluation-harness: {"task": [doc_id, ...]}."""
-        found: dict[str, list[int | str]] = {}
+        results: dict[str, list[int | str]] = {}
         for task, doc in zip(self.tasks.tolist(), self.doc_ids.tolist(), strict=True):
-            found.setdefault(task or "items", []).append(int(doc) if doc.isdigit() else doc)
+            results.setdefault(task or "items", []).append(int(doc) if doc.isdigit() else doc)
         return json.dumps(
-            {task: sorted(docs, key=lambda doc: (str(type(doc)), doc)) for task, docs in found.items()}
+            {task: sorted(docs, key=lambda doc: (str(type(doc)), doc)) for task, docs in results.items()}
         )
 
     def _plan(self) -> _Plan:
@@ -346,7 +346,7 @@ def _held_out(
     The truth is the model's mean over the items that it has; items that it lacks are no part of its test.
     """
     known = np.isfinite(scores)
-    found: dict[int, list[tuple[float, float, float, float, float]]] = {int(size): [] for size in sizes}
+    results: dict[int, list[tuple[float, float, float, float, float]]] = {int(size): [] for size in sizes}
     draws = 1 if method == "information" else _DRAWS
     for train, test in _folds(len(scores), seed):
         usable = known[train].any(axis=0)
@@ -367,10 +367,10 @@ def _held_out(
                     value, stderr, degrees = _estimate(own, x[there], place[rows[there]])
                     truth = float(scores[model, columns][whole].mean())
                     reach = float(special.stdtrit(degrees, 0.5 + level / 2)) * stderr
-                    found[int(size)].append(
+                    results[int(size)].append(
                         (value - truth, reach, float(abs(value - truth) <= reach), stderr, truth)
                     )
-    tables = {size: np.array(rows, dtype=np.float64).reshape(-1, 5) for size, rows in found.items()}
+    tables = {size: np.array(rows, dtype=np.float64).reshape(-1, 5) for size, rows in results.items()}
     if any(not len(table) for table in tables.values()):
         raise InputError("outcomes: models have too few of the items for a shorter test")
     if method == "information":

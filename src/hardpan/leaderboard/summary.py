@@ -141,7 +141,7 @@ def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:
         name: np.unique(np.asarray(values).astype(np.str_), return_inverse=True)
         for name, values in outcomes.groups.items()
     }
-    usable = {name: found for name, found in columns.items() if 2 <= len(found[0]) <= outcomes.n_items // 3}
+    usable = {name: result for name, result in columns.items() if 2 <= len(result[0]) <= outcomes.n_items // 3}
     if not usable:
         return None
     name = min(usable, key=lambda key: len(usable[key][0]))

@@ -116,10 +116,10 @@ def _read_csv(path: Path, names: tuple[str, ...]) -> Answers:
 def _read_json(path: Path, names: tuple[str, ...]) -> Answers:
     data = read_json(path)
     if isinstance(data, dict):
-        found = next((name for name in names if isinstance(data.get(name), list)), None)
-        if found is None:
+        result = next((name for name in names if isinstance(data.get(name), list)), None)
+        if result is None:
             return Answers(_numbers_or_text(list(data.values())), tuple(data))
-        data = data[found]
+        data = data[result]
     if not isinstance(data, list):
         raise InputError(f"{path}: expected a list of classes or a mapping from ids to classes")
     return Answers(_numbers_or_text(data))

@@ -175,10 +175,10 @@ def _chosen_bounds(
     everything = _project(references, centre, basis)
     for size in sizes:
         bounds = everything if size == sizes[-1] else _narrowed(everything, size)
-        found = np.full((_PILOT, k), np.inf), np.zeros((_PILOT, k), np.int64)
+        result = np.full((_PILOT, k), np.inf), np.zeros((_PILOT, k), np.int64)
         mine = _of_queries(queries[some], bounds)
         room = np.empty(_PILOT * n, np.float32)
-        looked = _search_all(mine, queries[some], references, bounds, slice(0, n), _NONE, *found, room)
+        looked = _search_all(mine, queries[some], references, bounds, slice(0, n), _NONE, *result, room)
         cost = size + _EXACT_COST * d * looked / (_PILOT * n)
         if cost < cheapest:
             best, cheapest = bounds, cost
@@ -286,8 +286,8 @@ def _search_all(
     theirs = references[part]
 
     def some(rows: slice) -> int:
-        found = squared[rows], numbers[rows]
-        return int(_search(queries[rows], theirs, low[rows], slack[rows], own + rows.start, part.start, *found))
+        result = squared[rows], numbers[rows]
+        return int(_search(queries[rows], theirs, low[rows], slack[rows], own + rows.start, part.start, *result))
 
     return sum(in_threads(some, len(queries)))
 

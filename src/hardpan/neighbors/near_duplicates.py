@@ -121,10 +121,10 @@ def _by_ssim(
     rows = np.repeat(np.arange(len(x)), both.shape[1])
     distances = np.where(repeated.ravel(), np.inf, 1.0 - _ssim(x, y, rows, both.ravel())).reshape(both.shape)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    found = np.take_along_axis(distances, order, axis=1), np.take_along_axis(both, order, axis=1)
+    result = np.take_along_axis(distances, order, axis=1), np.take_along_axis(both, order, axis=1)
     if not recall_queries:
-        return Neighbours(found[0], found[1], "ssim")
-    return Neighbours(found[0], found[1], "ssim", *_recall(x, y, same, found[0], recall_queries, seed))
+        return Neighbours(result[0], result[1], "ssim")
+    return Neighbours(result[0], result[1], "ssim", *_recall(x, y, same, result[0], recall_queries, seed))
 
 
 def _recall(

@@ -293,11 +293,11 @@ def most_similar(
         [3, 4]
     """
     constants = np.float32((0.01 * span) ** 2), np.float32((0.03 * span) ** 2)
-    found = np.zeros((len(queries), k), dtype=np.int64)
+    result = np.zeros((len(queries), k), dtype=np.int64)
     best = np.full((len(queries), k), -np.inf, dtype=np.float32)
     for first in range(0, len(references), _HELD):
-        _compare(queries, references[first : first + _HELD], first, constants, same, best, found)
-    return found
+        _compare(queries, references[first : first + _HELD], first, constants, same, best, result)
+    return result
 
 
 def _compare(

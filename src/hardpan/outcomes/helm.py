@@ -78,8 +78,8 @@ def _read_run(
 def _task(name: str) -> str:
     """The name of a run without its model: "mmlu:subject=philosophy,method=joint"."""
     scenario, _, rest = name.partition(":")
-    kept = [part for part in rest.split(",") if part and not part.startswith(("model=", "model_deployment="))]
-    return f"{scenario}:{','.join(kept)}" if kept else scenario
+    selected = [part for part in rest.split(",") if part and not part.startswith(("model=", "model_deployment="))]
+    return f"{scenario}:{','.join(selected)}" if selected else scenario
 
 
 def _trial(row: Mapping[str, Any]) -> int:

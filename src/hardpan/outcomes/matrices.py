@@ -198,12 +198,12 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
 
 
 def _groups(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
-    found = {}
+    results = {}
     for name, array in arrays.items():
         match = _GROUP.fullmatch(name)
         if (match or name in ("task", "tasks", "subject", "category")) and array.ndim == 1:
-            found[(match["name"] if match else None) or (name if not match else "group")] = array.tolist()
-    return found
+            results[(match["name"] if match else None) or (name if not match else "group")] = array.tolist()
+    return results
 
 
 def _ids(named: Mapping[str, NDArray[Any]], name: str, sets: int) -> NDArray[Any] | None:
@@ -282,11 +282,11 @@ def _by_set(arrays: Mapping[str, NDArray[Any]], words: Sequence[str]) -> dict[st
     """The arrays named by one of the words alone, or with the name of a set behind or before it."""
     word = "|".join(words)
     pattern = re.compile(rf"(?:(?P<before>.+)_)?(?P<word>{word})|(?P<word2>{word})_(?P<behind>.+)")
-    found = {}
+    results = {}
     for key, array in arrays.items():
         if key not in MODELS and (match := pattern.fullmatch(key)):
-            found[match["before"] or match["behind"] or ONLY_SET] = (match["word"] or match["word2"], array)
-    return found
+            results[match["before"] or match["behind"] or ONLY_SET] = (match["word"] or match["word2"], array)
+    return results
 
 
 def _model_by_key(arrays: Mapping[str, NDArray[Any]], truth: NDArray[Any], where: str) -> Sets:
@@ -363,11 +363,11 @@ def _wide(part: Mapping[str, Sequence[Any]], label: str, where: str) -> Guesses:
 
 
 def _guess_columns(columns: Mapping[str, Any]) -> list[str]:
-    found = {name: match.group(1) for name in columns if (match := _GUESS_COLUMN.fullmatch(name))}
+    results = {name: match.group(1) for name in columns if (match := _GUESS_COLUMN.fullmatch(name))}
     reserved = (*_SET_NAMES, *_LABEL_NAMES, *_ID_NAMES, "model", "group")
-    if "model" not in columns and len(found) < len([name for name in columns if name not in reserved]):
+    if "model" not in columns and len(results) < len([name for name in columns if name not in reserved]):
         return []  # a wide table may hold a model called "top5"; a long one has nothing else but guesses
-    return sorted(found, key=lambda name: int(found[name] or 0))
+    return sorted(results, key=lambda name: int(results[name] or 0))
 
 
 def is_nested(data: Any) -> bool:

@@ -159,14 +159,14 @@ def marker_key(seed: int, epoch: int, block: int) -> str:
 
 def parse_marker(key: str) -> tuple[int, int, int] | None:
     """The seed, epoch and block of a marker's key; None for any other key."""
-    found = _MARKER.fullmatch(key)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    result = _MARKER.fullmatch(key)
+    return (int(result[1]), int(result[2]), int(result[3])) if result else None
 
 
 def parse_shard(key: str) -> tuple[int, int, int] | None:
     """The seed, epoch and block of a shard's key; None for any other key."""
-    found = _SHARD.fullmatch(key)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    result = _SHARD.fullmatch(key)
+    return (int(result[1]), int(result[2]), int(result[3])) if result else None
 
 
 def is_metadata(key: str) -> bool:
@@ -181,5 +181,5 @@ def column_of(key: str) -> str | None:
         >>> column_of("labels/c/0"), column_of("labels/notes.txt")
         ('labels', None)
     """
-    found = _COLUMN.fullmatch(key)
-    return found[1] if found else None
+    result = _COLUMN.fullmatch(key)
+    return result[1] if result else None

@@ -117,9 +117,9 @@ class Store(Predictions):
         """List again what is committed: other processes may have written since."""
         markers: dict[tuple[int, int], set[int]] = {}
         for key in self.storage.keys(layout.ROOT + "/", without="c"):
-            found = layout.parse_marker(key)
-            if found is not None and found[2] < self.header.blocks:
-                markers.setdefault(found[:2], set()).add(found[2])
+            result = layout.parse_marker(key)
+            if result is not None and result[2] < self.header.blocks:
+                markers.setdefault(result[:2], set()).add(result[2])
         self._markers = markers
 
     def write(self, seed: int, epoch: int, probs: ArrayLike, start: int = 0) -> None:
@@ -230,8 +230,8 @@ class Store(Predictions):
         marker = self.storage.get_json(layout.marker_key(seed, epoch, block)) if self.storage.is_folder else None
         known = marker.get("crc32c") if isinstance(marker, Mapping) else None
         if known is not None:
-            found = self.storage.tail(layout.shard_key(seed, epoch, block), 4)
-            if found is None or found.hex() != known:
+            result = self.storage.tail(layout.shard_key(seed, epoch, block), 4)
+            if result is None or result.hex() != known:
                 self._damaged(seed, epoch, f"block {block} is not the shard that was committed")
         self._checked_shards.add((seed, epoch, block))
 

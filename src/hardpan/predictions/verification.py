@@ -36,7 +36,7 @@ def verify(path: str | os.PathLike[str], *, drop: bool = False, progress: Progre
     store = open_store(path)
     keys = store.storage.keys(layout.ROOT + "/")
     problems, leftovers = _columns(store), list[str]()
-    markers = [found for key in keys if (found := layout.parse_marker(key))]
+    markers = [result for key in keys if (result := layout.parse_marker(key))]
     for leftover, strange in (_other_files(store, keys, set(markers)), _beside(store)):
         leftovers += leftover
         problems += strange
@@ -130,11 +130,11 @@ def _beside(store: Store) -> tuple[list[str], list[Problem]]:
     """The same for files beside the predictions, and in the columns; a strange folder counts as one."""
     leftovers, problems = [], []
     names = store.storage.top_names()
-    found = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
+    results = [name for name in names if name not in (*_KNOWN, layout.ROOT, *layout.COLUMNS)]
     for name in layout.COLUMNS:
         if name in names:
-            found += store.storage.keys(f"{name}/")
-    for key in found:
+            results += store.storage.keys(f"{name}/")
+    for key in results:
         column = layout.column_of(key)
         if key.endswith(".partial") or (column is not None and column not in store.header.hashes):
             leftovers.append(key)  # of a store of other columns, whose making was stopped before its header

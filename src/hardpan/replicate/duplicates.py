@@ -127,11 +127,11 @@ def find_duplicates(
     for number, metric in enumerate(metrics):
         if progress is not None:
             progress(f"nearest by {metric}", number / len(metrics))
-        found = near_duplicates(x, y, count, metric, seed=seed)
-        recall, close_recall = found.recall or recall, found.close_recall or close_recall
+        result = near_duplicates(x, y, count, metric, seed=seed)
+        recall, close_recall = result.recall or recall, result.close_recall or close_recall
         for row in range(len(ids)):
             own = len(originals) + row
-            pairs |= {(row, int(j)) for j in [j for j in found.indices[row] if j != own][:k]}
+            pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
     round_number = max([0, *(row.round for row in chosen_rows(project))])
     new = add_pairs(project, _measured(x, y, sorted(pairs), ids, names, places, round_number))
     record_step(
@@ -228,14 +228,14 @@ def _measured(
     small = min(x.shape[1:3]) < 7
     alike = np.full(len(rows), np.nan) if small else ssim_pairs(x, y, rows, others)
     features = np.linalg.norm(describe(x)[rows] - describe(y[others]), axis=1)
-    found = []
+    results = []
     for k, (row, other) in enumerate(pairs):
         first, second, place = ids[row], names[other], places[other]
         if place == "new" and first > second:  # one entry a pair; the later id would be removed
             first, second = second, first
         values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
-        found.append({"image_id": first, "other_id": second, "place": place, "round": round_number, **values})
-    return found
+        results.append({"image_id": first, "other_id": second, "place": place, "round": round_number, **values})
+    return results
 
 
 def _cross_checked(

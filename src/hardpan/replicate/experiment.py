@@ -301,18 +301,18 @@ def right_by_model(
     """
     places = [Path(path) for path in paths]
     truth = {**original, **new}
-    found: Right = {}
+    results: Right = {}
     for place in places:
         if not place.exists():
             raise InputError(f"{place}: no such file or folder of predictions")
         if (place / "zarr.json").is_file():
-            _merge(found, _of_store(place, truth))
+            _merge(results, _of_store(place, truth))
             continue
         columns = tables.read_columns(place, text=True) if tables.is_table_file(place) else {}
         if "id" not in columns:
             return _in_order(places, list(original), list(new))
-        _merge(found, of_table(columns, truth, class_names, str(place)))
-    return found
+        _merge(results, of_table(columns, truth, class_names, str(place)))
+    return results
 
 
 def _merge(found: Right, more: Right) -> None:
@@ -326,12 +326,12 @@ def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
     outcomes = store_outcomes(place)
     ids = outcomes.items.tolist()
     known = [row for row, name in enumerate(ids) if name in truth]
-    found: Right = {
+    results: Right = {
         model: {ids[row]: bool(outcomes.scores[k, row]) for row in known} for k, model in enumerate(outcomes.models)
     }
-    if not any(found.values()):
+    if not any(results.values()):
         raise InputError(f"{place}: holds none of the project's images; its ids must be those of the images")
-    return found
+    return results
 
 
 def of_table(
@@ -339,20 +339,20 @@ def of_table(
 ) -> Right:
     """The same from the columns of one table: id and one column per model, or id, model and prediction."""
     ids = [str(name) for name in columns["id"]]
-    found: Right = {}
+    results: Right = {}
     if "model" in columns and "prediction" in columns:
         said = _as_names(columns["prediction"], class_names, where)
         for name, model, answer in zip(ids, columns["model"], said, strict=True):
             if name in truth:
-                found.setdefault(str(model), {})[name] = answer == truth[name]
-        return found
+                results.setdefault(str(model), {})[name] = answer == truth[name]
+        return results
     for model in columns:
         if model not in _NOT_MODELS:
             said = _as_names(columns[model], class_names, f"{where}, {model}")
-            found[model] = {n: answer == truth[n] for n, answer in zip(ids, said, strict=True) if n in truth}
-    if not found:
+            results[model] = {n: answer == truth[n] for n, answer in zip(ids, said, strict=True) if n in truth}
+    if not results:
         raise InputError(f"{where}: needs, beside id, a column of predicted class names for each model")
-    return found
+    return results
 
 
 def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> list[str]:

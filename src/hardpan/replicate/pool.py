@@ -259,8 +259,8 @@ def _from_table(path: Path) -> Iterator[Offered]:
                 details["refused"] = "leads out of the folder of the table"
 
         def cell(*names: str, row: int = row) -> str:
-            found = next((columns[n][row] for n in names if n in columns), None)
-            return "" if found is None or found != found else str(found).strip()
+            result = next((columns[n][row] for n in names if n in columns), None)
+            return "" if result is None or result != result else str(result).strip()
 
         yield Offered(
             name,

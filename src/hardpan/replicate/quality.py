@@ -293,7 +293,7 @@ def worker_quality(
         elif vote.role == "negative":
             row[3] += 1
             row[4] += vote.selected
-    found = []
+    results = []
     for name in sorted(counts):
         total, positives, hits, negatives, alarms = counts[name]
         informedness, flagged = float("nan"), False
@@ -302,8 +302,8 @@ def worker_quality(
             highest = float(clopper_pearson(hits, positives, 0.9)[1])
             lowest = float(clopper_pearson(alarms, negatives, 0.9)[0])
             flagged = highest - lowest < min_informedness
-        found.append(WorkerQuality(name, total, positives, hits, negatives, alarms, informedness, flagged))
-    return tuple(found)
+        results.append(WorkerQuality(name, total, positives, hits, negatives, alarms, informedness, flagged))
+    return tuple(results)
 
 
 def selection_frequencies(
@@ -355,13 +355,13 @@ def frequency_table(
     without_flagged: bool = False,
 ) -> Annotated:
     """Frequencies of one role as the table that :func:`hardpan.replicate.sample` takes."""
-    kept = [f for f in frequencies if f.role == role and (f.votes_unflagged or not without_flagged)]
+    selected = [f for f in frequencies if f.role == role and (f.votes_unflagged or not without_flagged)]
     return Annotated(
-        np.array([f.image_id for f in kept], dtype=np.str_),
-        np.array([class_names[f.class_index] for f in kept], dtype=np.str_),
-        np.array([f.unflagged if without_flagged else f.value for f in kept], dtype=np.float64),
-        np.array([f.votes_unflagged if without_flagged else f.votes for f in kept], dtype=np.int64),
-        np.array([(subclasses or {}).get(f.image_id, "") for f in kept], dtype=np.str_),
+        np.array([f.image_id for f in selected], dtype=np.str_),
+        np.array([class_names[f.class_index] for f in selected], dtype=np.str_),
+        np.array([f.unflagged if without_flagged else f.value for f in selected], dtype=np.float64),
+        np.array([f.votes_unflagged if without_flagged else f.votes for f in selected], dtype=np.int64),
+        np.array([(subclasses or {}).get(f.image_id, "") for f in selected], dtype=np.str_),
     )
 
 

@@ -323,7 +323,7 @@ def _results(result: ExperimentResults) -> View:
 
 
 def _columns(names: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> Mapping[str, list[Any]]:
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return {name: [row[position] for row in rows] for position, name in enumerate(names)}
 
 
 def _plain(item: Estimate | None) -> str:

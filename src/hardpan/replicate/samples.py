@@ -105,14 +105,14 @@ def tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]
     words = {row.id: row.keyword or "" for row in rows}
     if settings["source"] == "selection":
         chosen = set(settings["selected"])
-        kept = [row for row in rows if row.id in chosen and row.class_index is not None]
+        selected = [row for row in rows if row.id in chosen and row.class_index is not None]
         empty = np.zeros(0, dtype=np.str_)
         return Annotated(
-            np.array([row.id for row in kept], dtype=np.str_),
-            np.array([names[row.class_index] for row in kept], dtype=np.str_),
-            np.ones(len(kept)),
-            np.full(len(kept), UNKNOWN_VOTES),
-            np.array([words[row.id] for row in kept], dtype=np.str_),
+            np.array([row.id for row in selected], dtype=np.str_),
+            np.array([names[row.class_index] for row in selected], dtype=np.str_),
+            np.ones(len(selected)),
+            np.full(len(selected), UNKNOWN_VOTES),
+            np.array([words[row.id] for row in selected], dtype=np.str_),
         ), Annotated(empty, empty, np.zeros(0), np.zeros(0, dtype=np.int64), empty)
     excluded = set(settings.get("excluded_workers", ()))  # as they were when the sample was drawn
     votes = [v for v in all_votes(project)[: settings["votes_counted"]] if v.worker_id not in excluded]
@@ -133,10 +133,10 @@ def current_sample(project: ProjectFolder) -> Sample:
     path = project.root / "sample.json"
     if not path.exists():
         raise InputError(f"there is no sample yet; draw one with: hardpan replicate sample {project.root}")
-    found = files.load(path)
-    if not isinstance(found, Sample):
-        raise InputError(f"{path} holds {type(found).__name__}, not a sample")
-    return found
+    result = files.load(path)
+    if not isinstance(result, Sample):
+        raise InputError(f"{path} holds {type(result).__name__}, not a sample")
+    return result
 
 
 def draw_again(project: ProjectFolder, removed: dict[str, str]) -> Sample:
@@ -200,13 +200,13 @@ def removed_so_far(project: ProjectFolder) -> set[str]:
     """Images that a person removed, at any step; they are never drawn."""
     from hardpan.replicate.database.decisions import verdicts
 
-    found = {
+    results = {
         name
         for step in ("second-review", "final-review")
         for name, v in verdicts(project, step).items()
         if v == "remove"
     }
-    return found | {pair.partition("|")[0] for pair, v in verdicts(project, "duplicate").items() if v == "remove"}
+    return results | {pair.partition("|")[0] for pair, v in verdicts(project, "duplicate").items() if v == "remove"}
 
 
 def _selected(project: ProjectFolder) -> set[str]:

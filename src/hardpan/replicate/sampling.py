@@ -118,19 +118,19 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
             raise InputError(f"{what}: column {meaning!r} is missing; the columns are {', '.join(given)}")
     classes, frequencies = columns["class"] or [], columns["frequency"] or []
     n = len(frequencies)
-    found = Annotated(
+    result = Annotated(
         np.array([str(v) for v in columns["id"] or range(n)], dtype=np.str_),
         np.array([str(v) for v in classes], dtype=np.str_),
         np.array(_numbers("frequency", frequencies, what), dtype=np.float64),
         _whole(columns["votes"], n, what),
         np.array(["" if v is None else str(v) for v in columns["subclass"] or [""] * n], dtype=np.str_),
     )
-    if not ((found.frequencies >= 0) & (found.frequencies <= 1)).all():
+    if not ((result.frequencies >= 0) & (result.frequencies <= 1)).all():
         raise InputError(f"{what}: frequencies must lie between 0 and 1")
-    if need_ids and len(np.unique(found.ids)) < n:
-        names, counts = np.unique(found.ids, return_counts=True)
+    if need_ids and len(np.unique(result.ids)) < n:
+        names, counts = np.unique(result.ids, return_counts=True)
         raise InputError(f"{what}: id {str(names[np.argmax(counts)])!r} occurs more than once")
-    return found
+    return result
 
 
 UNKNOWN_VOTES = np.iinfo(np.int64).max
@@ -359,11 +359,11 @@ def sample_again(
     """
     table = annotated(candidates)
     gone = set(removed)
-    kept = [image for image in current.images if image.id not in gone]
+    selected = [image for image in current.images if image.id not in gone]
     used = {image.id for image in current.images} | gone | set(ever_removed)
     free = (table.votes >= current.min_votes) & ~np.isin(table.ids, np.array(sorted(used), dtype=np.str_))
     names = sorted(set(table.classes.tolist()))
-    images, missing = list(kept), []
+    images, missing = list(selected), []
     for number, name in enumerate(names):
         rng = np.random.default_rng([current.seed, number, round_number])
         lost: dict[tuple[str, int], int] = {}

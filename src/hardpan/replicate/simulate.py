@@ -51,7 +51,7 @@ def add_arrays(
 
     originals = contents(project, "original")
     rows = {}
-    for place, picture in enumerate(pixels):
+    for position, picture in enumerate(pixels):
         name = store_picture(project, picture)
         if name in originals:
             continue
@@ -59,8 +59,8 @@ def add_arrays(
             "id": name,
             "kind": "candidate",
             "content": name,
-            "class_index": int(classes[place]),
-            "keyword": None if keywords is None else keywords[place],
+            "class_index": int(classes[position]),
+            "keyword": None if keywords is None else keywords[position],
             "source": "arrays",
             "height": picture.shape[0],
             "width": picture.shape[1],

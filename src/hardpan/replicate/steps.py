@@ -46,15 +46,15 @@ class Step:
 
 def read_steps(project: ProjectFolder) -> list[Step]:
     """Every step of a project, first to last; refuses a log with gaps, changed files or a broken chain."""
-    found = []
+    results = []
     previous = ""
     for number, path in enumerate(_files(project.root), start=1):
         step = files.load(path)
         if not isinstance(step, Step) or step.number != number or step.previous != previous:
             raise InputError(f"{path}: the log of steps was changed or lacks a step before this one")
         previous = files.file_hash(path)
-        found.append(step)
-    return found
+        results.append(step)
+    return results
 
 
 def record_step(

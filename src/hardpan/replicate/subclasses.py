@@ -112,8 +112,8 @@ def find_subclasses(
     window = _window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:
-        found, inputs = _matches(project, Path(source), contents(project, "original"), progress)
-        set_columns(project, [{"id": name, "keyword": word} for name, word in sorted(found.items())], "keywords")
+        result, inputs = _matches(project, Path(source), contents(project, "original"), progress)
+        set_columns(project, [{"id": name, "keyword": word} for name, word in sorted(result.items())], "keywords")
     originals = stored_images(project, "original")
     outside = [row.id for row in stored_images(project, "candidate") if not _within(row.date, window)]
     set_aside(project, outside)
@@ -149,7 +149,7 @@ def _matches(
     progress: Progress | None,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Original id to keyword, of pictures with the same pixels (distance 0)."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     read = []
     offered = list(read_offers(source))
     for number, item in enumerate(offered):
@@ -162,11 +162,11 @@ def _matches(
         name = picture_id(pixels)
         read.append((item.name, name, word))
         if name in originals:
-            found.setdefault(originals[name], word)
+            results.setdefault(originals[name], word)
     inputs = {"source": hash_rows(read)}
     if source.is_file():
         inputs["table"] = file_hash(source)
-    return found, inputs
+    return results, inputs
 
 
 def _classify(project: ProjectFolder, quotas: Sequence[Mapping[str, int]], outside: Sequence[str]) -> None:

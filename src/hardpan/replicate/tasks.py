@@ -194,11 +194,11 @@ def control_originals(project: ProjectFolder) -> dict[int, list[str]]:
     from hardpan.replicate.database.images import stored_images
 
     rows = stored_images(project, "original", split=CONTROL_SPLIT) or stored_images(project, "original")
-    found: dict[int, list[str]] = {}
+    results: dict[int, list[str]] = {}
     for row in rows:
         if row.class_index is not None:
-            found.setdefault(row.class_index, []).append(row.id)
-    return found
+            results.setdefault(row.class_index, []).append(row.id)
+    return results
 
 
 def nearby_classes(
@@ -220,7 +220,7 @@ def nearby_classes(
         distance = _by_hierarchy(Path(hierarchy), config)
     else:
         distance = _by_means(project)
-    found = {}
+    results = {}
     for c, item in enumerate(config.classes):
         first = [config.class_index(name) for name in item.nearby]
         rest = [int(k) for k in np.argsort(distance[c], kind="stable") if k != c and k not in first]
@@ -230,8 +230,8 @@ def nearby_classes(
                 f"{source_file}: leads from class {item.name!r} to no other; add a row with it, or a class in the "
                 "column nearby of the class list"
             )
-        found[c] = first + rest
-    return found
+        results[c] = first + rest
+    return results
 
 
 def _hide(grid: dict[str, str], kind: str, source: Sequence[str], count: int, used: Counter[str]) -> None:

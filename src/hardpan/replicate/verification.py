@@ -48,11 +48,11 @@ def verify(project: ProjectFolder, *, progress: Progress | None = None) -> Verif
         if progress is not None:
             progress(f"checking the {name}", number / len(parts))
         try:
-            found = check(project)
+            result = check(project)
         except InputError as error:
-            found = [str(error)]
-        checks[name] = len(found)
-        problems += [f"{name}: {text}" for text in found]
+            result = [str(error)]
+        checks[name] = len(result)
+        problems += [f"{name}: {text}" for text in result]
     return Verified(not problems, checks, tuple(problems))
 
 
@@ -86,12 +86,12 @@ def _pool(project: ProjectFolder) -> list[str]:
     problems = []
     for row in stored_images(project, "candidate"):
         try:
-            found = picture_id(project.pixels(row.id, None))
+            result = picture_id(project.pixels(row.id, None))
         except (OSError, InputError, SyntaxError, ValueError) as error:
             problems.append(f"{row.id} cannot be read ({error})")
             continue
-        if found != row.id:
-            problems.append(f"{row.id} holds another picture ({found})")
+        if result != row.id:
+            problems.append(f"{row.id} holds another picture ({result})")
     return problems
 
 

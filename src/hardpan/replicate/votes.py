@@ -70,7 +70,9 @@ def export_frequencies(
         )
         for f in quality.frequencies
     ]
-    write_output(path, {name: [row[place] for row in columns] for place, name in enumerate(FREQUENCY_COLUMNS)})
+    write_output(
+        path, {name: [row[position] for row in columns] for position, name in enumerate(FREQUENCY_COLUMNS)}
+    )
     return quality
 
 

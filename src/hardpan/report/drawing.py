@@ -120,8 +120,8 @@ def static_svg(spec: dict[str, Any], key: str) -> str:
     svg = picture(spec | {"width": charts.STATIC_WIDTH})
     # Ids are global in a page: alike, one chart would be clipped by another's frame. Vega counts them through all
     # charts of the process; counted anew in each, the same chart gives the same bytes.
-    found = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
-    for number, name in enumerate(found, 1):
+    result = dict.fromkeys(re.findall(r'<[a-zA-Z]+ id="([^"]+)"', svg))
+    for number, name in enumerate(result, 1):
         svg = svg.replace(f'id="{name}"', f'id="{key}-{number}"').replace(f"url(#{name})", f"url(#{key}-{number})")
     svg = _struck(svg)
     for colour, variable in COLOURS.items():

@@ -36,13 +36,13 @@ def as_bytes(images: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]
     """
     if images.dtype == np.uint8 and high >= DARKEST_QUARTER:
         return np.ascontiguousarray(images)
-    found = np.empty(images.shape, dtype=np.uint8)
+    result = np.empty(images.shape, dtype=np.uint8)
     span = high - low if high > low else 1.0
     for start in range(0, len(images), BLOCK):
         rows = slice(start, start + BLOCK)
         scaled = (images[rows].astype(np.float32) - low) / span
-        found[rows] = np.rint(255 * scaled.clip(0, 1))
-    return found
+        result[rows] = np.rint(255 * scaled.clip(0, 1))
+    return result
 
 
 def thumbnails(chosen: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
@@ -91,8 +91,8 @@ def gallery_chart(
     """
     height, width = pictures.shape[1:3]
     rows = tuple(
-        {"group": tile["group"], "place": place, "score": None, "shown": "", **tile}
-        for place, tile in enumerate(tiles)
+        {"group": tile["group"], "place": position, "score": None, "shown": "", **tile}
+        for position, tile in enumerate(tiles)
     )
     sheet = {"sprite": sprite(pictures), "columns": COLUMNS, "count": len(rows), "aspect": height / width}
     return Chart("gallery", title, rows, description, sheet | options)
@@ -105,8 +105,8 @@ def sprite(pictures: NDArray[np.uint8], columns: int = COLUMNS) -> str:
     count, height, width, _ = pictures.shape
     lines = math.ceil(count / columns)
     whole = np.zeros((lines * height, columns * width, 3), dtype=np.uint8)
-    for place, picture in enumerate(pictures):
-        top, left = place // columns * height, place % columns * width
+    for position, picture in enumerate(pictures):
+        top, left = position // columns * height, position % columns * width
         whole[top : top + height, left : left + width] = picture
     stream = io.BytesIO()
     Image.fromarray(whole).save(stream, "PNG", optimize=True)

@@ -109,8 +109,8 @@ class FittedTable:
 
     def _side_by_side(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-        for place, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
-            justify: JustifyMethod = "left" if not self._words or self._words[place] else "right"
+        for position, (name, width) in enumerate(zip(self._columns, widths, strict=True)):
+            justify: JustifyMethod = "left" if not self._words or self._words[position] else "right"
             table.add_column(_text(name), min_width=width, max_width=width, overflow="fold", justify=justify)
         for row in rows:
             table.add_row(*map(_text, row))

@@ -86,8 +86,8 @@ def resampled(
     """
     n = len(columns)
     if n <= _MANY:
-        found = bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
-        return dataclasses.replace(found, method=f"{name}, {found.method} of examples")
+        result = bootstrap(columns, statistic, resamples=DRAWS, confidence=confidence, seed=seed)
+        return dataclasses.replace(result, method=f"{name}, {result.method} of examples")
     value = float(statistic(columns.mean(axis=0, keepdims=True))[0])
     left_out = jackknife_values(columns, statistic)
     error = float(np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean()) ** 2)))

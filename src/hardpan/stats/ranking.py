@@ -58,9 +58,9 @@ def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
     ends[:-1] = begins[1:]
     first = np.maximum.accumulate(np.where(begins, place, 0), axis=0)
     last = np.minimum.accumulate(np.where(ends, place, len(array) + 1)[::-1], axis=0)[::-1]
-    found = np.empty(array.shape)
-    np.put_along_axis(found, order, (first + last) / 2, axis=0)
-    return found
+    result = np.empty(array.shape)
+    np.put_along_axis(result, order, (first + last) / 2, axis=0)
+    return result
 
 
 def rank_intervals(
@@ -139,11 +139,11 @@ def _told_apart(j: int, difference: Floats, error: Floats, noise: Floats | None,
     for draws in (None,) if noise is None else (None, noise):
         while active.any():
             critical = bonferroni() if draws is None else max_t(draws)
-            found = active & (np.abs(difference) > critical * error)
-            if not found.any():
+            result = active & (np.abs(difference) > critical * error)
+            if not result.any():
                 break
-            apart |= found
-            active &= ~found
+            apart |= result
+            active &= ~result
     return apart
 
 

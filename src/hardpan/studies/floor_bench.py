@@ -242,7 +242,7 @@ def _given(source: Source, floor: float, n: int, run: int, config: FloorBenchCon
 def _measured(estimator: FloorEstimator, given: Mapping[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     try:
-        found = estimator(**given)
+        result = estimator(**given)
     except InputError as error:
         return {"failed": str(error), "seconds": time.perf_counter() - start, "numbers": {}}
     except Exception as error:
@@ -252,7 +252,7 @@ def _measured(estimator: FloorEstimator, given: Mapping[str, Any]) -> dict[str, 
         failed = f"{type(error).__name__}: {error}"
         return {"failed": failed, "seconds": time.perf_counter() - start, "numbers": {}}
     seconds = time.perf_counter() - start
-    numbers = {name: [item.value, item.low, item.high] for name, item in found.items() if _finite(item)}
+    numbers = {name: [item.value, item.low, item.high] for name, item in result.items() if _finite(item)}
     return {"seconds": seconds, "numbers": numbers, "failed": ""}
 
 
@@ -283,12 +283,12 @@ def _title(estimator: str, number: str) -> str:
 def _row(
     source: str, floor: float, n: int, title: str, role: str, number: str, cells: list[dict[str, Any]]
 ) -> BenchRow:
-    found = np.array([cell["numbers"][number] for cell in cells if number in cell["numbers"]]).reshape(-1, 3)
+    result = np.array([cell["numbers"][number] for cell in cells if number in cell["numbers"]]).reshape(-1, 3)
     failed = next((cell["failed"] for cell in cells if cell["failed"]), "")
     seconds = float(np.median([cell["seconds"] for cell in cells]))
-    if not len(found):
-        found = np.full((1, 3), math.nan)
-    values, low, high = found.T
+    if not len(result):
+        result = np.full((1, 3), math.nan)
+    values, low, high = result.T
     claims = {"estimate": (low <= floor) & (floor <= high), "lower": low <= floor, "upper": floor <= high}
     error = float(np.sqrt(np.mean((values - floor) ** 2)))
     return BenchRow(

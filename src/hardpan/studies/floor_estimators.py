@@ -41,9 +41,9 @@ class FloorEstimator:
         """Call the function with what it takes of ``given``; a single estimate has the name ""."""
         taken = inspect.signature(self.function).parameters
         everything = any(item.kind is item.VAR_KEYWORD for item in taken.values())
-        kept = {key: value for key, value in given.items() if everything or key in taken}
-        found = self.function(**kept)
-        several = dict(found) if isinstance(found, Mapping) else {"": found}
+        selected = {key: value for key, value in given.items() if everything or key in taken}
+        result = self.function(**selected)
+        several = dict(result) if isinstance(result, Mapping) else {"": result}
         for item in several.values():
             if not isinstance(item, Estimate):
                 raise TypeError(f"{self.name} gave a {type(item).__name__}, not an Estimate")
@@ -98,7 +98,7 @@ def _neighbours(
     confidence: float,
 ) -> dict[str, Estimate]:
     """Cover and Hart's bound from one neighbour, and the error of k neighbours."""
-    found = neighbours.bracket(
+    result = neighbours.bracket(
         x_train,
         y_train,
         x_test,
@@ -108,14 +108,14 @@ def _neighbours(
         k=None,
         validation=(x_validation, y_validation),
     )
-    return {"lower": found.lower, "upper": found.upper}
+    return {"lower": result.lower, "upper": result.upper}
 
 
 @floor_estimator("tree", lower="lower", upper="upper")
 def _tree(x_train: Array, y_train: Array, *, n_classes: int, confidence: float, seed: int) -> dict[str, Estimate]:
     """The Henze–Penrose bounds."""
-    found = henze_penrose(x_train, y_train, n_classes=n_classes, confidence=confidence, seed=seed)
-    return {"lower": found.lower, "upper": found.upper}
+    result = henze_penrose(x_train, y_train, n_classes=n_classes, confidence=confidence, seed=seed)
+    return {"lower": result.lower, "upper": result.upper}
 
 
 @floor_estimator("gaussian")
@@ -127,8 +127,8 @@ def _gaussian(x_train: Array, y_train: Array, *, confidence: float, seed: int) -
 @floor_estimator("bhattacharyya", lower="lower", upper="upper")
 def _bhattacharyya(x_train: Array, y_train: Array, *, confidence: float) -> dict[str, Estimate]:
     """Bhattacharyya's bounds from one Gaussian per class."""
-    found = overlap.bhattacharyya(x_train, y_train, confidence=confidence)
-    return {"lower": found.lower, "upper": found.upper}
+    result = overlap.bhattacharyya(x_train, y_train, confidence=confidence)
+    return {"lower": result.lower, "upper": result.upper}
 
 
 @floor_estimator("network", raw="estimate", temperature="upper", isotonic="upper")
@@ -156,9 +156,9 @@ def _network(
         model.fit((x_train - mean) / scale, y_train)
 
     def probabilities(x: Array) -> Array:
-        found = np.zeros((len(x), n_classes))
-        found[:, model.classes_] = model.predict_proba((x - mean) / scale)
-        return found
+        result = np.zeros((len(x), n_classes))
+        result[:, model.classes_] = model.predict_proba((x - mean) / scale)
+        return result
 
     test, held = probabilities(x_test), (probabilities(x_validation), y_validation)
     options: dict[str, Any] = {"validation": held, "confidence": confidence, "seed": seed}
@@ -172,8 +172,8 @@ def _network(
 @floor_estimator("votes", **{"left one out": "upper", "uncorrected": "lower"})
 def _votes(*, votes: Array, confidence: float) -> dict[str, Estimate]:
     """Votes: the uncorrected estimate and the leave-one-vote-out error."""
-    found = vote_floor(votes, confidence=confidence)
-    return {"left one out": found.left_out, "uncorrected": found.uncorrected}
+    result = vote_floor(votes, confidence=confidence)
+    return {"left one out": result.left_out, "uncorrected": result.uncorrected}
 
 
 @floor_estimator("soft-labels")

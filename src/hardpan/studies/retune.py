@@ -380,11 +380,11 @@ def edges(grid: Grid, setting: Mapping[str, float]) -> dict[str, str]:
         >>> edges({"rate": (0.1, 0.2, 0.4), "dropout": (1.0,)}, {"rate": 0.4, "dropout": 1.0})
         {'rate': 'high'}
     """
-    found = {}
+    results = {}
     for name, values in grid.items():
         if len(values) > 1 and setting[name] in (values[0], values[-1]):
-            found[name] = "low" if setting[name] == values[0] else "high"
-    return found
+            results[name] = "low" if setting[name] == values[0] else "high"
+    return results
 
 
 def extended(name: str, values: Values, side: str, dropout_limit: float = 1.0) -> Values | None:

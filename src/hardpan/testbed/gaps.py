@@ -221,15 +221,15 @@ def cross_validation(table: Any, confidence: float = 0.95) -> CrossValidation:
     """
     where = str(table) if isinstance(table, (str, Path)) else "table"
     columns = tables.read_columns(table, required=("model", "dataset", "correct", "total"))
-    found: dict[str, dict[str, Estimate]] = {}
+    results: dict[str, dict[str, Estimate]] = {}
     for i, (model, dataset) in enumerate(zip(columns["model"], columns["dataset"], strict=True)):
-        sets = found.setdefault(str(model), {})
+        sets = results.setdefault(str(model), {})
         if str(dataset) in sets:
             raise InputError(f"{where}: model {model} has two rows for {dataset!r}")
         sets[str(dataset)] = share(
             _whole(columns, "correct", i, where), _whole(columns, "total", i, where), confidence
         )
-    return CrossValidation(tuple(_row(model, sets, where) for model, sets in found.items()), confidence)
+    return CrossValidation(tuple(_row(model, sets, where) for model, sets in results.items()), confidence)
 
 
 def _row(model: str, sets: dict[str, Estimate], where: str) -> CrossValidated:

@@ -215,14 +215,14 @@ def _fit(
         raise InputError("original accuracies must differ between models; all are equal, so no line is defined")
     over_models = bootstrap_lines(np.stack(x), np.stack(y), bootstrap, seed) if resample != "examples" else None
     fits = []
-    for place, kind in enumerate(kinds):
-        models = None if over_models is None else over_models[place]
+    for position, kind in enumerate(kinds):
+        models = None if over_models is None else over_models[position]
         if resample == "models":
             assert models is not None
-            fits.append(_over_models(x[place], y[place], kind, models, interval, level, seed))
+            fits.append(_over_models(x[position], y[position], kind, models, interval, level, seed))
         else:
             assert sets is not None
-            fits.append(_over_examples(x[place], y[place], kind, sets, models, bootstrap, level, seed))
+            fits.append(_over_examples(x[position], y[position], kind, sets, models, bootstrap, level, seed))
     return tuple(fits)
 
 

@@ -279,11 +279,11 @@ def two_sets(
                 for item, name, side in zip(both, wanted, ("original", "new"), strict=True)
             ]
             columns, notes = [item[0] for item in both], tuple(n for item in both for n in item[0].notes)
-            for place, (opened, manifest, where) in enumerate(both):
+            for position, (opened, manifest, where) in enumerate(both):
                 if manifest:
-                    part = _subset(sides[place], manifest, opened, where)
-                    notes += (_subset_note(("original", "new")[place], sides[place], part, manifest),)
-                    sides[place] = part
+                    part = _subset(sides[position], manifest, opened, where)
+                    notes += (_subset_note(("original", "new")[position], sides[position], part, manifest),)
+                    sides[position] = part
     joined = _joined(sides, columns, tuple(dict.fromkeys(notes)), metric, check_classes, n_classes)
     return replace(joined, hashes=_hashes(original) | _hashes(new))
 
@@ -447,10 +447,10 @@ def _hashes(source: Any) -> dict[str, str]:
         return {}
     data, manifest = (os.fspath(source), "") if Path(source).exists() else parse_source(os.fspath(source))
     path = Path(data)
-    found = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
-    if len(found) > _MOST_HASHED or sum(item.stat().st_size for item in found) > _MOST_HASHED_BYTES:
-        found = []
-    return {item.name: file_hash(item) for item in (*found, *([Path(manifest)] if manifest else []))}
+    result = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
+    if len(result) > _MOST_HASHED or sum(item.stat().st_size for item in result) > _MOST_HASHED_BYTES:
+        result = []
+    return {item.name: file_hash(item) for item in (*result, *([Path(manifest)] if manifest else []))}
 
 
 def _row_names(items: NDArray[np.str_], sets: int, where: str) -> NDArray[np.str_]:

@@ -131,8 +131,8 @@ def one_scale(original: ArrayLike, new: ArrayLike, *, seed: int = 0) -> OneScale
 
 
 def _stretch(statistic: Callable[[float], float], models: int) -> tuple[float, Estimate]:
-    found = minimize_scalar(lambda log_k: statistic(np.exp(log_k)), bounds=(-3.0, 3.0), method="bounded")
-    best, centre = float(found.fun), float(found.x)
+    result = minimize_scalar(lambda log_k: statistic(np.exp(log_k)), bounds=(-3.0, 3.0), method="bounded")
+    best, centre = float(result.fun), float(result.x)
 
     def rise(log_k: float) -> float:
         return float(statistic(np.exp(log_k))) - best - 3.841458820694124
@@ -349,15 +349,15 @@ def _climb(
         gradient[wanted != vector] = 0.0  # beyond a limit the function is flat
         return -value, -(unwhiten.T @ gradient)
 
-    found = minimize(
+    result = minimize(
         negative,
         np.zeros_like(start),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 100, "maxcor": 20, "ftol": 1e-15, "gtol": tolerance},
     )
-    vector = np.clip(start + unwhiten @ np.asarray(found.x), low, high)
-    return vector, bool(np.abs(found.jac).max() < max(3 * tolerance, 0.01))
+    vector = np.clip(start + unwhiten @ np.asarray(result.x), low, high)
+    return vector, bool(np.abs(result.jac).max() < max(3 * tolerance, 0.01))
 
 
 def _hessian(patterns: _Patterns, vector: Floats, nodes: _Nodes) -> Floats:

@@ -87,7 +87,7 @@ def fit_arrays(
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
     grouped = None if groups is None else group_numbers(np.asarray(groups), len(train), "groups")
     statistics = normalization(train)
-    found = np.zeros((config.seeds, len(config.recorded_epochs()), len(wanted), classes), dtype=np.float32)
+    result = np.zeros((config.seeds, len(config.recorded_epochs()), len(wanted), classes), dtype=np.float32)
     place = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
     histories = []
     with run_state(config) as (device, precision):
@@ -102,7 +102,7 @@ def fit_arrays(
         for index in range(config.seeds):
 
             def record(epoch: int, probs: NDArray[np.float32], rows: Any, index: int = index) -> None:
-                found[index, place[epoch]] = probs[: len(wanted)]
+                result[index, place[epoch]] = probs[: len(wanted)]
 
             fitted = fit_model(
                 config,
@@ -117,8 +117,8 @@ def fit_arrays(
             unseen = [at for epoch, at in place.items() if epoch > len(histories[-1])]
             if unseen:  # the run ended early; what it would have said is what the weights it kept say
                 evaluator = Evaluator(fitted.model, examples, n_classes=classes, precision=precision)
-                found[index, unseen] = evaluator()[: len(wanted)]
-    return ArrayFit(found, config.recorded_epochs(), tuple(histories), config)
+                result[index, unseen] = evaluator()[: len(wanted)]
+    return ArrayFit(result, config.recorded_epochs(), tuple(histories), config)
 
 
 def _evaluated(

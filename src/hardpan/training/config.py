@@ -230,8 +230,8 @@ def nearest_name(name: str, known: Sequence[str]) -> str | None:
         >>> nearest_name("resnet-18", ("resnet18", "resnet34", "mlp")), nearest_name("gpt", ("resnet18", "mlp"))
         ('resnet18', None)
     """
-    found = difflib.get_close_matches(canonical_name(name), known, n=1)
-    return found[0] if found else None
+    result = difflib.get_close_matches(canonical_name(name), known, n=1)
+    return result[0] if result else None
 
 
 _BATCH = 128  # the batch size for which the rates of SGD are stated

@@ -84,9 +84,9 @@ def group_accuracies(part: str, values: Mapping[str, float]) -> dict[int, float]
 def _from_subset(path: Path, dataset: Dataset) -> NDArray[np.int64]:
     from hardpan.confusion import load_subset
 
-    found = np.zeros(len(dataset), dtype=np.int64)
-    found[load_subset(path).rows(dataset.ids)] = 1
-    return found
+    result = np.zeros(len(dataset), dtype=np.int64)
+    result[load_subset(path).rows(dataset.ids)] = 1
+    return result
 
 
 def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:

@@ -83,34 +83,34 @@ def describe_model(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The JSON of a model, if weights of its hash are beside it; else None."""
     folder = as_path("model", folder)
     try:
-        found = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-        if found["kind"] != "classifier" or found["sha256"] != file_hash(folder / WEIGHTS):
+        result = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        if result["kind"] != "classifier" or result["sha256"] != file_hash(folder / WEIGHTS):
             return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return dict(found)
+    return dict(result)
 
 
 def load_model(folder: str | os.PathLike[str]) -> SavedModel:
     """Read a model that ``hardpan train`` wrote; its weights are checked against their hash."""
-    found = describe_model(folder)
-    if found is None:
+    result = describe_model(folder)
+    if result is None:
         raise InputError(
             f"{os.fspath(folder)}: has no complete model ({DESCRIPTION} and {WEIGHTS} of its hash); pass the "
             "folder of one seed that hardpan train wrote"
         )
     model = classifiers.build(
-        found["model"],
-        input_shape=tuple(found["input_shape"]),
-        n_classes=found["n_classes"],
-        seed=found["seed"],
-        **found.get("model_options", {}),
+        result["model"],
+        input_shape=tuple(result["input_shape"]),
+        n_classes=result["n_classes"],
+        seed=result["seed"],
+        **result.get("model_options", {}),
     )
     load_weights(model, Path(folder) / WEIGHTS)
     statistics = Normalization(
-        np.array(found["mean"], dtype=np.float32), np.array(found["scale"], dtype=np.float32)
+        np.array(result["mean"], dtype=np.float32), np.array(result["scale"], dtype=np.float32)
     )
-    return SavedModel(model.eval(), statistics, found)
+    return SavedModel(model.eval(), statistics, result)
 
 
 def predict(
@@ -133,22 +133,22 @@ def predict(
     Returns:
         (N, C) float32.
     """
-    found = model if isinstance(model, SavedModel) else load_model(model)
+    result = model if isinstance(model, SavedModel) else load_model(model)
     if isinstance(data, (str, os.PathLike)):
         data = Dataset.open(data)
     x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
     check_size(x, "data")
     place = engine.pick_device(device)
-    examples = examples_on(x, found.normalization, place)
-    if examples.input_shape != found.input_shape:
+    examples = examples_on(x, result.normalization, place)
+    if examples.input_shape != result.input_shape:
         raise InputError(
-            f"data must hold examples of shape {found.input_shape} (channels first), as the model was trained on; "
+            f"data must hold examples of shape {result.input_shape} (channels first), as the model was trained on; "
             f"got {examples.input_shape}"
         )
     precision = devices.choose_precision(precision, place)
     with torch.no_grad(), devices.matrix_precision(precision, place):
-        network = examples.with_model(found.model)
-        return Evaluator(network, examples, n_classes=found.n_classes, precision=precision, batch=batch)()
+        network = examples.with_model(result.model)
+        return Evaluator(network, examples, n_classes=result.n_classes, precision=precision, batch=batch)()
 
 
 def save_weights(model: nn.Module, path: str | Path) -> None:

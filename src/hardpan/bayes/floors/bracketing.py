@@ -374,11 +374,11 @@ def floor_of(
             method = f"{item.name}, {item.settings}"
             entries.append(_classifier(item.name, wrong, len(truth), method, level))
         for model in models:
-            found = _from_model(model, inputs, config)
+            result = _from_model(model, inputs, config)
             if model.held_out:
-                entries += found
+                entries += result
             else:
-                seen += [_unweighed(entry) for entry in found if entry.role == "classifier"]
+                seen += [_unweighed(entry) for entry in result if entry.role == "classifier"]
     entries += _from_repeats(inputs, config)
     if annotations is not None:
         entries += _from_annotations(annotations, inputs, config)
@@ -445,7 +445,7 @@ def _half(n: int, seed: int) -> Labels:
 def _neighbours(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
     """1-NN, k-NN, and the bounds of Cover and Hart and of Devroye."""
     held = inputs.split.validation
-    found = neighbours.bracket(
+    result = neighbours.bracket(
         *_parts(inputs),
         n_classes=inputs.dataset.n_classes,
         confidence=confidence,
@@ -453,14 +453,14 @@ def _neighbours(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[E
         validation=(inputs.table.scaled[held], inputs.labels[held]) if len(held) else None,
     )
     x, y, x_test, _ = _parts(inputs)
-    for k in {1, found.k}:
+    for k in {1, result.k}:
         inputs.decisions[f"{k}-NN"] = functools.partial(neighbours.decisions, x, y, x_test, k)
-    yield Entry("1-NN bound", "lower", found.lower, "neighbours", moving=found.moving)
-    yield Entry("1-NN", "classifier", found.error, HELD_OUT, "1-NN")
-    if found.k > 1:
-        yield Entry(f"{found.k}-NN", "classifier", found.upper, HELD_OUT, f"{found.k}-NN")
-    if found.k_lower is not None:
-        yield Entry(f"{found.k}-NN bound", "lower", found.k_lower, "neighbours", moving=found.moving)
+    yield Entry("1-NN bound", "lower", result.lower, "neighbours", moving=result.moving)
+    yield Entry("1-NN", "classifier", result.error, HELD_OUT, "1-NN")
+    if result.k > 1:
+        yield Entry(f"{result.k}-NN", "classifier", result.upper, HELD_OUT, f"{result.k}-NN")
+    if result.k_lower is not None:
+        yield Entry(f"{result.k}-NN bound", "lower", result.k_lower, "neighbours", moving=result.moving)
 
 
 def _tree(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
@@ -491,26 +491,26 @@ def _gaussian(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Ent
     inputs.decisions["LDA"] = functools.partial(model.decide, x_test)
     method = f"LDA, {model.n:,} training examples, shrinkage {model.shrinkage:.2g}"
     made = _classifier("LDA", wrong, n, method, confidence)
-    found, error = gaussian_floor(model, confidence=confidence, seed=seed)
+    result, error = gaussian_floor(model, confidence=confidence, seed=seed)
     if error is None:
-        check = AssumptionTest(own_decisions_p_value(found, made.estimate), found.value, made.estimate.value)
+        check = AssumptionTest(own_decisions_p_value(result, made.estimate), result.value, made.estimate.value)
     else:
         check = AssumptionTest(error.p_value(wrong, n), float(error.made.mean()), made.estimate.value)
     rows, settled = _half(len(y), seed), None
     if len(np.unique(y[rows])) == n_classes and len(rows) > n_classes:
-        settled = moving(gaussian_floor(fit_shared(x[rows], y[rows]), seed=seed)[0], found)
+        settled = moving(gaussian_floor(fit_shared(x[rows], y[rows]), seed=seed)[0], result)
     assumption = "gaussian" if error is not None else "gaussian-as-fitted"
-    yield Entry("Gaussian model", "estimate", found, assumption, check=check, moving=settled)
+    yield Entry("Gaussian model", "estimate", result, assumption, check=check, moving=settled)
     yield made
 
 
 def _bhattacharyya(inputs: FloorInputs, confidence: float, seed: int) -> Iterator[Entry]:
     """Bhattacharyya's bounds, one Gaussian per class, and that model's classifier (QDA)."""
     x, y, x_test, y_test = _parts(inputs)
-    found = overlap.bhattacharyya(x, y, x_test=x_test, y_test=y_test, confidence=confidence)
-    assert found.classifier is not None
+    result = overlap.bhattacharyya(x, y, x_test=x_test, y_test=y_test, confidence=confidence)
+    assert result.classifier is not None
     inputs.decisions["QDA"] = functools.partial(overlap.decisions, x, y, x_test)
-    made, most = found.classifier, found.upper
+    made, most = result.classifier, result.upper
     # Under the assumption the errors made are at least E and E at most the upper bound: only an excess counts.
     p_value = own_decisions_p_value(most, made) if made.value > most.value else 1.0
     check = AssumptionTest(p_value, most.value, made.value)
@@ -518,10 +518,10 @@ def _bhattacharyya(inputs: FloorInputs, confidence: float, seed: int) -> Iterato
     rows = _half(len(y), seed)
     if len(np.unique(y[rows])) == len(np.unique(y)) and len(rows) > len(np.unique(y)):
         half = overlap.bhattacharyya(x[rows], y[rows], confidence=confidence)
-        ends = moving(half.lower, found.lower), moving(half.upper, found.upper)
+        ends = moving(half.lower, result.lower), moving(half.upper, result.upper)
     one = "gaussian-per-class"
-    yield Entry("Bhattacharyya lower bound", "lower", found.lower, one, check=check, moving=ends[0])
-    yield Entry("Bhattacharyya upper bound", "upper", found.upper, one, check=check, moving=ends[1])
+    yield Entry("Bhattacharyya lower bound", "lower", result.lower, one, check=check, moving=ends[0])
+    yield Entry("Bhattacharyya upper bound", "upper", result.upper, one, check=check, moving=ends[1])
     yield Entry("QDA", "classifier", made, HELD_OUT, "QDA")
 
 
@@ -597,27 +597,27 @@ def _from_flow(flow: FlowEvidence, inputs: FloorInputs, config: FloorConfig) -> 
 
 
 def _from_repeats(inputs: FloorInputs, config: FloorConfig) -> list[Entry]:
-    found: RepeatFloor | None = repeat_floor(
+    result: RepeatFloor | None = repeat_floor(
         inputs.equal,
         inputs.labels,
         n_classes=inputs.dataset.n_classes,
         confidence=config.confidence,
         seed=config.seed,
     )
-    if found is None or found.lower.value == 0:
+    if result is None or result.lower.value == 0:
         return []
-    return [Entry("Repeated inputs", "lower", found.lower, REPEATS)]
+    return [Entry("Repeated inputs", "lower", result.lower, REPEATS)]
 
 
 def _from_annotations(annotations: Annotations, inputs: FloorInputs | None, config: FloorConfig) -> list[Entry]:
     level = config.confidence
     entries = []
     if annotations.votes is not None:
-        found = vote_floor(annotations.votes, confidence=level)
-        entries.append(Entry("Votes, uncorrected", "lower", found.uncorrected, VOTES))
-        entries.append(Entry("Votes, one left out", "upper", found.left_out, VOTES))
-        if found.point is not None:
-            entries.append(Entry("Votes, mixture", "estimate", found.point, VOTES))
+        result = vote_floor(annotations.votes, confidence=level)
+        entries.append(Entry("Votes, uncorrected", "lower", result.uncorrected, VOTES))
+        entries.append(Entry("Votes, one left out", "upper", result.left_out, VOTES))
+        if result.point is not None:
+            entries.append(Entry("Votes, mixture", "estimate", result.point, VOTES))
         return entries
     soft = annotations.soft_labels
     assert soft is not None

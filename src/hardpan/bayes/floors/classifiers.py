@@ -188,9 +188,9 @@ def _spread(model: Any, x: NDArray[Any], n_classes: int) -> Floats:
 
 def _whole(probs: Any, classes: NDArray[Any], n_classes: int) -> Floats:
     """Probabilities of all classes from those of the classes that were trained."""
-    found = np.zeros((len(probs), n_classes))
-    found[:, np.asarray(classes, dtype=np.int64)] = probs
-    return found
+    result = np.zeros((len(probs), n_classes))
+    result[:, np.asarray(classes, dtype=np.int64)] = probs
+    return result
 
 
 def _from_scores(model: Any, x: Floats, n_classes: int) -> Floats:

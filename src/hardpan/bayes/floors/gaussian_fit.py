@@ -84,8 +84,8 @@ class SharedGaussian:
         """Give the most probable class of each example (m, d) under the model, shape (m,)."""
         weights = linalg.cho_solve(linalg.cho_factor(self.cov), self.means.T)
         offsets = np.log(self.priors) - 0.5 * np.einsum("kr,rk->k", self.means, weights)
-        found = [np.argmax(self.coordinates(rows) @ weights + offsets, axis=1) for _, rows in _blocks(x)]
-        classes: NDArray[np.int64] = self.classes[np.concatenate(found)]
+        results = [np.argmax(self.coordinates(rows) @ weights + offsets, axis=1) for _, rows in _blocks(x)]
+        classes: NDArray[np.int64] = self.classes[np.concatenate(results)]
         return classes
 
 

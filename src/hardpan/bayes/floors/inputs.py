@@ -153,8 +153,8 @@ def share_estimate(
     seed: int | None = None,
 ) -> Estimate:
     """Give an estimate in 0..1 with its logarithm; see :func:`hardpan.stats.normal` for its interval and ``df``."""
-    found = normal(value, stderr, n, confidence, least=0.0, most=1.0, method=method, df=df, notes=notes, seed=seed)
-    return dataclasses.replace(found, log10=math.log10(value) if value > 0 else None)
+    result = normal(value, stderr, n, confidence, least=0.0, most=1.0, method=method, df=df, notes=notes, seed=seed)
+    return dataclasses.replace(result, log10=math.log10(value) if value > 0 else None)
 
 
 def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95) -> Estimate:
@@ -171,8 +171,8 @@ def held_out_error(errors: int, n: int, *, method: str, confidence: float = 0.95
         >>> e.value, e.low, round(e.high, 4)
         (0.0, 0.0, 0.0362)
     """
-    found = share(errors, n, confidence, method=method)
-    return dataclasses.replace(found, log10=math.log10(found.value) if errors > 0 else None)
+    result = share(errors, n, confidence, method=method)
+    return dataclasses.replace(result, log10=math.log10(result.value) if errors > 0 else None)
 
 
 @record

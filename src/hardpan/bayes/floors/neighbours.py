@@ -156,13 +156,13 @@ def bracket(
     if k is None:
         k, rule = choose_k(x_train, y_train, validation)
     rows = k_nearest(x_train, x_test, max(k, min(_FOR_HALF, len(x_train))))[0]
-    found = y_train[rows[:, :k]]
+    result = y_train[rows[:, :k]]
     trained = f"on {len(x_train):,} training examples, Euclidean"
-    error = _error(found[:, 0], y_test, f"1-NN {trained}", confidence)
+    error = _error(result[:, 0], y_test, f"1-NN {trained}", confidence)
     notes = (FINITE_SAMPLE,)
     upper = error
     if k > 1:
-        upper = _error(majority(found), y_test, f"{k}-NN {trained}; {rule}", confidence)
+        upper = _error(majority(result), y_test, f"{k}-NN {trained}; {rule}", confidence)
     return NeighbourBracket(
         error=error,
         lower=_carried(
@@ -195,8 +195,8 @@ def choose_k(
     if len(ks) == 1:
         return 1, "k = 1, the only one for so few examples"
     x, y = validation if validation is not None and len(validation[1]) else (None, y_train)
-    found = y_train[k_nearest(x_train, x, ks[-1])[0]]
-    errors = [int((majority(found[:, :k]) != y).sum()) for k in ks]
+    result = y_train[k_nearest(x_train, x, ks[-1])[0]]
+    errors = [int((majority(result[:, :k]) != y).sum()) for k in ks]
     k = ks[int(np.argmin(errors))]
     where = "train, leaving one out" if x is None else "validation"
     return k, f"k = {k} of {', '.join(map(str, ks))} has the fewest errors on {where}"

@@ -203,10 +203,10 @@ def by_class(probs: Floats, labels: Labels) -> Calibrator:
         )
 
     start = np.concatenate([np.ones(k), np.zeros(k)])
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    result = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
 
     def confidence(rows: Floats) -> Floats:
-        return np.asarray(np.exp(log_softmax(_logs(rows) * found[:k] + found[k:], axis=1).max(axis=1)))
+        return np.asarray(np.exp(log_softmax(_logs(rows) * result[:k] + result[k:], axis=1).max(axis=1)))
 
     return confidence
 

@@ -30,15 +30,15 @@ def grow(squares: Any, source: Any, target: Any, lengths: Any) -> None:
     for step in range(n - 1):
         row = squares[new]
         at, best = 0, reach.dtype.type(np.inf)
-        for place in range(n - 1 - step):
-            near = reach[place]
-            found = max(row[outside[place]], reach.dtype.type(0))
-            if found < near:
-                near = found
-                reach[place] = found
-                parent[place] = new
+        for position in range(n - 1 - step):
+            near = reach[position]
+            result = max(row[outside[position]], reach.dtype.type(0))
+            if result < near:
+                near = result
+                reach[position] = result
+                parent[position] = new
             if near < best:
-                at, best = place, near
+                at, best = position, near
         new = outside[at]
         source[step], target[step], lengths[step] = parent[at], new, best
         last = n - 2 - step

@@ -178,11 +178,11 @@ def tiles(floor: Floor) -> tuple[Tile, ...]:
     shown = f"at most {numbers.limit(bracket.high)}"
     if bracket.low_from and bracket.low >= 1e-4 * bracket.high:
         shown = numbers.percent_range(bracket.low, bracket.high)
-    found = [Tile("Lowest possible error", shown, " ".join(_ends(floor)))]
+    results = [Tile("Lowest possible error", shown, " ".join(_ends(floor)))]
     if best is not None:
         made = numbers.estimate(best.estimate)
-        found.append(Tile("Best classifier", value_words(best.estimate), f"{best.name}: {made}."))
-    return tuple(found)
+        results.append(Tile("Best classifier", value_words(best.estimate), f"{best.name}: {made}."))
+    return tuple(results)
 
 
 def _ends(floor: Floor) -> list[str]:

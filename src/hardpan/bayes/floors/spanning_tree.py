@@ -155,11 +155,11 @@ def _squared_distances(rows: NDArray[Any]) -> tuple[NDArray[np.float32], float]:
     ones = np.ones_like(lengths)
     # Two columns more each, and one product gives |a|² − 2ab + |b|².
     left, right = np.column_stack([-2 * near, ones, lengths]), np.column_stack([near, lengths, ones])
-    found = np.empty((len(near), len(near)), dtype=np.float32)
+    result = np.empty((len(near), len(near)), dtype=np.float32)
     for start in range(0, len(near), _ROWS_AT_ONCE):
         rows_here = slice(start, start + _ROWS_AT_ONCE)
-        np.matmul(left[rows_here], right.T, out=found[rows_here], casting="same_kind")
-    return found, scale
+        np.matmul(left[rows_here], right.T, out=result[rows_here], casting="same_kind")
+    return result, scale
 
 
 def _mixed(

@@ -153,7 +153,7 @@ def _log_patterns(patterns: Floats, tops: Floats, spread: int) -> Floats:
     equal = gammaln(times[:, values > 0] + 1).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_top, log_rest = np.log(tops), np.log((1.0 - tops) / spread)
-    found = np.full((len(tops), len(patterns)), -np.inf)
+    result = np.full((len(tops), len(patterns)), -np.inf)
     for v, multiplicity in zip(values, times.T, strict=True):
         others = present - (v > 0)
         which = np.flatnonzero(((multiplicity > 0) | (v == 0)) & (others <= spread))
@@ -165,8 +165,8 @@ def _log_patterns(patterns: Floats, tops: Floats, spread: int) -> Floats:
         with np.errstate(invalid="ignore"):
             rest = np.where(left > 0, left * log_rest[:, None], 0.0)
         term = ways + v * log_top[:, None] + rest
-        found[:, which] = np.logaddexp(found[:, which], term)
-    return np.asarray(np.maximum(found, -1e30))
+        result[:, which] = np.logaddexp(result[:, which], term)
+    return np.asarray(np.maximum(result, -1e30))
 
 
 def isotonic_floor(soft: ArrayLike, labels: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> Estimate:

@@ -139,10 +139,10 @@ def _trapezoid(integrand: Callable[[Complex], Complex], centre: float, width: fl
         return np.asarray(np.abs(integrand(s)) * width * np.cosh(u))
 
     scan = np.linspace(0.0, 60.0, 241)
-    found = sizes(scan)
-    if not np.isfinite(found).all() or found.max() > 100 * found[0]:
+    result = sizes(scan)
+    if not np.isfinite(result).all() or result.max() > 100 * result[0]:
         return None
-    over = np.flatnonzero(found > _SMALL * found[0])
+    over = np.flatnonzero(result > _SMALL * result[0])
     end = float(scan[min(int(over[-1]) + 1, len(scan) - 1)])
     count = 32
     total = values(np.linspace(0.0, end, count + 1))

@@ -110,13 +110,13 @@ def solve(
     if method not in fitting:
         raise InputError(f"method {method!r} cannot be used with {given}; use one of {', '.join(fitting)}")
     try:
-        found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
+        result = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
     except contour.NotConverged:
         if not automatic:
             raise
         method = "chernoff"
-        found = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
-    return found.estimate(method=method, seed=seed, rtol=rtol)
+        result = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
+    return result.estimate(method=method, seed=seed, rtol=rtol)
 
 
 def check_options(method: str, rtol: float, seed: int, max_draws: int) -> None:

@@ -100,7 +100,7 @@ def gaussian_curve(
         raise InputError("temperatures must not be empty; give at least one positive number")
     check_options(method, rtol, seed, max_draws)
     if covs is not None:
-        found = [
+        results = [
             gaussian(
                 means,
                 cov,
@@ -114,13 +114,13 @@ def gaussian_curve(
             )
             for t in grid
         ]
-        return _curve(grid, found, means, seed)
+        return _curve(grid, results, means, seed)
     problem = shared_problem(means, cov, priors)
-    found = [solve(problem.at(t), method, rtol=rtol, seed=seed, max_draws=max_draws) for t in grid]
-    if len(found) == 1 or all(e.n == 0 for e in found):
-        return _curve(grid, found, means, seed)
+    results = [solve(problem.at(t), method, rtol=rtol, seed=seed, max_draws=max_draws) for t in grid]
+    if len(results) == 1 or all(e.n == 0 for e in results):
+        return _curve(grid, results, means, seed)
     order = np.argsort(grid, kind="stable")
-    risen = _isotonic([found[i] for i in order])
+    risen = _isotonic([results[i] for i in order])
     back = np.empty(len(grid), dtype=int)
     back[order] = np.arange(len(grid))
     return _curve(grid, [risen[i] for i in back], means, seed)
@@ -178,8 +178,8 @@ def temperature_for(
     wanted = _check_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
-        found = solve(problem.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed).log10
-        return -math.inf if found is None else max(found, -1e300)
+        result = solve(problem.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed).log10
+        return -math.inf if result is None else max(result, -1e300)
 
     low, high = _bracket(lambda x: log_error(x, _COARSE) - wanted)
     coarse = float(brentq(lambda x: log_error(x, _COARSE) - wanted, low, high, xtol=1e-13, rtol=1e-13))
@@ -214,8 +214,8 @@ def temperatures_for(
     def log_error(log_tau: float, rtol: float) -> float:
         classes = unequal_classes(means, covs, priors, math.exp(log_tau))
         draws = MAX_DRAWS if rtol == _FINE else _COARSE_DRAWS
-        found = solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws).log10
-        return -math.inf if found is None else max(found, -1e300)
+        result = solve(classes, "chernoff", rtol=rtol, seed=seed, max_draws=draws).log10
+        return -math.inf if result is None else max(result, -1e300)
 
     def gap(x: float) -> float:
         return log_error(x, _COARSE) - wanted

@@ -263,8 +263,8 @@ def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | 
     ]
     if result.questions:
         cut["question"] = result.questions
-    found = [(verdicts or {}).get(str(item), ("", "")) for item in result.items[:count]]
-    cut |= {"answers": said, "correct_key": [key for key, _ in found], "comment": [text for _, text in found]}
+    results = [(verdicts or {}).get(str(item), ("", "")) for item in result.items[:count]]
+    cut |= {"answers": said, "correct_key": [key for key, _ in results], "comment": [text for _, text in results]}
     return csv_text({**cut, **{name: values for name, values in result.groups.items() if name not in cut}})
 
 

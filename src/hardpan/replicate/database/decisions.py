@@ -183,7 +183,7 @@ def final_review_queue(project: ProjectFolder, most: int = 200) -> list[ReviewIt
 def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = False) -> list[PairItem]:
     """Pairs of the current sample to review, most similar first; with ``decided``, those that have a verdict."""
     with project.database.read() as connection:
-        found = _verdicts(connection, "duplicate")
+        result = _verdicts(connection, "duplicate")
         rows = connection.execute(
             select(Pair.__table__)
             .join(Chosen, Chosen.image_id == Pair.image_id)
@@ -192,7 +192,7 @@ def duplicate_queue(project: ProjectFolder, *, most: int = 200, decided: bool = 
         ).all()
         gone = set(connection.scalars(select(Chosen.image_id).where(Chosen.removed_round.is_not(None))))
     items = [
-        PairItem(s, r.image_id, r.other_id, r.place, r.l2, r.ssim, r.features, found.get(s, ""))
+        PairItem(s, r.image_id, r.other_id, r.place, r.l2, r.ssim, r.features, result.get(s, ""))
         for r in rows
         if decided or r.other_id not in gone
         for s in [f"{r.image_id}|{r.other_id}"]
@@ -274,8 +274,8 @@ def _keyword_states(connection: Connection) -> list[KeywordState]:
 
 def _items(connection: Connection, ids: list[str]) -> list[ReviewItem]:
     rows = connection.execute(select(Image.id, Image.class_index, Image.keyword).where(Image.id.in_(ids)))
-    found = {row.id: ReviewItem(row.id, row.class_index or 0, row.keyword or "") for row in rows}
-    return [found[image] for image in ids if image in found]
+    results = {row.id: ReviewItem(row.id, row.class_index or 0, row.keyword or "") for row in rows}
+    return [results[image] for image in ids if image in results]
 
 
 def _check_subject(connection: Connection, step: str, subject: str) -> None:

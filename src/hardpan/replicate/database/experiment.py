@@ -122,7 +122,7 @@ def human_responses(project: ProjectFolder) -> list[dict[str, str]]:
         people = connection.scalars(
             select(Answer.worker_id).group_by(Answer.worker_id).order_by(func.min(Answer.id))
         ).all()
-    number = {worker: str(place + 1) for place, worker in enumerate(people)}
+    number = {worker: str(position + 1) for position, worker in enumerate(people)}
     return [
         {
             "participant": number[row.worker_id],

@@ -323,11 +323,11 @@ def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> No
             "class_index": class_index,
             "worker_id": row.worker_id,
             "role": roles[image],
-            "selected": place in chosen,
+            "selected": position in chosen,
             "task_id": row.task_id,
             "at": now,
         }
-        for place, image in enumerate(row.shown)
+        for position, image in enumerate(row.shown)
     ]
     connection.execute(NEW_VOTES, votes)
     connection.execute(ONE_MORE, {"task": row.task_id})

@@ -181,12 +181,12 @@ def coverage(project: ProjectFolder) -> list[ClassCoverage]:
             .group_by(Assignment.task_id)
         ).all()
     leased = {row.task_id: int(row.number) for row in held}
-    found: dict[int, list[int]] = {}
+    results: dict[int, list[int]] = {}
     for task in tasks:
-        sums = found.setdefault(task.class_index, [0, 0, 0, 0, 0])
+        sums = results.setdefault(task.class_index, [0, 0, 0, 0, 0])
         amounts = (1, int(task.submitted >= task.wanted), task.wanted, task.submitted, leased.get(task.id, 0))
-        found[task.class_index] = [a + b for a, b in zip(sums, amounts, strict=True)]
-    return [ClassCoverage(c, *found[c]) for c in sorted(found)]
+        results[task.class_index] = [a + b for a, b in zip(sums, amounts, strict=True)]
+    return [ClassCoverage(c, *results[c]) for c in sorted(results)]
 
 
 def _vote(image: Any, worker: str, row: Mapping[str, Any], now: float) -> dict[str, Any]:

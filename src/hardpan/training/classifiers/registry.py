@@ -176,7 +176,7 @@ def _from_factory(
 def _check_output(name: str, model: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
     training = model.training
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        found = tuple(model.eval()(torch.zeros(2, *input_shape)).shape)
+        result = tuple(model.eval()(torch.zeros(2, *input_shape)).shape)
     model.train(training)
-    if found != (2, n_classes):
-        raise InputError(f"model {name!r} gives logits of shape {found} for 2 examples, not (2, {n_classes})")
+    if result != (2, n_classes):
+        raise InputError(f"model {name!r} gives logits of shape {result} for 2 examples, not (2, {n_classes})")

@@ -88,7 +88,7 @@ def _shown(site: Site, lease: leases.Lease) -> dict[str, Any]:
         "name": target.name,
         "definition": target.definition,
         "link": target.link if target.link.startswith(("https://", "http://")) else "",
-        "images": [f"/annotate/image/{lease.token}/{place}" for place in range(lease.places)],
+        "images": [f"/annotate/image/{lease.token}/{position}" for position in range(lease.places)],
         "seconds": _seconds(site, lease),
     }
 

@@ -43,7 +43,7 @@ def keys_of(names: Sequence[str]) -> list[str]:
     """
     if all(len(name) == 1 and name.isalnum() for name in names) and len({n.lower() for n in names}) == len(names):
         return [name.lower() for name in names]
-    return [str((place + 1) % 10) if len(names) <= 10 else "" for place in range(len(names))]
+    return [str((position + 1) % 10) if len(names) <= 10 else "" for position in range(len(names))]
 
 
 def question(site: Site, session: Session, body: Body) -> dict[str, Any]:

@@ -81,9 +81,9 @@ def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
     shown, removed = texts_of(body, "images", AT_ONCE), set(texts_of(body, "removed", AT_ONCE))
     if not removed <= set(shown):
         raise HTTPException(400, "removed must be among images.")
-    for place, name in enumerate(shown):
+    for position, name in enumerate(shown):
         verdict = "remove" if name in removed else "keep"
-        name_of_submission = f"{session.tag}:{key}:{place}"
+        name_of_submission = f"{session.tag}:{key}:{position}"
         decisions.decide(site.project, step, name, verdict, by=session.person, submission_key=name_of_submission)
     return {"kept": len(shown) - len(removed), "removed": len(removed)}
 
