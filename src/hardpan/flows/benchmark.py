@@ -224,8 +224,8 @@ def check_draw(posterior: NDArray[np.float64], labels: NDArray[np.int64], exact:
     if exact.low > result.high or exact.high < result.low:
         raise HardpanError(
             f"the Bayes-optimal classifier is wrong on {wrong:,} of {n:,} examples, {numbers.estimate(result)} "
-            f"with a 99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the flow is "
-            "numerically broken at this temperature: nothing was written; choose a smaller error"
+            f"with a 99.99 % interval, which is not the exact Bayes error {numbers.percent(exact.value)}; the "
+            "flow is numerically broken at this temperature: nothing was written; choose a smaller error"
         )
     return result
 
