@@ -165,17 +165,17 @@ def _judgement(result: Judgement) -> View:
 
 @view.register
 def _samples(result: FlowSamples) -> View:
-    ends = [
-        f"{numbers.percent(error.value, error.value / 50)} at temperature {t:g}"
-        for t, error in [*zip(result.temperatures, result.errors, strict=True)][:: max(len(result.errors) - 1, 1)]
-    ]
+    pairs = list(zip(result.temperatures, result.errors, strict=True))
+    ends = [f"{numbers.percent(error.value, error.value / 50)} at temperature {t:g}" for t, error in pairs]
     each = result.labels.shape[1]
-    drawn = [
-        TemperatureSamples(t, error, images, {"class": [result.class_names[k] for k in labels]})
-        for t, error, images, labels in zip(
-            result.temperatures, result.errors, result.images, result.labels, strict=True
-        )
+    images = result.images if len(result.images) else ()  # a report that was read back has none
+    grids = [
+        TemperatureSamples(t, error, grid, {"class": [result.class_names[k] for k in labels]})
+        for (t, error), grid, labels in zip(pairs, images, result.labels, strict=False)
     ]
+    title, words = "Samples by temperature", f"A grid of {each} samples for each temperature."
+    white = float(max(1, result.grey_levels - 1))
+    galleries = (sample_gallery(grids, 0.0, white, title, words),) if grids else ()
     along = training_chart(result.floors)
     section = Section(
         "Samples",
@@ -190,18 +190,10 @@ def _samples(result: FlowSamples) -> View:
                 "Bayes error against temperature",
                 at_one="as fitted",
             ),
-            sample_gallery(
-                drawn,
-                0.0,
-                float(max(1, result.grey_levels - 1)),
-                "Samples by temperature",
-                f"A grid of {each} samples for each temperature.",
-            ),
+            *galleries,
             *(() if along is None else (along,)),
         ),
-        tables=(
-            Table("", ("temperature", "Bayes error"), tuple(zip(result.temperatures, result.errors, strict=True))),
-        ),
+        tables=(Table("", ("temperature", "Bayes error"), tuple(pairs)),),
         key="samples",
     )
     made = Provenance(
@@ -210,6 +202,8 @@ def _samples(result: FlowSamples) -> View:
         versions=files.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": result.flow_sha256},
     )
-    headline = f"Samples at these temperatures have Bayes errors from {ends[0]} to {ends[1]}."
+    headline = f"The Bayes error of the samples is {ends[0]}."
+    if len(ends) > 1:
+        headline = f"The Bayes error of the samples goes from {ends[0]} to {ends[-1]}."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
     return View(f"Samples of {result.flow}", headline, (section,), provenance=made, columns=columns)
