@@ -241,7 +241,7 @@ def _threshold(result: ReviewThreshold) -> View:
 def _resolution(result: Resolution) -> View:
     state = " Nothing is left to change." if result.stable else ""
     headline = (
-        f"{len(result.removed):,} images removed, {len(result.added):,} drawn as replacements; "
+        f"{numbers.counted(len(result.removed), 'image')} removed, {len(result.added):,} drawn as replacements; "
         f"{result.undecided:,} "
         f"pairs wait for review.{state}"
     )
