@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,12 @@ from hardpan.data.dataset import Dataset, content_ids
 from hardpan.replicate import simulate
 
 COMMAND = ("-m", "hardpan", "replicate", "serve")
+
+
+def run_async(work: Coroutine[Any, Any, Any]) -> Any:
+    """The result of ``work``, in a thread of its own (Playwright keeps a loop running in the main one)."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def make_project(path: Path, *, workers: int, tasks: int, grid: int, database_url: str = "") -> Any:

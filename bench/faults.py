@@ -1,22 +1,66 @@
-"""Damaged files: 1,000 for every reader, each refused in one sentence or read, and nothing else.
+"""Faults: annotators whose server is killed, damaged files, and command lines made from the commands' own flags.
 
-A valid file of every format is damaged at random (flipped bits, cuts, noise, moved and repeated blocks) and read
-with the public function. Any other exception than InputError, or a message of several lines, counts as wrong.
+- **Annotators**: 50 at once, each trying again until a submission is confirmed, against servers that are killed
+  by ``kill -9``; every server has a fault of its own: none, a clock an hour off, a slow disk, a disk that is
+  full for a while. Afterwards every confirmed submission must be in the database as it was sent, and no vote
+  twice. Times are from sending a submission to its answer, the waits for a new server among them.
+- **Damaged files**: a valid file of every format is damaged at random (flipped bits, cuts, noise, moved and
+  repeated blocks) and read with the public function. Any other exception than InputError, or a message of
+  several lines, counts as wrong.
+- **Command lines**: seven in ten begin with inputs that fit the command; flags are drawn from the command's
+  own, with values that fit or do not, all in one process. Exit codes: 0 done, 2 refused in one sentence, 1 only
+  where a gate (``--fail-...``) was asked for; anything else and a traceback is wrong.
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
 from bench import harness
 
-PEERS = ("numpy", "pyarrow", "pillow")
-ROUNDS = 1000
+PEERS = ("numpy", "pyarrow", "pillow", "typer", "sqlalchemy", "psycopg")
+CORES = 2
+ANNOTATORS, KILLS, ROUNDS, LINES = 50, 40, 1000, 5000
 
 
-def run() -> dict[str, object]:
+def run() -> list[dict[str, Any]]:
+    return [annotators(), damaged_files(), command_lines()]
+
+
+def annotators() -> dict[str, Any]:
+    from tests.databases import new_database, running_postgres
+
+    from bench import _kills, _load
+    from hardpan import replicate
+
+    rows = []
+    for name in ("SQLite", "PostgreSQL"):
+        with contextlib.ExitStack() as open_things:
+            folder = Path(open_things.enter_context(tempfile.TemporaryDirectory()))
+            server = open_things.enter_context(running_postgres("on")) if name == "PostgreSQL" else ""
+            tally = _kills.run(
+                folder / "project", workers=ANNOTATORS, kills=KILLS, database_url=new_database(server), tasks=1000
+            )
+            project = replicate.Project.open(folder / "project")
+            lost, doubled = _load.check(project, tally)
+            project.close()
+        row: dict[str, Any] = {"database": name, "annotators": ANNOTATORS, "kills": KILLS}
+        row |= {
+            "confirmed": len(tally.acknowledged),
+            "tried again": tally.retries,
+            "lost": lost,
+            "doubled": doubled,
+        }
+        rows.append(row | {"median ms": 1e3 * tally.percentile(0.5), "p99 ms": 1e3 * tally.percentile(0.99)})
+    return harness.table("Annotators whose server is killed", rows)
+
+
+def damaged_files() -> dict[str, Any]:
     from tests.soak.readers import READERS, fuzz
 
     rows: list[dict[str, object]] = []
@@ -30,3 +74,15 @@ def run() -> dict[str, object]:
         rows.append(row)
     notes = [f"{ROUNDS:,} damaged files per reader; a damaged file that is still valid is read"]
     return harness.table("Damaged files", rows, notes=notes)
+
+
+def command_lines() -> dict[str, Any]:
+    from tests.soak.invocations import run as run_lines
+
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        tally = run_lines(Path(folder), LINES, seed=1)
+        spent = time.perf_counter() - start
+    row = {"command lines": LINES, "done": tally.codes[0], "refused": tally.codes[2], "gate": tally.codes[1]}
+    return harness.table("Command lines", [{**row, "wrong": len(tally.wrong), "s": spent}])

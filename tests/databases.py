@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import pwd
@@ -26,6 +27,13 @@ def postgres_server() -> Iterator[str]:
     """Folder of the server's socket; skipped, and said so, where there is no PostgreSQL to start."""
     if shutil.which("initdb") is None or shutil.which("pg_ctl") is None:
         pytest.skip("no PostgreSQL here: put initdb and pg_ctl on the PATH to run these tests")
+    with running_postgres() as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def running_postgres(fsync: str = "off") -> Iterator[str]:
+    """A PostgreSQL server in a folder of its own; gives the folder of its socket."""
     folder = Path(tempfile.mkdtemp(prefix="hardpan-pg-"))
     account = _account()
     if account is not None:  # the server refuses to run as root
@@ -37,7 +45,7 @@ def postgres_server() -> Iterator[str]:
             _run([*make, "--locale-provider=icu", "--icu-locale=en-US"], account, folder)
         except AssertionError:  # before version 15, or built without languages
             _run(make, account, folder)
-        options = f"-c listen_addresses='' -k {folder} -c fsync=off -c max_connections=200"
+        options = f"-c listen_addresses='' -k {folder} -c fsync={fsync} -c max_connections=200"
         _run(["pg_ctl", "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start"], account, folder)
         try:
             yield str(folder)

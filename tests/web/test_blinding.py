@@ -14,12 +14,13 @@ import time
 import httpx
 import numpy as np
 import pytest
+from bench._load import run_async
 from PIL import Image
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from tests.web import small
-from tests.web.visitor import GENEROUS, run_async
+from tests.web.visitor import GENEROUS
 
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids

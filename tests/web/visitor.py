@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -24,12 +21,6 @@ GENEROUS = Limits(
     image_seconds=0.0,
 )
 ROLES = {"annotator": "annotate", "selector": "select", "reviewer": "review", "participant": "people"}
-
-
-def run_async(work: Coroutine[Any, Any, Any]) -> Any:
-    """The result of ``work``, in a thread of its own (Playwright keeps a loop running in the main one)."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 class Visitor:

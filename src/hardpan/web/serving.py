@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from hardpan.errors import InputError, MissingExtra
 
-HEADER_SECONDS = 10.0
+REQUEST_SECONDS = 10.0
 MOST_CONNECTIONS = 1000
 
 
@@ -79,6 +79,7 @@ def run(app: ASGIApp, listener: socket.socket, *, trusted_proxy: str = "") -> No
 
 def limited_protocol() -> type[Any]:
     """uvicorn's protocol, which also closes a connection that sends no whole request within ten seconds."""
+    import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class LimitedProtocol(H11Protocol):
@@ -89,19 +90,20 @@ def limited_protocol() -> type[Any]:
             self._watch()
 
         def data_received(self, data: bytes) -> None:
-            before: Any = self.cycle
             super().data_received(data)
-            if self.cycle is not None and (self.cycle is not before or self.cycle.response_complete):
+            state = self.conn.their_state
+            if state is h11.SEND_BODY or (state is h11.IDLE and self.conn.trailing_data[0]):
+                if self._deadline is None:  # the beginning of another request on a connection that was kept
+                    self._watch()
+            else:
                 self._stop_watching()
-            elif self._deadline is None and (self.cycle is None or self.cycle.response_complete):
-                self._watch()  # the beginning of another request on a connection that was kept
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_watching()
             super().connection_lost(exc)
 
         def _watch(self) -> None:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self._too_slow)
+            self._deadline = self.loop.call_later(REQUEST_SECONDS, self._too_slow)
 
         def _stop_watching(self) -> None:
             if self._deadline is not None:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
@@ -176,6 +176,8 @@ async def read_json(request: Request) -> dict[str, Any]:
         content = json.loads(await request.body(), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise HTTPException(400, "The body is not JSON.") from None
+    except ClientDisconnect:  # nobody reads the answer, and it is no fault of this server
+        raise HTTPException(400, "The body is not complete.") from None
     if not isinstance(content, dict):
         raise HTTPException(400, "The body must be a JSON object.")
     return content

@@ -1,0 +1,140 @@
+"""Annotators at work while their server is killed again and again: ``bench/faults.py`` and the soak tests share it.
+
+Every server has a fault of its own: none, a clock an hour off, a slow disk, a disk that is full for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from bench import _load
+
+# One process that has everything loaded and forks a server when told to: a start takes a moment, not seconds.
+NURSERY = textwrap.dedent("""
+    import os, random, resource, signal, sys, threading, time
+    from hardpan import replicate
+    from hardpan.web import serving
+    from hardpan.web.annotation import create_app
+    from hardpan.replicate.database import leases, people, votes
+    from sqlalchemy import event
+    import uvicorn, alembic.command
+    folder, port = sys.argv[1], int(sys.argv[2])
+
+    def fill_the_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        def limit():
+            time.sleep(0.1)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+            time.sleep(0.3)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+        threading.Thread(target=limit, daemon=True).start()
+
+    print("ready", flush=True)
+    for number, line in enumerate(sys.stdin):
+        child = os.fork()
+        if child == 0:
+            project = replicate.Project.open(folder)
+            project.database.migrate()  # as serve does before it listens
+            if number % 4 == 1:
+                off = random.choice([-3600, 3600])
+                project = project.with_clock(lambda: time.time() + off)
+            if number % 4 == 2:
+                event.listen(project.database._engine, "commit", lambda _: time.sleep(0.03 * random.random()))
+            if number % 4 == 3:
+                fill_the_disk()
+            listener = serving.bind("127.0.0.1", port)
+            serving.run(create_app(project), listener)
+            os._exit(0)
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        print("gone", flush=True)
+""")
+
+
+def run(path: Path, *, workers: int, kills: int, database_url: str = "", tasks: int = 400) -> _load.Tally:
+    """Make a project at ``path``, let annotators work on it, kill its server so often; what they saw."""
+    project = _load.make_project(path, workers=workers, tasks=tasks, grid=12, database_url=database_url)
+    link = project.invite(uses=workers).link
+    project.close()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    nursery = subprocess.Popen(
+        [sys.executable, "-c", NURSERY, str(path), str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    tally = _load.Tally()
+    try:
+        assert nursery.stdout.readline() == "ready\n"
+        last = _load.run_async(
+            _both(nursery, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, workers, kills)
+        )
+        os.kill(last, signal.SIGTERM)
+        assert nursery.stdout.readline() == "gone\n"
+    finally:
+        nursery.stdin.close()
+        nursery.wait(timeout=15)
+        nursery.stdout.close()
+    return tally
+
+
+async def _both(nursery: subprocess.Popen[str], link: str, tally: _load.Tally, workers: int, kills: int) -> int:
+    stop = asyncio.Event()
+    working = asyncio.create_task(_annotate(link, tally, workers, stop))
+    server = await _kill(nursery, tally, kills)
+    stop.set()
+    await working
+    return server
+
+
+async def _annotate(link: str, tally: _load.Tally, workers: int, stop: asyncio.Event) -> None:
+    crew = [_load.Annotator(number, link, tally, 120) for number in range(workers)]
+
+    async def work(one: _load.Annotator) -> None:
+        await one.enter()
+        while not stop.is_set() and (task := await one.task()):
+            await one.submit(task)
+
+    start = time.perf_counter()
+    try:
+        await asyncio.gather(*(work(one) for one in crew))
+    finally:
+        await asyncio.gather(*(one.client.aclose() for one in crew))
+    tally.wall = time.perf_counter() - start
+
+
+async def _kill(nursery: subprocess.Popen[str], tally: _load.Tally, kills: int) -> int:
+    """Start a server, wait until it has confirmed three submissions, kill it, and so on; the last one stays."""
+    assert nursery.stdout is not None
+    for number in range(kills):
+        server = _start(nursery)
+        before, end = len(tally.acknowledged), time.monotonic() + 60
+        while len(tally.acknowledged) < before + 3 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        assert len(tally.acknowledged) >= before + 3, f"no answers after kill {number}"
+        await asyncio.sleep(0.02 + 0.01 * (number % 7))
+        os.kill(server, signal.SIGKILL)
+        assert await asyncio.to_thread(nursery.stdout.readline) == "gone\n"
+    return _start(nursery)
+
+
+def _start(nursery: subprocess.Popen[str]) -> int:
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    nursery.stdin.write("\n")
+    nursery.stdin.flush()
+    return int(nursery.stdout.readline())
