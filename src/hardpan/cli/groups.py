@@ -6,11 +6,16 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from hardpan import execution
+from hardpan.cli.common import JsonFlag, OutFolder, check_out, emit_report
+from hardpan.report.base import Report
+
+R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,6 +27,37 @@ class Where:
     address: Annotated[
         str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")
     ] = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Output:
+    """Where a report goes."""
+
+    out: OutFolder = None
+    json: JsonFlag = False
+
+
+def reporting(command: Callable[..., Report]) -> Callable[..., None]:
+    """A command that returns a report: with --out and --json, which save and print it.
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+
+    Example:
+        >>> @reporting
+        ... def show(name: str) -> Report:
+        ...     raise NotImplementedError
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'out', 'json']
+    """
+    plain = spread(command)
+    own = list(inspect.signature(plain).parameters.values())
+
+    @functools.wraps(command)
+    def run(*, out: Path | None, json: bool, **options: Any) -> None:
+        check_out(out)  # before any work is done
+        emit_report(plain(**options), json=json, out=out)
+
+    return _signed(run, own + _options(Output))
 
 
 def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,7 +85,7 @@ def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
     return _signed(run, own + _options(Where))
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def spread(command: Callable[..., R]) -> Callable[..., R]:
     """A command every field of its dataclass parameters as an option of its own.
 
     Typer reads signatures, so the fields stand in the parameter's place there; when the command is called they are
@@ -76,15 +112,15 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter.replace(annotation=kind))
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**given: Any) -> R:
         for name, kind in groups.items():
             given[name] = kind(**{item.name: given.pop(item.name) for item in dataclasses.fields(kind)})
-        command(**given)
+        return command(**given)
 
     return _signed(run, parameters)
 
 
-def _signed(command: Callable[..., None], parameters: list[inspect.Parameter]) -> Callable[..., None]:
+def _signed(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {item.name: item.annotation for item in parameters}
     return command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +11,11 @@ import typer
 from numpy.typing import NDArray
 
 from hardpan import Outcomes, files, safe_files, tables, testbed
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report
+from hardpan.cli.common import Confidence, Seed
+from hardpan.cli.groups import reporting
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
+from hardpan.report.base import Report
 from hardpan.safe_files import few
 from hardpan.testbed import followups
 from hardpan.testbed.sets import TwoSets, open_outcomes
@@ -59,72 +62,107 @@ Examples = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class TwoSetFlags:
+    """How the scores of two test sets are read."""
+
+    metric: Metric = None
+    original: OriginalSet = None
+    new: NewSet = None
+    original_total: OriginalTotal = None
+    new_total: NewTotal = None
+    unchecked_classes: Unchecked = False
+    classes: Classes = None
+    by_order: ByOrder = False
+
+    def read(self, scores: list[Path]) -> TwoSets:
+        """Read one file with both sets, or two."""
+        if len(scores) > 2:
+            raise InputError(f"SCORES must be one file with both test sets, or two files; got {len(scores)}")
+        return testbed.two_sets(
+            *scores,
+            metric=self.metric,
+            original_set=self.original,
+            new_set=self.new,
+            original_total=self.original_total,
+            new_total=self.new_total,
+            check_classes=not self.unchecked_classes,
+            n_classes=self.classes,
+            by_order=self.by_order,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFlags:
+    """Which models a line or a mean uses, and its intervals."""
+
+    exclude: Exclude = None
+    groups: Groups = None
+    bootstrap: Bootstrap = 100_000
+    confidence: Confidence = 0.95
+    seed: Seed = 0
+
+    def config(self, **further: Any) -> testbed.CompareConfig:
+        """The settings of a comparison."""
+        return testbed.CompareConfig(
+            exclude=tuple(pattern for item in self.exclude or () for pattern in _listed(item)),
+            groups=_listed(self.groups),
+            bootstrap=self.bootstrap,
+            confidence=self.confidence,
+            seed=self.seed,
+            **further,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LineFlags(ModelFlags):
+    """The line from the original to the new accuracies."""
+
+    scale: Scale = "linear"
+    interval: Interval = "percentile"
+    resample: Resample = "examples"
+
+    def config(self, **further: Any) -> testbed.CompareConfig:
+        """The settings of a comparison."""
+        line = {"scale": self.scale, "interval": self.interval, "resample": self.resample}
+        return super(LineFlags, self).config(**line, **further)
+
+
+READING, MODELS, LINE = TwoSetFlags(), ModelFlags(), LineFlags()
+
+
 @app.command()
+@reporting
 def compare(
     scores: Sources,
-    scale: Scale = "linear",
-    exclude: Exclude = None,
-    groups: Groups = None,
-    metric: Metric = None,
-    original: OriginalSet = None,
-    new: NewSet = None,
-    original_total: OriginalTotal = None,
-    new_total: NewTotal = None,
-    bootstrap: Bootstrap = 100_000,
-    interval: Interval = "percentile",
-    resample: Resample = "examples",
-    confidence: Confidence = 0.95,
-    unchecked_classes: Unchecked = False,
-    classes: Classes = None,
-    by_order: ByOrder = False,
-    out: OutFolder = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+    line: LineFlags = LINE,
+    reading: TwoSetFlags = READING,
+) -> Report:
     """Accuracies, gaps and ranks of every model, and the line from the original to the new set.
 
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
-    check_out(out)
-    sets = _read(scores, metric, original, new, original_total, new_total, unchecked_classes, classes, by_order)
-    config = _config(scale, exclude, groups, metric, bootstrap, interval, resample, confidence, seed)
-    emit_report(testbed.compare(sets, config=config), json=json, out=out)
+    sets = reading.read(scores)
+    return testbed.compare(sets, config=line.config(metric=reading.metric))
 
 
 @app.command()
+@reporting
 def fit(
     scores: Sources,
-    scale: Scale = "linear",
-    exclude: Exclude = None,
-    groups: Groups = None,
-    metric: Metric = None,
-    original: OriginalSet = None,
-    new: NewSet = None,
-    original_total: OriginalTotal = None,
-    new_total: NewTotal = None,
-    bootstrap: Bootstrap = 100_000,
-    interval: Interval = "percentile",
-    resample: Resample = "examples",
-    confidence: Confidence = 0.95,
+    line: LineFlags = LINE,
+    reading: TwoSetFlags = READING,
     sigma: Annotated[
         float | None,
         typer.Option("--sigma", help="Spread of difficulty of the original set: adds that of the new."),
     ] = None,
-    unchecked_classes: Unchecked = False,
-    classes: Classes = None,
-    by_order: ByOrder = False,
-    out: OutFolder = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Only the line, the models it uses, and how much it depends on each group of them.
 
     Example: [bold]hardpan testbed fit counts.csv --scale probit --sigma 1[/bold]
     """
-    check_out(out)
-    sets = _read(scores, metric, original, new, original_total, new_total, unchecked_classes, classes, by_order)
-    config = _config(scale, exclude, groups, metric, bootstrap, interval, resample, confidence, seed)
-    report = testbed.compare(sets, config=config)
+    sets = reading.read(scores)
+    report = testbed.compare(sets, config=line.config(metric=reading.metric))
     result = testbed.FitReport(
         fit=report.fit.compact(),
         models=tuple(row.model for row in report.rows if row.in_fit),
@@ -133,41 +171,35 @@ def fit(
         difficulty=None if sigma is None else testbed.difficulty(report.fit, sigma),
         notes=report.notes,
     )
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command()
+@reporting
 def pairs(
     scores: Sources,
+    reading: TwoSetFlags = READING,
     test_set: Annotated[str, typer.Option("--set", help="original or new.")] = "new",
     models: Annotated[str | None, typer.Option("--models", help="Only these models, separated by commas.")] = None,
     neighbours: Annotated[
         bool, typer.Option("--neighbours", help="Only models that are adjacent in the ranking.")
     ] = False,
-    metric: Metric = None,
-    original: OriginalSet = None,
-    new: NewSet = None,
     confidence: Confidence = 0.95,
-    unchecked_classes: Unchecked = False,
-    classes: Classes = None,
-    by_order: ByOrder = False,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Is one model better than another? McNemar, paired bootstrap, Holm; needs scores by example.
 
     Example: [bold]hardpan testbed pairs predictions.npz --neighbours[/bold]
     """
-    check_out(out)
-    sets = _read(scores, metric, original, new, None, None, unchecked_classes, classes, by_order)
+    sets = reading.read(scores)
     result = testbed.pairs(
         sets, test_set=test_set, models=_listed(models), neighbours=neighbours, confidence=confidence, seed=seed
     )
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command()
+@reporting
 def strategies(
     sets: Annotated[
         list[str],
@@ -181,15 +213,12 @@ def strategies(
     original_total: OriginalTotal = None,
     new_total: NewTotal = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Mean change of accuracy on several new test sets at once.
 
     Example: [bold]hardpan testbed strategies Matched=matched.csv Top=top.csv --frequency Top=0.93[/bold]
     """
-    check_out(out)
     named = dict(_named(item, "NAME=SCORES") for item in sets)
     frequencies = {}
     for item in frequency or ():
@@ -207,39 +236,26 @@ def strategies(
         original_total=original_total,
         new_total=new_total,
     )
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command()
+@reporting
 def decompose(
     scores: Sources,
-    exclude: Exclude = None,
-    groups: Groups = None,
-    metric: Metric = None,
-    original: OriginalSet = None,
-    new: NewSet = None,
-    original_total: OriginalTotal = None,
-    new_total: NewTotal = None,
-    bootstrap: Bootstrap = 100_000,
-    confidence: Confidence = 0.95,
-    unchecked_classes: Unchecked = False,
-    classes: Classes = None,
-    by_order: ByOrder = False,
-    out: OutFolder = None,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+    models: ModelFlags = MODELS,
+    reading: TwoSetFlags = READING,
+) -> Report:
     """What can explain the drop: chance, diminishing returns, and the rest.
 
     Example: [bold]hardpan testbed decompose counts.csv --confidence 0.9999[/bold]
     """
-    check_out(out)
-    sets = _read(scores, metric, original, new, original_total, new_total, unchecked_classes, classes, by_order)
-    config = _config("linear", exclude, groups, metric, bootstrap, "percentile", "examples", confidence, seed)
-    emit_report(testbed.decompose(sets, confidence=confidence, config=config), json=json, out=out)
+    sets = reading.read(scores)
+    return testbed.decompose(sets, confidence=models.confidence, config=models.config(metric=reading.metric))
 
 
 @app.command()
+@reporting
 def humans(
     responses: Annotated[
         list[Path],
@@ -252,61 +268,50 @@ def humans(
     original: OriginalSet = None,
     new: NewSet = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Accuracies of people on the original and the new images, or on the hardest of them.
 
     Example: [bold]hardpan testbed humans responses.csv[/bold]
     """
-    check_out(out)
     only = None
     if predictions is not None:
         sets = testbed.two_sets(predictions, original_set=original, new_set=new)
         only = testbed.hardest_of(sets, fraction=fraction)
     result = testbed.human_table(responses, only=only, confidence=confidence, seed=seed)
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command()
+@reporting
 def hardest(
     scores: Sources,
+    reading: TwoSetFlags = READING,
     fraction: Annotated[float, typer.Option("--fraction", help="Fraction of each set, ties included.")] = 0.05,
-    metric: Metric = None,
-    original: OriginalSet = None,
-    new: NewSet = None,
-    unchecked_classes: Unchecked = False,
-    classes: Classes = None,
-    by_order: ByOrder = False,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """The examples of each set that the fewest models get right, for people to try.
 
     Example: [bold]hardpan testbed hardest predictions.npz --json[/bold]
     """
-    check_out(out)
-    sets = _read(scores, metric, original, new, None, None, unchecked_classes, classes, by_order)
-    emit_report(testbed.hardest_of(sets, fraction=fraction), json=json, out=out)
+    sets = reading.read(scores)
+    return testbed.hardest_of(sets, fraction=fraction)
 
 
 @app.command()
+@reporting
 def crossval(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="model, dataset, correct, total.")],
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Accuracies on cross-validation splits, compared with the original and the new test set.
 
     Example: [bold]hardpan testbed crossval splits.csv[/bold]
     """
-    check_out(out)
-    emit_report(testbed.cross_validation(table, confidence), json=json, out=out)
+    return testbed.cross_validation(table, confidence)
 
 
 @app.command()
+@reporting
 def discriminate(
     original: Annotated[str, typer.Argument(metavar="ORIGINAL", help="Original set: a name, file or folder.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="New set: a name, file or folder.")],
@@ -314,15 +319,12 @@ def discriminate(
     test: Annotated[str, typer.Option("--test", help="split (exact binomial) or permutation.")] = "split",
     held_out: Annotated[float, typer.Option("--held-out", help="Fraction of the examples to test on.")] = 0.2,
     permutations: Annotated[int, typer.Option("--permutations", min=1, help="For --test permutation.")] = 200,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Can a classifier distinguish new examples from original ones? Balanced in set and class (B.2.8).
 
     Example: [bold]hardpan testbed discriminate original_images.npz new_images.npz[/bold]
     """
-    check_out(out)
     first, second = _data(original), _data(new)
     labelled = first[1] is not None and second[1] is not None
     result = testbed.discriminate(
@@ -336,10 +338,11 @@ def discriminate(
         permutations=permutations,
         seed=seed,
     )
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command()
+@reporting
 def duplicates(
     scores: Scores,
     examples: Examples,
@@ -348,44 +351,40 @@ def duplicates(
     new_set: Annotated[str | None, typer.Option("--new-set", help="The set of --new.")] = None,
     which: Which = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Accuracy without near-duplicates, and how much of a drop they can explain (B.2.2).
 
     Example: [bold]hardpan testbed duplicates original.csv --examples examples.csv --new new.csv[/bold]
     """
-    check_out(out)
     outcomes = open_outcomes(scores, which)
     fresh: NDArray[np.float64] | None = None
     if new is not None:
         other = open_outcomes(new, new_set).align(outcomes)
         fresh = np.nanmean(other.item_scores(), axis=1)
     marked = _numbers(_column(examples, column, outcomes), column, examples)
-    emit_report(followups.without_duplicates(outcomes, marked, fresh, confidence), json=json, out=out)
+    return followups.without_duplicates(outcomes, marked, fresh, confidence)
 
 
 @app.command()
+@reporting
 def balanced(
     scores: Scores,
     examples: Examples,
     column: Annotated[str, typer.Option("--column", help="Column with the classes.")] = "label",
     which: Which = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Accuracy with every class weighted equally.
 
     Example: [bold]hardpan testbed balanced new.csv --examples examples.csv[/bold]
     """
-    check_out(out)
     outcomes = open_outcomes(scores, which)
     labels = np.array([str(value) for value in _column(examples, column, outcomes)])
-    emit_report(followups.class_balanced(outcomes, labels, confidence), json=json, out=out)
+    return followups.class_balanced(outcomes, labels, confidence)
 
 
 @app.command()
+@reporting
 def breakdown(
     scores: Scores,
     examples: Annotated[
@@ -399,14 +398,11 @@ def breakdown(
     bins: Annotated[int, typer.Option("--bins", min=1, help="Quantile bins for numbers.")] = 5,
     which: Which = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Accuracy by sub-class, by selection frequency (Figure 15), or by brightness, contrast, grey, size.
 
     Example: [bold]hardpan testbed breakdown new.csv --examples examples.csv --by frequency[/bold]
     """
-    check_out(out)
     outcomes = open_outcomes(scores, which)
     if images is not None:
         attributes = followups.image_attributes(_data(images)[0])
@@ -420,10 +416,11 @@ def breakdown(
     else:
         values = _column(examples, column, outcomes)
         result = followups.breakdown(outcomes, values, column, bins=bins, confidence=confidence)
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command("shared-errors")
+@reporting
 def shared_errors(
     scores: Scores,
     which: Which = None,
@@ -432,110 +429,52 @@ def shared_errors(
         Path | None, typer.Option("--gallery", metavar="PNG", help="Write the images that no model gets right.")
     ] = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Errors that pairs of models share, with κ, and the examples that no model gets right.
 
     Example: [bold]hardpan testbed shared-errors new.csv[/bold]
     """
-    check_out(out)
     result = followups.shared_errors(open_outcomes(scores, which), confidence)
     if gallery is not None:
         _write_gallery(gallery, images, result)
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @app.command()
+@reporting
 def items(
     scores: Scores,
     model: Annotated[str, typer.Option("--model", help="rasch, 2pl or 3pl.")] = "rasch",
     which: Which = None,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Item analysis of one test set: the same as hardpan leaderboard items.
 
     Example: [bold]hardpan testbed items matrix.parquet --model 2pl --out items[/bold]
     """
     from hardpan import leaderboard
 
-    check_out(out)
-    emit_report(leaderboard.items(open_outcomes(scores, which), model, seed=seed), json=json, out=out)
+    return leaderboard.items(open_outcomes(scores, which), model, seed=seed)
 
 
 @app.command("scale")
+@reporting
 def one_scale(
     scores: Sources,
     original: OriginalSet = None,
     new: NewSet = None,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Does one scale of skill explain both test sets?
 
     Example: [bold]hardpan testbed scale original.npz new.npz[/bold]
     """
     from hardpan.testbed.skill_scale import one_scale as fit_scale
 
-    check_out(out)
-    sets = _read(scores, None, original, new, None, None, False, None, False)
+    sets = TwoSetFlags(original=original, new=new).read(scores)
     if sets.original.scores is None or sets.new.scores is None:
         raise InputError("SCORES must be right or wrong example by example; got counts")
-    emit_report(fit_scale(sets.original.scores, sets.new.scores, seed=seed), json=json, out=out)
-
-
-def _read(
-    scores: list[Path],
-    metric: str | None,
-    original: str | None,
-    new: str | None,
-    original_total: int | None,
-    new_total: int | None,
-    unchecked: bool,
-    classes: int | None,
-    by_order: bool,
-) -> TwoSets:
-    if len(scores) > 2:
-        raise InputError(f"SCORES must be one file with both test sets, or two files; got {len(scores)}")
-    return testbed.two_sets(
-        *scores,
-        metric=metric,
-        original_set=original,
-        new_set=new,
-        original_total=original_total,
-        new_total=new_total,
-        check_classes=not unchecked,
-        n_classes=classes,
-        by_order=by_order,
-    )
-
-
-def _config(
-    scale: str,
-    exclude: list[str] | None,
-    groups: str | None,
-    metric: str | None,
-    bootstrap: int,
-    interval: str,
-    resample: str,
-    confidence: float,
-    seed: int,
-) -> testbed.CompareConfig:
-    patterns = tuple(pattern for item in exclude or () for pattern in _listed(item))
-    return testbed.CompareConfig(
-        scale=scale,
-        exclude=patterns,
-        groups=_listed(groups),
-        metric=metric,
-        bootstrap=bootstrap,
-        interval=interval,  # type: ignore[arg-type]  # checked by the library, which says what is allowed
-        resample=resample,
-        confidence=confidence,
-        seed=seed,
-    )
+    return fit_scale(sets.original.scores, sets.new.scores, seed=seed)
 
 
 def _listed(text: str | None) -> tuple[str, ...]:
