@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
-from hardpan.cli.common import JsonFlag, OutFolder, check_out, emit_report
+from hardpan.cli.groups import reporting
+from hardpan.report.base import Report
 
 app = typer.Typer(rich_markup_mode="rich")
 
 
 @app.command()
+@reporting
 def compare(
     folders: Annotated[
         list[str],
@@ -21,15 +23,11 @@ def compare(
         float | None,
         typer.Option(help="Leave datasets out of the rankings whose flow needs more bits per dimension than this."),
     ] = None,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Compare audits: two datasets, one dataset before and after cleaning, or many ranked by hardness.
 
     Example: [bold]hardpan compare audits/mnist audits/fashion-mnist --out audits/compared[/bold]
     """
     from hardpan import auditing
 
-    check_out(out)
-    result = auditing.compare([auditing.read_audit(folder) for folder in folders], most_bits=most_bits)
-    emit_report(result, json=json, out=out)
+    return auditing.compare([auditing.read_audit(folder) for folder in folders], most_bits=most_bits)

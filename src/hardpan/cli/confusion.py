@@ -17,7 +17,6 @@ from hardpan import confusion
 from hardpan.cli.common import (
     Confidence,
     JsonFlag,
-    OutFolder,
     Seed,
     check_out,
     emit_report,
@@ -26,7 +25,7 @@ from hardpan.cli.common import (
     whole_numbers,
 )
 from hardpan.cli.data_options import DataFlags
-from hardpan.cli.groups import parallel_options, spread
+from hardpan.cli.groups import parallel_options, reporting, spread
 from hardpan.confusion import summaries
 from hardpan.confusion.summaries import ConfusionConfig
 from hardpan.data.dataset import Dataset
@@ -34,6 +33,7 @@ from hardpan.data.opening import parse_source, short_name
 from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import Predictions
+from hardpan.report.base import Report
 from hardpan.safe_files import read_npz
 
 app = typer.Typer(
@@ -130,8 +130,8 @@ NONE = Inputs()
 
 
 @app.command()
+@reporting
 @parallel_options
-@spread
 def score(
     predictions: Source,
     inputs: Inputs = NONE,
@@ -140,14 +140,11 @@ def score(
     base: Base = 2.0,
     split: Split = "all",
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Score every example, with standard errors; with --out, a page, scores.csv and scores.json.
 
     Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --split test --out scored[/bold]
     """
-    check_out(out)
     config = _config(inputs, epochs=epochs, seeds=seeds, base=base, split=split, confidence=confidence)
     dataset = inputs.dataset()
     with progress_on_stderr() as progress:
@@ -156,12 +153,12 @@ def score(
         )
         signals = None if source is None else confusion.signals(source, progress=_named(progress, "comparing"))
         report = confusion.summarize(scores, signals, dataset, config=config)
-        emit_report(report, json=json, out=out)
+        return report
 
 
 @app.command()
+@reporting
 @parallel_options
-@spread
 def bands(
     predictions: Source,
     inputs: Inputs = NONE,
@@ -171,15 +168,12 @@ def bands(
     epochs: Epochs = "all",
     seeds: Seeds = None,
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Error by band of the score, for each split, with intervals and Pearson's ρ.
 
     Example: [bold]hardpan confusion bands runs/resnet18 --edges 0,0.5,1,2,3.4 --out banded[/bold]
     """
-    check_out(out)
     limits = floats("--edges", edges) if edges is not None else ()
     config = _config(inputs, epochs=epochs, seeds=seeds, of=of, edges=limits, confidence=confidence, seed=seed)
     dataset = inputs.dataset()
@@ -191,7 +185,7 @@ def bands(
             right = _correct(correct, scores, of)
         else:
             right = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)
-        emit_report(summaries.bands_by_split(scores, right, config), json=json, out=out)
+        return summaries.bands_by_split(scores, right, config)
 
 
 @app.command()
@@ -250,29 +244,26 @@ def subset(
 
 
 @app.command()
+@reporting
 @parallel_options
-@spread
 def issues(
     predictions: Source,
     inputs: Inputs = NONE,
     split: Split = "all",
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """List the labels that look wrong, most suspicious first.
 
     Example: [bold]hardpan confusion issues runs/resnet18 --data cifar10 --split test --out issues[/bold]
     """
-    check_out(out)
     config = _config(inputs, split=split, confidence=confidence)
     result = _of_split(inputs.predictions(predictions, inputs.dataset(), config), split)
-    emit_report(confusion.label_issues(result, confidence=confidence), json=json, out=out)
+    return confusion.label_issues(result, confidence=confidence)
 
 
 @app.command()
+@reporting
 @parallel_options
-@spread
 def transfer(
     predictions: Sources,
     names: Names = None,
@@ -281,16 +272,13 @@ def transfer(
     of: Of = "seeds",
     epochs: Epochs = "all",
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Does what confuses the first model confuse the others? Rank correlations, and errors by band.
 
     Example: [bold]hardpan confusion transfer runs/resnet18 runs/resnet50 runs/vit --split test --out
     transfer[/bold]
     """
-    check_out(out)
     config = _config(inputs, epochs=epochs, split=split, of=of, confidence=confidence, seed=seed)
     dataset = inputs.dataset()
     scores, correct = {}, {}
@@ -303,12 +291,12 @@ def transfer(
                 correct[name] = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)[
                     ..., rows
                 ]
-        emit_report(summaries.transfer_between(scores, correct, config), json=json, out=out)
+        return summaries.transfer_between(scores, correct, config)
 
 
 @app.command()
+@reporting
 @parallel_options
-@spread
 def ablate(
     predictions: Source,
     target: Annotated[
@@ -322,14 +310,11 @@ def ablate(
     inputs: Inputs = NONE,
     split: Split = "all",
     of: Of = "seeds",
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """How many seeds and epochs are enough? The same scores from fewer of each.
 
     Example: [bold]hardpan confusion ablate runs/resnet18 --target runs/resnet50 --split test --out ablated[/bold]
     """
-    check_out(out)
     config = _config(inputs, split=split, of=of)
     dataset = inputs.dataset()
     source = _of_split(inputs.predictions(predictions, dataset, config), split)
@@ -344,12 +329,12 @@ def ablate(
             name=Path(target or predictions).name,
             progress=_named(progress, "ablating"),
         )
-        emit_report(report, json=json, out=out)
+        return report
 
 
 @app.command()
+@reporting
 @parallel_options
-@spread
 def compare(
     predictions: Sources,
     names: Names = None,
@@ -358,17 +343,14 @@ def compare(
     of: Of = "ensemble",
     epochs: Epochs = "all",
     confidence: Confidence = 0.95,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """The confusion score compared with other difficulty scores as predictors of errors.
 
     With several models, also the mean confusion of each against its accuracy.
 
     Example: [bold]hardpan confusion compare runs/resnet18 --split test --out compared[/bold]
     """
-    check_out(out)
     config = _config(inputs, epochs=epochs, split=split, of=of, confidence=confidence, seed=seed)
     dataset = inputs.dataset()
     with progress_on_stderr() as progress:
@@ -378,7 +360,7 @@ def compare(
             )
             for name, path in zip(_model_names(predictions, names), predictions, strict=True)
         }
-        emit_report(confusion.compare_scores(measured, config=config), json=json, out=out)
+        return confusion.compare_scores(measured, config=config)
 
 
 def _named(progress: Progress, name: str) -> Progress:

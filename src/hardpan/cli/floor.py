@@ -9,7 +9,6 @@ import typer
 
 from hardpan.cli.common import (
     JsonFlag,
-    OutFolder,
     Seed,
     check_out,
     emit_report,
@@ -18,8 +17,9 @@ from hardpan.cli.common import (
     whole_numbers,
 )
 from hardpan.cli.data_options import DATA_FLAGS, DataFlags
-from hardpan.cli.groups import spread
+from hardpan.cli.groups import reporting
 from hardpan.errors import InputError
+from hardpan.report.base import Report
 
 app = typer.Typer(
     help="How low can the error on real data go? A bracket from evidence, and estimates under assumptions.\n\n"
@@ -30,7 +30,7 @@ app = typer.Typer(
 
 
 @app.command("estimate")
-@spread
+@reporting
 def estimate_command(
     data: Annotated[
         str | None,
@@ -73,17 +73,14 @@ def estimate_command(
     ] = "temperature,vector,isotonic",
     confidence: Annotated[float, typer.Option("--confidence", help="Joint level of the bracket.")] = 0.95,
     reading: DataFlags = DATA_FLAGS,
-    out: OutFolder = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Bracket the lowest possible error, and list estimates under an assumption with what is known against them.
 
     Example: [bold]hardpan floor estimate digits --out floor[/bold]
     """
     from hardpan import bayes
 
-    check_out(out)
     config = bayes.FloorConfig(
         estimators=_words(estimators),
         classifiers=() if classifiers.strip() == "none" else _words(classifiers),
@@ -108,7 +105,7 @@ def estimate_command(
             config=config,
             progress=progress,
         )
-    emit_report(report, json=json, out=out)
+    return report
 
 
 @app.command("bench")

@@ -21,9 +21,10 @@ from hardpan.cli.common import (
     whole_numbers,
 )
 from hardpan.cli.data_options import DATA_FLAGS, DataFlags
-from hardpan.cli.groups import parallel_options, spread
+from hardpan.cli.groups import parallel_options, reporting, spread
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
+from hardpan.report.base import Report
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 
@@ -152,6 +153,7 @@ def synthesize(
 
 
 @app.command()
+@reporting
 def judge(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A benchmark of hardpan flow synthesize.")],
     predictions: Annotated[
@@ -165,19 +167,16 @@ def judge(
         bool, typer.Option("--by-order", help="Join rows by position, because the predictions have no ids.")
     ] = False,
     name: Annotated[str, typer.Option(help="Name of the classifier.")] = "",
-    out: OutFolder = None,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Compare a classifier with the true posteriors: exact excess error, calibration error, difficulty by example.
 
     Example: [bold]hardpan flow judge synthetic predictions.npz --out judged[/bold]
     """
     from hardpan import flows
 
-    check_out(out)
     benchmark = flows.read_benchmark(folder)
     probs = _test_probabilities(predictions, benchmark, by_order)
-    emit_report(flows.judge(benchmark, probs, name=name or predictions.stem), json=json, out=out)
+    return flows.judge(benchmark, probs, name=name or predictions.stem)
 
 
 @app.command()

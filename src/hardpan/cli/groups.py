@@ -60,7 +60,7 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
     return _signed(run, own + _options(Output))
 
 
-def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
+def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
     """A command the options --backend, --workers and --address, and run it under that setting.
 
     Dataclass parameters become options too, as :func:`spread` makes them.
@@ -78,9 +78,9 @@ def parallel_options(command: Callable[..., None]) -> Callable[..., None]:
     own = list(inspect.signature(plain).parameters.values())
 
     @functools.wraps(command)
-    def run(*, backend: str, workers: int | None, address: str, **options: Any) -> None:
+    def run(*, backend: str, workers: int | None, address: str, **options: Any) -> R:
         with execution.parallel(backend, workers=workers, address=address):
-            plain(**options)
+            return plain(**options)
 
     return _signed(run, own + _options(Where))
 

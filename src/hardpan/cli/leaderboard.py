@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hardpan import leaderboard, tables
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
-from hardpan.cli.groups import spread
+from hardpan.cli.groups import reporting, spread
 from hardpan.errors import InputError, MissingExtra
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
@@ -278,6 +278,7 @@ def inflation(
 
 
 @app.command()
+@reporting
 def agreement(
     old: Annotated[
         str, typer.Argument(metavar="OLD", help="Predictions on the labelled set: FILE, or FILE::ARRAY.")
@@ -289,9 +290,7 @@ def agreement(
     ] = 0.015,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
-    json: JsonFlag = False,
-    out: OutFolder = None,
-) -> None:
+) -> Report:
     """Accuracy on an unlabelled set, estimated from how often models agree with each other.
 
     Files are npy, or npz with the name of the array: models × examples (predicted classes). Folders are recorded
@@ -299,7 +298,6 @@ def agreement(
 
     Example: [bold]hardpan leaderboard agreement all.npz::old all.npz::labels all.npz::new[/bold]
     """
-    check_out(out)
     result = leaderboard.agreement(
         _predictions(old),
         _array(labels),
@@ -308,7 +306,7 @@ def agreement(
         confidence=confidence,
         seed=seed,
     )
-    emit_report(result, json=json, out=out)
+    return result
 
 
 @_command

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
+from hardpan.cli.groups import reporting
 from hardpan.errors import InputError
+from hardpan.report.base import Report
 
 if TYPE_CHECKING:
     from hardpan.replicate import Project
@@ -338,9 +340,9 @@ def sample(
 
 
 @app.command("threshold-sweep")
+@reporting
 def threshold_sweep(
     folder: ProjectPath,
-    out: OutFolder = None,
     per_class: PerClass = 10,
     predictions: Annotated[
         Path | None,
@@ -349,17 +351,15 @@ def threshold_sweep(
         ),
     ] = None,
     database_url: DatabaseUrl = "",
-    as_json: JsonFlag = False,
-) -> None:
+) -> Report:
     """Size and average frequency of the set at every threshold.
 
     Example: [bold]hardpan replicate threshold-sweep new-digits --out sweep[/bold]
     """
-    check_out(out)
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting votes", 0.0)
         result = project.threshold_sweep(per_class, predictions=predictions)
-    emit_report(result, json=as_json, out=out)
+    return result
 
 
 @app.command()
