@@ -216,6 +216,8 @@ def mistakes(folder):
         ("semicolon.csv", "commas"),
         ("notes.txt", "notes.txt"),
         ("missing.npz", "missing.npz"),
+        ("x" * 5000 + ".csv", "xxx"),
+        ("x" * 5000 + ".npz", "xxx"),
     ],
 )
 def test_mistakes_are_refused_with_the_remedy(tmp_path, file, named):

@@ -22,7 +22,7 @@ from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions, scratch_array
 from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
-from hardpan.safe_files import few, reason
+from hardpan.safe_files import existing_file, few, reason
 from hardpan.tables import read_table
 
 _ROWS_AT_ONCE = 16384
@@ -194,9 +194,7 @@ class _Table:
     def __init__(self, source: Any) -> None:
         self._frame: Any = None
         if isinstance(source, Path):
-            self.where, self._path = str(source), source
-            if not source.is_file():
-                raise InputError(f"{source}: no such file")
+            self.where, self._path = str(source), existing_file(source)
             self._csv = source.suffix.lower() in (".csv", ".tsv")
             self._comma = "\t" if source.suffix.lower() == ".tsv" else ","
             self.names = self._names()
