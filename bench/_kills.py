@@ -61,9 +61,9 @@ NURSERY = textwrap.dedent("""
 """)
 
 
-def run(path: Path, *, workers: int, kills: int, database_url: str = "", tasks: int = 400) -> _load.Tally:
+def run(path: Path, *, workers: int, kills: int, database_url: str = "") -> _load.Tally:
     """Make a project at ``path``, let annotators work on it, kill its server so often; what they saw."""
-    project = _load.make_project(path, workers=workers, tasks=tasks, grid=12, database_url=database_url)
+    project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
     link = project.invite(uses=workers).link
     project.close()
     with socket.socket() as probe:

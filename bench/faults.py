@@ -43,9 +43,8 @@ def annotators() -> dict[str, Any]:
         with contextlib.ExitStack() as open_things:
             folder = Path(open_things.enter_context(tempfile.TemporaryDirectory()))
             server = open_things.enter_context(running_postgres("on")) if name == "PostgreSQL" else ""
-            tally = _kills.run(
-                folder / "project", workers=ANNOTATORS, kills=KILLS, database_url=new_database(server), tasks=1000
-            )
+            url = new_database(server)
+            tally = _kills.run(folder / "project", workers=ANNOTATORS, kills=KILLS, database_url=url)
             project = replicate.Project.open(folder / "project")
             lost, doubled = _load.check(project, tally)
             project.close()
