@@ -55,8 +55,9 @@ def take(shown: Any, picture: Path, parts: Sequence[str] = (), *, most_height: i
             whole.paste(piece, (0, top))
             top += piece.height
         whole = whole.crop((0, 0, WIDTH, min(whole.height, most_height)))
-    for colours in (128, 64, 32, 16):
-        whole.quantize(colours, dither=Image.Dither.NONE).save(picture, optimize=True)
+    for colours in (256, 128, 64, 32, 16):
+        few = whole.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(picture, optimize=True)
         if picture.stat().st_size < MOST_BYTES:
             break
     print(picture, picture.stat().st_size)

@@ -319,8 +319,9 @@ def _hero(audit: Audit) -> list[Chart]:
     if any(item.breaks for item in audit.problems):
         return []
     charts = []
-    if audit.budget is not None and audit.budget.total.value > 0:
-        charts.append(_budget_chart(audit.budget))
+    budget = audit.budget
+    if budget is not None and sum(item.value > 0 for item in (budget.labels, budget.agreed, budget.rest)) > 1:
+        charts.append(_budget_chart(budget))
     if audit.learning is not None:
         charts.append(_learning_chart(audit.learning, height=150))
     elif audit.floor is not None:
