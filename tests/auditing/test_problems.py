@@ -223,3 +223,12 @@ def test_a_row_index_that_the_reader_left_out_is_listed(tmp_path):
     (item,) = [problem for problem in report.problems if problem.kind == "index-feature"]
     assert (item.severity, item.details["columns"]) == ("low", ("Unnamed: 0",))
     assert "broken" not in report.headline
+
+
+def test_a_stated_noise_rate_that_models_refute_is_said_in_the_headline():
+    x = table(n=600)[0]
+    data = Dataset.from_arrays(x, (x[:, 0] > 0).astype(int))
+    wrong, right = (auditing.audit(data, **BARE, label_noise=rate) for rate in (0.4, 0.001))
+    assert "refutes the stated noise rate (40.0 %)" in wrong.headline
+    assert wrong.measures["bracket"].low == 0
+    assert "refutes" not in right.headline

@@ -278,7 +278,7 @@ def headline(audit: Audit) -> str:
     said = f"The best model here has {numbers.estimate(best)} error. {floors.capital(words)}"
     if not bracket.low_from:
         said += "; nothing in these data bounds it from below"
-    return said + "."
+    return said + "." + floors.refused_words(audit.floor)
 
 
 def _lede(audit: Audit) -> tuple[str, ...]:

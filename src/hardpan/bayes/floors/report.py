@@ -152,7 +152,18 @@ def headline(floor: Floor) -> str:
     said = f"On {floor.dataset} {bracket_words(floor)}"
     if floor.best is not None:
         said += f"; the best classifier here makes {numbers.estimate(floor.best.estimate)}"
-    return said + "."
+    return said + "." + refused_words(floor)
+
+
+def refused_words(floor: Floor) -> str:
+    """A sentence, after a space, on a stated noise rate, votes or soft labels that other evidence refutes."""
+    names = {STATED_NOISE: "stated noise rate", VOTES: "floor from votes", SOFT_LABELS: "floor from soft labels"}
+    refused = [
+        f"the {names[item.assumption]} ({numbers.estimate(item.estimate)})"
+        for item in floor.entries
+        if item.assumption in names and item.role in ("lower", "estimate") and item.status == "refuted"
+    ]
+    return f" {capital(floor.bracket.high_from)} refutes {numbers.listed(refused)}." if refused else ""
 
 
 def bracket_words(floor: Floor) -> str:
