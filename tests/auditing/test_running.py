@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hardpan import Dataset, Predictions, auditing, files
+from hardpan.auditing import training
 from hardpan.auditing.report import view
 from hardpan.auditing.running import _learning, _power_law, seconds
 from hardpan.auditing.training import Budget
@@ -197,3 +198,17 @@ def test_the_error_budget_is_about_the_best_model_of_the_headline():
     parts = report.budget
     assert (parts.model, parts.total.value) == (report.floor.best.name, report.floor.best.estimate.value)
     assert parts.labels.value + parts.agreed.value + parts.rest.value == pytest.approx(parts.total.value)
+
+
+def test_steps_are_left_out_where_earlier_ones_took_far_too_long(monkeypatch):
+    monkeypatch.setattr(training, "OVERRUN", -1e6)
+    monkeypatch.setattr(training, "OVERRUN_SECONDS", -1e6)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    report = auditing.audit(
+        Dataset.from_arrays(x, (x[:, 0] > 0).astype(int)), budget=1.0, seeds=1, ensemble_epochs=1, flow="none"
+    )
+    skipped = {step.name for step in report.steps if step.skipped == training.USED_UP}
+    assert skipped == {"out-of-fold", "learning curve"}
+    assert sum(training.USED_UP in note for note in report.notes) == 2
+    assert report.learning is None

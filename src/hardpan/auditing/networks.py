@@ -32,6 +32,8 @@ FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
 FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 EVALUATED_AT_ONCE = 512
 SCALED_AT_ONCE = 4096
+FORWARD = 1 / 3  # of the time of a training step that predicting as many examples takes
+MOMENT_SHARE = 0.5  # of the time that predictions at several moments may take; else only the last one is kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,11 +120,13 @@ def train_network(
     steps = max(1, math.ceil(len(train) / BATCH))
     probs: list[NDArray[np.float32]] = []
     step, best, since, best_state, done = 0, math.inf, 0, None, False
+    begin, predicting = time.monotonic(), 0.0  # seconds that predicting the rows will take
     while not done:
         order = rng.permutation(train)
         network.train()
         for number in range(steps):
-            fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
+            left = 0.0 if epochs else max(seconds - predicting, seconds / 2)
+            fraction = _fraction(step, steps * most, start, left)
             if fraction >= 1:
                 done = True
                 break
@@ -137,8 +141,13 @@ def train_network(
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             step += 1
-            while len(probs) < moments - 1 and fraction >= (len(probs) + 1) / moments:
-                probs.append(_predicted(network, x, rows, data.n_classes))
+            due = min(moments - 1, int(fraction * moments))
+            if not probs:
+                predicting = FORWARD * (time.monotonic() - begin) / step * len(rows) / BATCH
+            if len(probs) < due and (epochs or moments * predicting <= MOMENT_SHARE * seconds):
+                now = time.monotonic()
+                probs += [_predicted(network, x, rows, data.n_classes)] * (due - len(probs))
+                predicting = time.monotonic() - now
                 network.train()
         fraction = _fraction(step, steps * most, start, 0.0 if epochs else seconds)
         if len(validation) and fraction > 0.5:

@@ -33,6 +33,9 @@ GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
 GALLERY_EACH = 16
 FLOW_EPOCHS = 36
 NO_TORCH = "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble"
+USED_UP = "earlier steps used up the budget"
+OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
+OVERRUN, OVERRUN_SECONDS = 0.25, 10.0  # so much over the budget
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
 IMAGE_WEIGHTS = {"linear model": 0.5, "networks": 7.0, "out-of-fold": 1.5, "learning curve": 1.0}
 TABLE_WEIGHTS = {
@@ -57,6 +60,10 @@ class Budget:
         total = sum(self._weights.values())
         weight = self._weights.pop(name)
         return max(1.0, (self._end - time.monotonic()) * weight / total)
+
+    def overrun(self) -> float:
+        """Seconds beyond the end of the budget; negative before it."""
+        return time.monotonic() - self._end
 
 
 def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
@@ -93,6 +100,11 @@ def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress
     names = list(budget.planned)
     for number, name in enumerate(names):
         assert inputs is not None
+        late = max(OVERRUN_SECONDS, OVERRUN * evidence.config.budget)
+        if name in OPTIONAL and budget.overrun() > late:
+            evidence.steps.append(AuditStep(name, budget.planned[name], skipped=USED_UP))
+            evidence.notes.append(f"{name}: {USED_UP}.")
+            continue
         seconds = budget.allot(name)
         progress(f"{name} (up to {seconds:.0f} s)", number / len(names))
         start = time.monotonic()
@@ -140,9 +152,14 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
     if len(evidence.dataset) <= ALL_ROWS:
         rows = np.arange(len(evidence.dataset))
     end = time.monotonic() + seconds
-    trained = []
+    trained: list[networks.TrainedNetwork] = []
     for number in range(config.seeds):
         path = work / f"network-{number}"
+        if trained and time.monotonic() > end and not config.ensemble_epochs:
+            evidence.notes.append(
+                f"{len(trained)} of {config.seeds} networks were trained: the time of this step was used up."
+            )
+            break
         one = networks.load_state(path)
         if one is None or one.probs.shape[1] != len(rows):
             one = networks.train_network(
@@ -160,7 +177,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         trained.append(one)
     probs = np.stack([one.probs for one in trained])
     kind = "convolutional networks" if data.is_images else "perceptrons"
-    name = f"ensemble of {config.seeds} {kind}" if config.seeds > 1 else kind[:-1]
+    name = f"ensemble of {len(trained)} {kind}" if len(trained) > 1 else kind[:-1]
     recorded = Predictions.from_arrays(probs, name=name, held_out=False)
     model = model_of(
         name,
@@ -171,7 +188,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         evidence.labels,
         trained_here=True,
         held_out=True,
-        weights=tuple(str(work / f"network-{number}") for number in range(config.seeds)),
+        weights=tuple(str(work / f"network-{number}") for number in range(len(trained))),
     )
     evidence.models = (*evidence.models, model)
     epochs = [one.epochs for one in trained]
