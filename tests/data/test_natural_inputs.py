@@ -588,6 +588,11 @@ REFUSED = [
         {"class_names": "dog,cat,owll"},
     ),
     Refused("free text", lambda f: frame()[["label"]].assign(text=[f"note {k}" for k in range(30)]), "features"),
+    Refused(
+        "a class folder without images",
+        lambda f: (picture_folder(f) / "ox").mkdir() or f / "pictures",
+        "ox: has no images",
+    ),
     Refused("a pickle", lambda f: csv(f, "x", "data.pkl"), "never loaded"),
     Refused("a spreadsheet", lambda f: csv(f, "x", "data.xlsx"), "CSV"),
     Refused("nothing", lambda f: None, "dataset"),

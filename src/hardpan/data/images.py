@@ -35,7 +35,7 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MOST_PIXELS = 50_000_000
 DEFAULT_SIDE = 64
 IN_MEMORY = 2**30  # bytes of pixels that are kept in memory; more are kept in a temporary file
-_IGNORED = {"thumbs.db", "desktop.ini"}
+_IGNORED = {"thumbs.db", "desktop.ini", "__macosx"}
 _GREY = ("1", "L")
 _COLOUR = ("RGB", "P", "CMYK", "YCbCr")
 _WITH_ALPHA = ("RGBA", "LA", "PA")
@@ -155,6 +155,9 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
         ]
         if not listed:
             raise InputError(f"{root}: has no images; arrange them as CLASS/picture.png")
+        empty = next((folder for folder in _entries(root) if not _entries(folder)), None)
+        if empty is not None:
+            raise InputError(f"{empty}: has no images, but would be a class; remove the folder")
         pictures += listed
     known = {picture.class_name for picture in pictures if picture.split in ("", "train")}
     stranger = next((picture for picture in pictures if picture.class_name not in known), None)
@@ -167,7 +170,8 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
     wrong = next((picture for picture in pictures if not os.path.isfile(picture.path)), None)
     if wrong is not None:
         raise InputError(
-            f"{wrong.path}: is not a file; a class folder has images only: arrange them as CLASS/picture.png"
+            f"{wrong.path}: is not a file; a class folder has images only: give {os.path.dirname(wrong.path)} if "
+            "that has the class folders, or arrange images as CLASS/picture.png"
         )
     return pictures, tuple(sorted(known)), official
 
@@ -176,7 +180,8 @@ def _entries(folder: Path) -> list[Path]:
     """What is in a folder, by name, without hidden files and what file managers leave behind."""
     if not folder.is_dir():
         raise InputError(
-            f"{folder}: is a file where a class folder is expected; arrange images as CLASS/picture.png"
+            f"{folder}: is a file where a class folder is expected; move it elsewhere, or arrange images as "
+            "CLASS/picture.png"
         )
     try:
         listed = sorted(folder.iterdir(), key=lambda item: item.name)
