@@ -121,6 +121,8 @@ def _saddle(phi: Callable[[Complex], Complex]) -> tuple[float, float]:
             high = middle
         else:
             low = middle
+        if high - low <= 1e-8 * min(low, 1 - high):  # near enough: any path close to the saddle gives the integral
+            break
     centre = 0.5 * (low + high)
     width = 1e-4 * min(centre, 1 - centre)
     return centre, max((slope(centre + width) - slope(centre - width)) / (2 * width), 1e-300)
