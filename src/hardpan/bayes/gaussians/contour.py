@@ -76,7 +76,7 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
         >>> round(math.exp(error), 9)
         0.158655254
     """
-    bend = ratio - 1
+    bend, pull = ratio - 1, gap * ratio
     slope = float(log_priors[1] - log_priors[0] + 0.5 * (times @ np.log(ratio)))
 
     def phi(s: Complex) -> Complex:
@@ -86,11 +86,17 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
         for start in range(0, len(s), block):
             part = s[start : start + block, None]
             mixed = 1 + part * bend
-            terms = np.log(mixed) + part * (1 - part) * (gap * ratio) / mixed
+            terms = np.log(mixed) + part * (1 - part) * pull / mixed
             total[start : start + block] = -0.5 * (terms @ times)
         return np.asarray(log_priors[0] + s * slope + total)
 
-    centre, curvature = _saddle(phi)
+    def derivative(s: float) -> float:
+        """φ′(s) at a real number."""
+        mixed = 1 + s * bend
+        terms = bend / mixed + pull * ((1 - 2 * s) * mixed - s * (1 - s) * bend) / np.square(mixed)
+        return slope - 0.5 * float(terms @ times)
+
+    centre, curvature = _saddle(derivative)
     at_centre = float(phi(np.array([centre + 0j]))[0].real) - math.log(centre * (1 - centre))
 
     def integrand(s: Complex) -> Complex:
@@ -99,7 +105,7 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
 
     # Far from the real axis φ is s times this, up to a constant; where some ratios are 1 it falls on its own.
     differ = np.abs(bend) > 1e-9
-    far = slope + 0.5 * float((times * gap * ratio)[differ] @ (1 / bend[differ]))
+    far = slope + 0.5 * float((times * pull)[differ] @ (1 / bend[differ]))
     for tilt in _BENDS:
         integral = _trapezoid(integrand, centre, 1 / math.sqrt(curvature), -tilt * np.sign(far))
         if integral is not None:
@@ -107,13 +113,12 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
     raise NotConverged("the integral of method 'contour' did not converge; use method='chernoff'")
 
 
-def _saddle(phi: Callable[[Complex], Complex]) -> tuple[float, float]:
+def _saddle(derivative: Callable[[float], float]) -> tuple[float, float]:
     """The minimum of φ(s) − log s(1 − s), a convex function on (0, 1), and its second derivative there."""
-    low, high, step = 0.0, 1.0, 1e-20
+    low, high = 0.0, 1.0
 
     def slope(s: float) -> float:
-        # The derivative by a complex step: exact to rounding, since nothing is subtracted.
-        return float(phi(np.array([s + step * 1j]))[0].imag) / step - 1 / s + 1 / (1 - s)
+        return derivative(s) - 1 / s + 1 / (1 - s)
 
     for _ in range(60):
         middle = 0.5 * (low + high)
