@@ -148,8 +148,10 @@ def different_rows(
     ours = harness.measure(
         lambda: bayes.gaussian(means, covs=variances, method="chernoff", rtol=rtol, seed=SEED), 1
     )
-    contour = harness.measure(lambda: bayes.gaussian(means, covs=variances, method="contour"), 3)
     theirs = harness.measure(lambda: gx2_error(means, variances), 1)
+    repeats = 15 if theirs.best < 0.05 else 1  # of a few milliseconds, the best of several; both alike
+    theirs = harness.measure(lambda: gx2_error(means, variances), repeats) if repeats > 1 else theirs
+    contour = harness.measure(lambda: bayes.gaussian(means, covs=variances, method="contour"), max(repeats, 3))
     reference = contour.output.value if truth is None else truth
     shared = {"problem": name, "d": means.shape[1], "truth": truth}
     return [
