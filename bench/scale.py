@@ -2,7 +2,7 @@
 near-duplicates among a million descriptors, and folders of very many images.
 
 Predictions are synthetic: softmax of Gaussian logits with a top class from undecided to certain, in float16, where
-about a quarter of the numbers round to zero. The disk holds three seeds of one epoch, and one of a second model.
+about three in ten numbers round to zero. The disk holds three seeds of one epoch, and one of a second model.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def clusters(place: Path) -> dict[str, Any]:
     fill(place, examples, CLASSES, SEEDS, 1, 4096 if SCALE == 1 else 512)
     rows = []
     for backend in ("threads", "processes", "dask", "ray"):
-        for kill in (False, True) if backend != "threads" else (False,):
+        for kill in (False, True) if backend in ("dask", "ray") else (False,):
             m = harness.isolated(
                 prepare_cluster, on_cluster, cores=CORES, place=str(place), backend=backend, kill=kill
             )
