@@ -275,7 +275,7 @@ def _one_class(evidence: Evidence) -> Iterator[Problem]:
 
 def _copies(evidence: Evidence) -> Iterator[Problem]:
     inputs = evidence.inputs
-    if inputs is None or inputs.equal.by_chance:
+    if inputs is None:
         return
     split, labels = inputs.split, evidence.labels
     if len(inputs.copied):
@@ -290,8 +290,7 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
             breaks=broken,
             **_named(evidence, inputs.copied),
         )
-    groups = inputs.equal.repeated()
-    conflicts = [rows for rows in groups if len(np.unique(labels[rows])) > 1]
+    conflicts = [rows for rows in inputs.equal.copied_groups() if len(np.unique(labels[rows])) > 1]
     if conflicts:
         rows = np.concatenate(conflicts)
         count, proportion = _counted(evidence, len(rows), len(labels))
@@ -308,8 +307,7 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
     for part, members in evidence.parts.items():
         if part == "validation" or not len(members):
             continue
-        _, first = np.unique(inputs.equal.group[members], return_index=True)
-        again = np.delete(members, first)
+        again = np.setdiff1d(members, inputs.equal.without_repeats(members))
         if len(again):
             count, proportion = _counted(evidence, len(again), len(members))
             severity = "medium" if proportion.value > 0.01 else "low"

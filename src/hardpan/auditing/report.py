@@ -460,11 +460,13 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
     sentences = [f"{item.title}. {item.advice}" for item in problems]
     if not problems:
         sentences.append("No test example has a copy or a near-copy in train, and no row repeats another.")
-    if inputs.equal.by_chance and (inputs.equal.sizes > 1).any():
-        sentences = [
-            "Inputs of this table repeat by chance, because its columns have few values: equal rows are not "
-            "copies. Rows are split one by one, and labels of equal rows bound the lowest error from below."
-        ]
+    if inputs.equal.by_chance:
+        others = "Other rows" if problems else "Rows"
+        sentences = sentences if problems else []
+        sentences.append(
+            f"{others} of this table coincide by chance, because its columns have few values: they are not called "
+            "copies. They are split one by one, and their labels bound the lowest error from below."
+        )
     ids, names, labels = evidence.dataset.ids, evidence.dataset.class_names, evidence.labels
     away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
     order = np.argsort(np.where(np.isfinite(away), away, np.inf), kind="stable")[:MOST_LISTED]
@@ -500,7 +502,7 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
 _COPIES_METHOD = (
     "Two examples are copies when all their numbers are equal. In a table whose columns have few values rows "
     "coincide by chance; up to 20 times as many coincidences as independent columns would give are not called "
-    "copies. The nearest training examples of each test example are found exactly (Euclidean distance). A "
+    "copies (rows that share a rare value are judged apart from the others). The nearest training examples of each test example are found exactly (Euclidean distance). A "
     "near-copy is less than half as far from the nearest one as from the second nearest, where there "
     "are more of these than chance explains (0.1 %), or an image that equals a training image once turned or "
     "mirrored.",

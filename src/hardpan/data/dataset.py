@@ -361,9 +361,9 @@ class Dataset:
 
         An official test set stays the test set, and 10 % of train become validation, unless the dataset names its
         own validation examples. A dataset without a split is cut 60/20/20. Examples are ranked by sha256 of
-        "seed:id" and cut at the exact fractions, so the order of the rows does not matter; exact repeats (ids "
-        "that end in "-2",
-        "-3") go where their first example goes, so that no copy of a training example is in the test set.
+        "seed:id" and cut at the exact fractions, so the order of the rows does not matter; exact repeats (ids that
+        end in "-2", "-3") go where their first example goes, so that no copy of a training example is in the test
+        set.
 
         Args:
             seed: another seed chooses other examples (never other official test examples).

@@ -8,7 +8,7 @@ from hardpan.bayes.floors.repeats import equal_inputs, repeat_floor
 def test_groups_are_rows_with_equal_content():
     x = np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0], [2.0, 3.0], [5.0, 6.0]])
     found = equal_inputs(x)
-    assert [rows.tolist() for rows in found.repeated()] == [[0, 2], [1, 3]]
+    assert [rows.tolist() for rows in found.copied_groups()] == [[0, 2], [1, 3]]
     assert found.with_copy_in(np.array([0, 4]), np.array([2, 3])).tolist() == [True, False]
 
 
@@ -22,6 +22,33 @@ def test_images_and_real_numbers_do_not_repeat_by_chance_and_discrete_tables_do(
     # a wide table of bits, with copies: chance does not explain them
     bits = rng.integers(0, 2, (400, 60))
     assert not equal_inputs(np.concatenate([bits, bits[:20]])).by_chance
+
+
+def test_a_frequent_value_in_a_column_of_real_numbers_does_not_excuse_copies():
+    rng = np.random.default_rng(1)
+    income = np.where(rng.random(2000) < 0.05, np.nan, rng.lognormal(10, 0.5, 2000).round(2))
+    x = np.column_stack([income, rng.integers(20, 70, 2000), rng.integers(0, 3, 2000)])
+    copied = np.flatnonzero(~np.isnan(income))[:40]
+    equal = equal_inputs(np.concatenate([x, x[copied]]))
+    assert equal.with_copy_in(np.arange(2000, 2040), np.arange(2000)).all()
+    rows = np.sort(np.concatenate(equal.copied_groups()))
+    assert rows.tolist() == [*copied.tolist(), *range(2000, 2040)]
+    assert equal.by_chance  # rows without an income coincide
+    assert not np.isin(np.arange(2000, 2040), equal.without_repeats(np.arange(2040))).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounded_numbers_and_dependent_columns_coincide_by_chance(seed):
+    rng = np.random.default_rng(seed)
+    city = np.minimum((rng.pareto(1, 3000) * 20).astype(int), 400)
+    tables = [
+        np.column_stack([rng.random(1000).round(4), rng.integers(0, 2, 1000)]),
+        np.column_stack([city, city // 40]),
+    ]
+    for x in tables:
+        equal = equal_inputs(x)
+        assert equal.by_chance
+        assert not equal.copies.any()
 
 
 def noisy(rng, n, inputs, noise, k=2):

@@ -172,9 +172,9 @@ class FloorInputs:
         split: row numbers of train, validation and test.
         table: features for trees and for distances.
         equal: groups of equal inputs.
-        test: test rows on which classifiers are evaluated: one of each input, none with a copy in train or
-            validation, unless inputs repeat by chance.
-        copied: test rows that have an equal input in train or validation, where inputs do not repeat by chance.
+        test: test rows on which classifiers are evaluated: of copies one, and none with a copy in train or
+            validation.
+        copied: test rows that have a copy in train or validation.
         decisions: of classifiers that the floor evaluated itself, by name: computes their classes of ``test``.
     """
 
@@ -196,7 +196,7 @@ class FloorInputs:
 def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
     """Check labels, split, and find equal inputs.
 
-    Where the inputs of a table repeat by chance, rows are split one by one; else copies stay together.
+    Rows that coincide by chance are split one by one; copies stay together.
     """
     if dataset.x.dtype.kind not in "biuf" or 0 in dataset.x.shape:
         raise InputError(f"{dataset.name}: x must be numbers; got shape {dataset.x.shape} of {dataset.x.dtype}")
@@ -209,20 +209,17 @@ def prepare(dataset: Dataset, seed: int = 0) -> FloorInputs:
     categorical = np.zeros(raw[0].size, dtype=bool) if dataset.table is None else dataset.table.categorical
     scaled = standardised(dataset.x, split.train)
     table = Table(raw.reshape(len(raw), -1), scaled, labels, dataset.n_classes, categorical)
-    test, copied = split.test, np.zeros(0, dtype=np.int64)
-    if not equal.by_chance:
-        others = np.concatenate([split.train, split.validation])
-        has_copy = equal.with_copy_in(split.test, others)
-        copied = split.test[has_copy]
-        test = split.test[~has_copy]
-        test = np.sort(test[np.unique(equal.group[test], return_index=True)[1]])
-    return FloorInputs(dataset, labels, split, table, equal, test, copied)
+    has_copy = equal.with_copy_in(split.test, np.concatenate([split.train, split.validation]))
+    test = equal.without_repeats(split.test[~has_copy])
+    return FloorInputs(dataset, labels, split, table, equal, test, split.test[has_copy])
 
 
 def split_of(dataset: Dataset, equal: EqualInputs, seed: int) -> Split:
-    """The split of a dataset; rows one by one where its inputs repeat by chance."""
+    """The split of a dataset; rows that coincide by chance are split one by one."""
     if equal.by_chance and dataset.split is None:
-        dataset = dataclasses.replace(dataset, ids=np.array([f"{name}." for name in dataset.ids]))
+        apart = ((equal.sizes > 1) & ~equal.copies)[equal.group]
+        names = [f"{name}." if alone else str(name) for name, alone in zip(dataset.ids, apart, strict=True)]
+        dataset = dataclasses.replace(dataset, ids=np.array(names))
     return dataset.splits(seed)
 
 
