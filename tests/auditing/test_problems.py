@@ -71,8 +71,12 @@ def test_classes_that_are_missing_or_rare():
     x, y, rng = table(n=800)
     y[: len(y) // 2] = rng.integers(0, 2, 400)
     y = np.where(np.arange(800) >= 790, 2, y)
-    found, _ = kinds(x, y, np.repeat(["train", "test"], [700, 100]))
+    found, report = kinds(x, y, np.repeat(["train", "test"], [700, 100]))
     assert found["missing-classes", "train"].details["classes"] == ("2",)
+    assert report.headline.startswith(f"{report.dataset} is broken")
+    assert report.problems[0].kind == "missing-classes"
+    if ("labels", "test") in found:
+        assert not set(range(790, 800)) & set(found["labels", "test"].rows)
     assert found["imbalance", "all"].details["ratio"] > 30
 
 

@@ -27,6 +27,7 @@ IMBALANCE = 30.0  # examples of the largest class per example of the smallest
 FEW_PER_CLASS = 5
 LEAK_ERROR = 0.01
 LEAK_SPREAD = 0.1  # deviation within classes, relative to the distance between classes
+BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
 INDEX_GAIN = 0.5  # an index column that halves the error of the most frequent class predicts the label
 FEWEST_SUSPECTS = 3
 SURE = 0.5  # a suggested class has at least this probability
@@ -236,11 +237,14 @@ def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
         return found
     labels = evidence.labels
     probs = evidence.test_probs() or evidence.seen_probs()
-    if probs and len(inputs.test):
-        truth = labels[inputs.test]
+    learnable = np.isin(labels[inputs.test], labels[inputs.split.train])  # models cannot know the other classes
+    if probs and learnable.any():
+        rows = inputs.test[learnable]
+        truth = labels[rows]
+        probs = {name: p[learnable] for name, p in probs.items()}
         errors = {name: float((p.argmax(axis=1) != truth).mean()) for name, p in probs.items()}
         usable = [p for name, p in probs.items() if errors[name] <= USABLE * min(errors.values()) + 1e-9]
-        found["test"] = suspect_labels(np.mean(usable, axis=0), truth, inputs.test)
+        found["test"] = suspect_labels(np.mean(usable, axis=0), truth, rows)
     if evidence.out_of_fold is not None:
         train = inputs.split.train
         known = evidence.out_of_fold.sum(axis=1) > 0
@@ -385,8 +389,10 @@ def _classes(evidence: Evidence) -> Iterator[Problem]:
     for part, severity in (("train", "high"), ("test", "medium")):
         missing = np.flatnonzero((counts[part] == 0) & (total > 0))
         if len(missing) and len(evidence.parts[part]):
-            found = tuple(names[c] for c in missing)
-            yield Problem("missing-classes", severity, of=part, details={"classes": found})
+            absent = tuple(names[c] for c in missing)
+            unknown = counts["test"][missing].sum() / len(evidence.parts["test"]) if part == "train" else 0.0
+            breaks = bool(unknown >= BROKEN_CLASSES)
+            yield Problem("missing-classes", severity, of=part, breaks=breaks, details={"classes": absent})
     unused = np.flatnonzero(total == 0)
     if len(unused):
         yield Problem("missing-classes", "low", of="all", details={"classes": tuple(names[c] for c in unused)})

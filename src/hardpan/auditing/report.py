@@ -502,10 +502,10 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
 _COPIES_METHOD = (
     "Two examples are copies when all their numbers are equal. In a table whose columns have few values rows "
     "coincide by chance; up to 20 times as many coincidences as independent columns would give are not called "
-    "copies (rows that share a rare value are judged apart from the others). The nearest training examples of each test example are found exactly (Euclidean distance). A "
-    "near-copy is less than half as far from the nearest one as from the second nearest, where there "
-    "are more of these than chance explains (0.1 %), or an image that equals a training image once turned or "
-    "mirrored.",
+    "copies (rows that share a rare value are judged apart from the others). The nearest training examples of "
+    "each test example are found exactly (Euclidean distance). A near-copy is less than half as far from the "
+    "nearest one as from the second nearest, where there are more of these than chance explains (0.1 %), or an "
+    "image that equals a training image once turned or mirrored.",
 )
 
 
