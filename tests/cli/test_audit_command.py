@@ -5,6 +5,7 @@ import pytest
 
 from hardpan import cli, files
 from hardpan.auditing import Audit, AuditConfig
+from hardpan.tables import write_table
 
 BARE = ("--ensemble", "none", "--flow", "none")  # nothing is trained
 
@@ -50,10 +51,13 @@ def test_a_folder_that_cannot_be_is_refused_before_any_work(capsys, tmp_path, mo
 
 def test_fail_on_is_a_gate(capsys, tmp_path):
     x = np.random.default_rng(0).normal(size=(200, 3))
-    np.savez(tmp_path / "leak.npz", x=np.column_stack([x, np.arange(200) % 2]), y=np.arange(200) % 2)
-    out = ("--out", str(tmp_path / "out"), *BARE)
-    assert run(capsys, str(tmp_path / "leak.npz"), "--fail-on", "labels,leak-feature", *out)[0] == 1
-    assert run(capsys, str(tmp_path / "leak.npz"), "--fail-on", "test-copies", *out)[0] == 0
-    code, _, err = run(capsys, str(tmp_path / "leak.npz"), "--fail-on", "magic", *out)
+    y = np.arange(200) % 2
+    write_table(tmp_path / "leak.csv", dict(zip("abc", x.T, strict=True)) | {"leak": y, "site": y, "label": y})
+    out = ("--out", str(tmp_path / "out"), "--groups", "site", *BARE)
+    assert run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "labels,leak-feature", *out)[0] == 1
+    code, shown, _ = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "test-copies", *out)
+    assert code == 0
+    assert "Features: a, b, c, leak\n" in shown
+    code, _, err = run(capsys, str(tmp_path / "leak.csv"), "--fail-on", "magic", *out)
     assert code == 2
     assert "--fail-on" in err

@@ -8,7 +8,19 @@ import typer.main
 from hardpan.cli.data_options import DataFlags, GroupedDataFlags
 from hardpan.tables import write_table
 
-OPTIONS = {"--label", "--features", "--drop", "--id", "--split-column", "--class-names", "--resize", "--name"}
+OPTIONS = {
+    *(
+        "--label",
+        "--features",
+        "--drop",
+        "--id",
+        "--split-column",
+        "--groups",
+        "--class-names",
+        "--resize",
+        "--name",
+    )
+}
 COMMANDS = {
     "audit": None,
     "floor": None,

@@ -399,6 +399,17 @@ WORKS = [
     Works("images resized", lambda f: picture_folder(f, ((8, 9), (12, 10))), (6, 5, 5, 3), options={"resize": 5}),
     Works("jpeg folder", lambda f: picture_folder(f, ending="jpg"), (6, 8, 9, 3)),
     Works(
+        "image folder with a README",
+        lambda f: csv(picture_folder(f), "how", "README.md").parent,
+        (6, 8, 9, 3),
+        codes=("ignored_files",),
+    ),
+    Works(
+        "image folder with what a file manager leaves",
+        lambda f: csv(picture_folder(f), "x", ".DS_Store").parent,
+        (6, 8, 9, 3),
+    ),
+    Works(
         "keras' ((x, y), (x, y))", lambda f: ((X[:20], Y[:20]), (X[20:], Y[20:])), classes=NUMBERED, splits=OFFICIAL
     ),
     Works(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import numbers, stats
+from hardpan import numbers, safe_files, stats
 from hardpan.auditing import examples
 from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
 from hardpan.auditing.evidence import AuditStep, Evidence, FlowView
@@ -595,8 +595,8 @@ def contents_section(evidence: Evidence, verdicts: Mapping[str, Entry]) -> Secti
         f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
         _balance(total, dataset.class_names),
     ]
-    if dataset.feature_names and len(dataset.feature_names) <= 50:
-        sentences.append(f"Features: {', '.join(dataset.feature_names)}.")
+    if dataset.feature_names:
+        sentences.append(f"Features: {safe_files.few(dataset.feature_names, 50)}.")
     bars, which = _bars(total)
     chart = Chart(
         "columns" if len(bars) <= COLUMNS else "bars",

@@ -121,6 +121,7 @@ class Audit(Report):
         steps: what was trained, with planned and actual seconds.
         notes: what was not possible, and why.
         size: examples, classes and splits: "examples", "classes", "train", "validation", "test".
+        features: names of the columns that were used, where they have names.
         parts: sections on hard examples, fresh data, labels, copies and classes, in this order.
         origin: how the audit was computed.
         examples: one row per example (:mod:`hardpan.auditing.examples`); not in the JSON.
@@ -139,6 +140,7 @@ class Audit(Report):
     steps: tuple[AuditStep, ...] = ()
     notes: tuple[str, ...] = ()
     size: Mapping[str, int] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
     parts: tuple[Section, ...] = ()
     origin: Provenance = field(default_factory=Provenance)
     examples: pa.Table | None = field(default=None, compare=False, metadata=TRANSIENT)
@@ -365,6 +367,7 @@ def _run(
             "classes": dataset.n_classes,
             **{part: len(members) for part, members in evidence.parts.items()},
         },
+        features=dataset.feature_names,
         parts=(*sections, *report.flow_sections(evidence, view, dial)),
         origin=_provenance(evidence, floor, hard, drop, source, view),
         examples=table,

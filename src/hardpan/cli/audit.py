@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, progress_on_stderr
-from hardpan.cli.data_options import DATA_FLAGS, DataFlags
+from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.groups import spread
 from hardpan.errors import InputError
+from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.auditing.evidence import AuditStep
@@ -97,7 +98,7 @@ def audit(
         ),
     ] = "",
     confidence: Confidence = 0.95,
-    reading: DataFlags = DATA_FLAGS,
+    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     out: OutFolder = None,
     seed: Seed = 0,
     json: JsonFlag = False,
@@ -125,6 +126,8 @@ def audit(
     else:
         console = Console(highlight=False)
         console.print(found)
+        if found.features:
+            console.print(Text(f"Features: {few(found.features)}"), soft_wrap=True)
         console.print(Text(f"Page: {folder / 'index.html'}"), soft_wrap=True)
         console.print(Text(f"Every example: hardpan browse {folder}"), soft_wrap=True)
     failing = found.failing(kinds)

@@ -24,7 +24,7 @@ from hardpan.cli.common import (
     progress_on_stderr,
     whole_numbers,
 )
-from hardpan.cli.data_options import DataFlags
+from hardpan.cli.data_options import GroupedDataFlags
 from hardpan.cli.groups import parallel_options, reporting, spread
 from hardpan.confusion import summaries
 from hardpan.confusion.summaries import ConfusionConfig
@@ -65,7 +65,7 @@ Correct = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs(DataFlags):
+class Inputs(GroupedDataFlags):
     """Options of every command: how predictions are read and joined to a dataset."""
 
     data: Annotated[

@@ -16,7 +16,7 @@ from hardpan.cli.common import (
     progress_on_stderr,
     whole_numbers,
 )
-from hardpan.cli.data_options import DATA_FLAGS, DataFlags
+from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.groups import reporting
 from hardpan.errors import InputError
 from hardpan.report.base import Report
@@ -41,7 +41,9 @@ def estimate_command(
     flow: Annotated[str, typer.Option("--flow", help="A fitted flow: a folder, or a bundled one by name.")] = "",
     predictions: Annotated[
         list[str] | None,
-        typer.Option("--predictions", help="Predictions of models: a store, npz, npy or table; repeat it."),
+        typer.Option(
+            "--predictions", help="Predictions of models: a store, npz, npy, table, or module:function; repeat it."
+        ),
     ] = None,
     by_order: Annotated[
         bool, typer.Option("--by-order", help="Join predictions without ids by position in the data.")
@@ -52,6 +54,10 @@ def estimate_command(
             "--held-out", help="The models of --predictions were not trained or tuned on the test examples."
         ),
     ] = False,
+    folds: Annotated[
+        int,
+        typer.Option("--folds", help="Cross-validate estimators given as module:name in this many folds; 0: not."),
+    ] = 0,
     votes: Annotated[
         str, typer.Option("--votes", help="Annotators' votes (n, K) or soft_labels: an npz or npy file.")
     ] = "",
@@ -72,7 +78,7 @@ def estimate_command(
         str, typer.Option("--calibrations", help="Calibrations of predictions, with commas; default all.")
     ] = "temperature,vector,isotonic",
     confidence: Annotated[float, typer.Option("--confidence", help="Joint level of the bracket.")] = 0.95,
-    reading: DataFlags = DATA_FLAGS,
+    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     seed: Seed = 0,
 ) -> Report:
     """Bracket the lowest possible error, and list estimates under an assumption with what is known against them.
@@ -87,6 +93,7 @@ def estimate_command(
         calibrations=_words(calibrations),
         by_order=by_order,
         held_out=held_out,
+        folds=folds,
         label_noise=label_noise,
         confidence=confidence,
         seed=seed,

@@ -20,7 +20,7 @@ from hardpan.cli.common import (
     progress_on_stderr,
     whole_numbers,
 )
-from hardpan.cli.data_options import DATA_FLAGS, DataFlags
+from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.groups import parallel_options, reporting, spread
 from hardpan.errors import InputError
 from hardpan.predictions import Predictions
@@ -48,7 +48,7 @@ def group() -> None:
 @spread
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A name, file or folder: images or feature vectors.")],
-    reading: DataFlags = DATA_FLAGS,
+    reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     preset: Annotated[str, typer.Option(help="tiny (CPU, seconds), small, or paper (K=16, L=3, C=512).")] = "small",
     out: Annotated[
         Path | None,

@@ -25,7 +25,7 @@ from hardpan import files
 from hardpan.data.arrays import SPLIT_WORDS
 from hardpan.data.dataset import Dataset, DataWarning, content_ids
 from hardpan.errors import InputError
-from hardpan.safe_files import check_memory, reason
+from hardpan.safe_files import check_memory, few, reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,6 +36,7 @@ MOST_PIXELS = 50_000_000
 DEFAULT_SIDE = 64
 IN_MEMORY = 2**30  # bytes of pixels that are kept in memory; more are kept in a temporary file
 _IGNORED = {"thumbs.db", "desktop.ini", "__macosx"}
+_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 _GREY = ("1", "L")
 _COLOUR = ("RGB", "P", "CMYK", "YCbCr")
 _WITH_ALPHA = ("RGBA", "LA", "PA")
@@ -61,8 +62,11 @@ def read(path: Path, *, resize: int | None = None) -> Dataset:
     one after another; beyond 1 GiB the pixels go to a temporary file (``TMPDIR`` says where), of which the system
     keeps in memory what is in use. The file of each row is the metadata column ``path``.
     """
-    pictures, class_names, official = _pictures(path)
+    ignored: list[str] = []
+    pictures, class_names, official = _pictures(path, ignored)
     x, notes = decode([picture.path for picture in pictures], str(path), resize)
+    if ignored:
+        notes += (DataWarning(f"files beside the class folders were ignored: {few(ignored)}", "ignored_files"),)
     number = {name: index for index, name in enumerate(class_names)}
     name = path.resolve().name
     return Dataset(
@@ -129,9 +133,12 @@ def decode(
     return x, notes
 
 
-def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
-    """The files in the order of split (train first), class and name, and whether there is an official split."""
-    top = _entries(path)
+def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str, ...], bool]:
+    """The files in the order of split (train first), class and name, and whether there is an official split.
+
+    Files beside folders are added to ``ignored``.
+    """
+    top = _folders(path, ignored)
     roots = {folder.name: SPLIT_WORDS.get(folder.name.lower()) for folder in top}
     official = {"train", "test"} <= set(roots.values())
     if not official and any(roots.values()) and {"train", "validation"} <= set(roots.values()):
@@ -143,19 +150,19 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
         if other is not None:
             raise InputError(f"{path}: has {other} beside train and test; move it elsewhere")
         order = sorted(roots, key=lambda name: (("train", "validation", "test").index(str(roots[name])), name))
-        parts = [(str(roots[name]), path / name) for name in order]
+        parts = [(str(roots[name]), _folders(path / name, ignored)) for name in order]
     else:
-        parts = [("", path)]
+        parts = [("", top)]
     pictures = []
-    for split, root in parts:
+    for split, folders in parts:
         listed = [
             _Picture(os.path.join(folder, file.name), split, folder.name)
-            for folder in _entries(root)
+            for folder in folders
             for file in _entries(folder)
         ]
         if not listed:
-            raise InputError(f"{root}: has no images; arrange them as CLASS/picture.png")
-        empty = next((folder for folder in _entries(root) if not _entries(folder)), None)
+            raise InputError(f"{path}: has no images; arrange them as CLASS/picture.png")
+        empty = next((folder for folder in folders if not _entries(folder)), None)
         if empty is not None:
             raise InputError(f"{empty}: has no images, but would be a class; remove the folder")
         pictures += listed
@@ -176,13 +183,21 @@ def _pictures(path: Path) -> tuple[list[_Picture], tuple[str, ...], bool]:
     return pictures, tuple(sorted(known)), official
 
 
+def _folders(root: Path, ignored: list[str]) -> list[Path]:
+    """The folders in a folder; other files than images, such as a README, are ignored and listed."""
+    entries = _entries(root)
+    for item in entries:
+        if not item.is_dir() and item.suffix.lower() in _ENDINGS:
+            raise InputError(
+                f"{item}: is an image where a class folder is expected; move it into the folder of its class, as "
+                "CLASS/picture.png"
+            )
+    ignored += [item.name for item in entries if not item.is_dir()]
+    return [item for item in entries if item.is_dir()]
+
+
 def _entries(folder: Path) -> list[Path]:
     """What is in a folder, by name, without hidden files and what file managers leave behind."""
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder}: is a file where a class folder is expected; move it elsewhere, or arrange images as "
-            "CLASS/picture.png"
-        )
     try:
         listed = sorted(folder.iterdir(), key=lambda item: item.name)
     except OSError as error:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.naive_bayes import GaussianNB
 
 from hardpan import Dataset, Predictions, bayes, files
 from hardpan.bayes.floors.bracketing import floor_of, prepare
@@ -216,6 +217,9 @@ def test_models_enter_the_bracket_only_if_they_are_stated_to_be_held_out():
         assert found.bracket.high_from == found.best.name == "m"
         assert found.high < without.high
         assert not found.seen
+    crossed = bayes.floor(data, **QUICK, predictions={"m": GaussianNB()}, folds=3)  # not fitted yet
+    assert abs(crossed["m"].estimate.value - KNOWN) < 0.05
+    assert not crossed.seen
 
 
 def test_decisions_of_closed_classifiers_make_the_errors_of_their_entries(data):

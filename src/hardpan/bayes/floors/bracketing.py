@@ -66,6 +66,7 @@ class FloorConfig:
         calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
         by_order: join predictions without ids by position.
         held_out: no model of ``predictions`` was trained or tuned on the test examples.
+        folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.
         label_noise: rate at which labels are flipped at random given the true class, where the user knows it.
         samples: how many samples of a flow are compared with the data.
         budget: seconds for fitting classifiers.
@@ -78,6 +79,7 @@ class FloorConfig:
     calibrations: tuple[str, ...] = ("temperature", "vector", "isotonic")
     by_order: bool = False
     held_out: bool = False
+    folds: int = 0
     label_noise: float = 0.0
     samples: int = 5000
     budget: float = 60.0
@@ -281,6 +283,7 @@ def floor(
         inputs.split,
         by_order=config.by_order,
         held_out=config.held_out,
+        folds=config.folds,
     )
     annotations = None
     votes = inputs.dataset.metadata.get("votes") if votes is None else votes
