@@ -221,6 +221,7 @@ def test_the_page_in_a_browser(runs, tmp_path, browser, capsys):
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"file://{tmp_path}/o/index.html")
+    page.evaluate("document.querySelectorAll('details.fold').forEach(item => item.open = true)")
     slider = page.locator(".vega-bind input").first
     slider.wait_for()
     assert page.locator(".thumb").count() > 100

@@ -97,7 +97,7 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path, hardpan, monkeypatch, arg
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("import", "p.npy", "--out", ""), "store"),
+        (("import", "p.npy", "--out", ""), "out"),
         (
             ("import", "p.npy", "--out", "new", "--seeds", "2147483648,3,4"),
             "seeds must",

@@ -33,6 +33,7 @@ def test_no_cell_runs_into_its_neighbour_and_nothing_leaves_the_page(browser, pa
     page.on("pageerror", lambda error: faults.append(error))
     try:
         page.goto((pages / name / "index.html").as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(item => item.open = true)")
         page.wait_for_selector("table td:visible")
         assert page.evaluate(OVERLAPS) == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width

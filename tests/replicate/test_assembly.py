@@ -63,7 +63,7 @@ def test_a_set_with_unreviewed_pairs_says_which(make_project, capsys):
     assert {(row["id"], row["other"]) for row in rows} == {(item.image_id, item.other_id) for item in waiting}
     sheet = (project.root / "set" / "DATASHEET.md").read_text()
     assert all(item.image_id in sheet and _plain(item.other_id) in sheet for item in waiting[:20])
-    assert f"Nobody has reviewed {len(waiting)} of these pairs" in sheet
+    assert f"{len(waiting)} of these pairs were not reviewed" in sheet
     assert project.verify().ok
 
 

@@ -155,8 +155,7 @@ def _whose(result: ScoreReport) -> str:
     """Which examples an error is of: one that includes training examples is not a test error, and says so."""
     if result.split != "all":
         return f" of the {result.split} split"
-    trained = result.scores is not None and result.scores.split is not None and "train" in result.scores.split
-    return " (training examples included)" if trained else ""
+    return " (training examples included)" if result.with_train else ""
 
 
 def _band_tables(result: ScoreReport) -> tuple[Table, ...]:

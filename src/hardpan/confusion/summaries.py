@@ -98,6 +98,7 @@ class ScoreReport(Report):
         source: the predictions.
         split: the examples that the numbers are about.
         examples: number of examples.
+        with_train: whether training examples are among them.
         seeds: numbers of the seeds.
         epochs: numbers of the epochs.
         base: of the logarithm.
@@ -121,6 +122,7 @@ class ScoreReport(Report):
     source: str
     split: str
     examples: int
+    with_train: bool
     seeds: tuple[int, ...]
     epochs: tuple[int, ...]
     base: float
@@ -192,6 +194,7 @@ def summarize(
         source=scores.source,
         split=config.split,
         examples=len(part),
+        with_train=part.split is not None and bool((part.split == "train").any()),
         seeds=scores.seeds,
         epochs=scores.epochs,
         base=scores.base,

@@ -162,6 +162,7 @@ def items(outcomes: object, model: str = "2pl", *, choices: int = 4, seed: int =
     Source: Bock and Aitkin, "Marginal maximum likelihood estimation of item parameters" (1981); Louis (1982).
 
     Example:
+        >>> from hardpan import Outcomes
         >>> rng = np.random.default_rng(0)
         >>> skill, intercept = rng.normal(size=400), np.linspace(-2, 2, 20)
         >>> p = 1 / (1 + np.exp(-(1.5 * skill[:, None] + intercept)))

@@ -71,6 +71,7 @@ def import_file(
         progress: called with a step and the fraction done.
     """
     file = as_path("path", path)
+    as_path("out", out)
     if file.suffix.lower() not in (*ARRAYS, *TABLES):
         raise InputError(f"{file}: unsupported format; supported: {', '.join((*ARRAYS, *TABLES))}")
     given = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}
