@@ -3,7 +3,8 @@
 Every problem has a known Bayes error, or a planted defect, and is drawn anew for every seed. The audit runs with
 its defaults at a small budget. Brackets and classifiers are not tuned to these
 problems. Two rules against false alarms (near-copies beyond chance, how sure models must be of another label) were
-added after a first look at them, so false alarms here are not an independent measurement.
+added after a first look at them, so false alarms here are not an independent measurement. The thresholds of suspect
+labels were chosen on other sets of the same kinds.
 """
 
 from __future__ import annotations

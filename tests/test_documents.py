@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import typer
 
 from hardpan import cli
 from hardpan.report.base import Report
@@ -157,3 +158,16 @@ def test_every_name_of_an_api_page_can_be_imported(page):
         module, _, attribute = name.rpartition(".")
         if importlib.util.find_spec(module) is None or not hasattr(importlib.import_module(module), attribute):
             importlib.import_module(name)
+
+
+def test_commands_named_in_the_text_exist():
+    groups = {
+        name: getattr(typer.main.get_command(importlib.import_module(f"hardpan.cli.{name}").app), "commands", {})
+        for name in cli.COMMANDS
+    }
+    unknown = []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        for name, inner in re.findall(r"`hardpan ([a-z][a-z-]+)(?: ([a-z][a-z-]+)\b)?", path.read_text()):
+            known = name in groups and (not inner or not groups[name] or inner in groups[name])
+            unknown += [] if known else [f"{path.relative_to(ROOT)}: hardpan {name} {inner}"]
+    assert not unknown
