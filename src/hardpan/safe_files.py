@@ -18,7 +18,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,6 +32,9 @@ from hardpan.errors import InputError
 # No deflate stream grows by more; a header that claims more is false whatever the stream has.
 GZIP_GROWTH = 1032
 MOST_MEMBERS = 10_000
+LARGEST_JSON = 1 << 30  # of a member of an archive
+LONGEST_LINE = 64 << 20
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _MOST_TAR_MEMBERS = 1000
 _BLOCK = 1 << 20
 # tarfile reads a member's own header in one piece, and trusts the length that it claims.
@@ -176,7 +179,7 @@ def read_bytes(path: Any) -> bytes:
 def read_text(path: Any) -> str:
     """The text of a file in UTF-8, or in UTF-16 with its mark, as spreadsheets write it."""
     content = read_bytes(path)
-    utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+    utf16 = content[:2] in UTF16_MARKS
     try:
         return content.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
@@ -189,12 +192,52 @@ def read_json(path: Any) -> Any:
     """The value in a JSON file."""
     text = read_text(path)
     check_memory(path, _JSON_GROWTH * len(text))
+    return parse_json(text, str(path))
+
+
+def parse_json(text: bytes | str, where: str) -> Any:
+    """The value of JSON text that somebody else wrote; ``where`` names it in messages."""
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise InputError(f"{path}: is nested too deeply; give a flat JSON file") from error
+        raise InputError(f"{where}: is nested too deeply; give flat JSON") from error
     except ValueError as error:
-        raise InputError(f"{path}: is not JSON ({reason(error)}); write it again") from error
+        raise InputError(
+            f"{where}: is not JSON ({reason(error)}); it may be cut or damaged: write it again"
+        ) from error
+
+
+def read_json_lines(path: Any, advance: Callable[[int], None] = lambda size: None) -> Iterator[Any]:
+    """The values of a JSON Lines file, one at a time.
+
+    Args:
+        path: of the file; it may be gzipped, or UTF-16 with its mark.
+        advance: called with the number of bytes of each line.
+    """
+    file = existing_file(path)
+    try:
+        with _open_lines(file) as stream:
+            number = 0
+            while line := stream.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise InputError(f"{file}: line {number} is longer than {LONGEST_LINE >> 20} MB; shorten it")
+                advance(len(line))
+                line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if not line.isspace():
+                    yield parse_json(line, f"{file}: line {number}")
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(f"{file}: cannot be read ({reason(error)}); write it again") from error
+
+
+def _open_lines(file: Path) -> IO[bytes] | gzip.GzipFile:
+    if is_gzip(file):
+        return gzip.open(file)
+    with file.open("rb") as stream:
+        utf16 = stream.read(2) in UTF16_MARKS
+    return io.BytesIO(read_text(file).encode()) if utf16 else file.open("rb", buffering=_BLOCK)
 
 
 def read_npy(path: Any, *, mmap: bool = False) -> NDArray[Any]:

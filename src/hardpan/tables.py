@@ -15,19 +15,21 @@ cell.
 
 from __future__ import annotations
 
+import collections
 import csv
 import importlib
 import io
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpan import files
 from hardpan.errors import InputError, MissingExtra
-from hardpan.safe_files import check_memory, existing_file, few, read_json, read_text, reason
+from hardpan.safe_files import check_memory, existing_file, few, read_json, read_json_lines, read_text, reason
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 FRAMES = ("pandas", "polars", "pyarrow")
 SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".pq", ".arrow", ".feather")
 _BATCH = 65536
+_CHECKED = 1 << 24
 MISSING = frozenset(("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A", "-nan", "<NA>", "NaT"))
 _NULLS = ["", "-", ".", "na", *sorted(MISSING)]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a formula begins
@@ -67,12 +70,15 @@ def is_frame(value: Any) -> bool:
     return any(hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__", "to_arrow"))
 
 
-def read_table(source: Any, *, text: bool | Sequence[str] = (), empty: bool = False) -> pyarrow.Table:
+def read_table(
+    source: Any, *, text: bool | Collection[str] | Callable[[str], bool] = (), empty: bool = False
+) -> pyarrow.Table:
     """Columns of a file, a frame, a mapping of columns or a list of rows, as an Arrow table.
 
     Args:
         source: the path of a table; a pandas, polars or pyarrow frame; ``{"a": [...]}``; ``[{"a": ...}, ...]``.
-        text: columns of a CSV file that stay as they are written (``007``); True for all.
+        text: columns of a CSV file that stay as they are written (``007``), or a function that picks them by name;
+            True for all.
         empty: accept a table without rows.
 
     Example:
@@ -180,14 +186,14 @@ def _numbers_rows(column: Any) -> bool:
     return bool(types.is_integer(column.type)) and compute.count_distinct(column).as_py() == len(column)
 
 
-def _read_file(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
+def _read_file(path: Path, text: bool | Collection[str] | Callable[[str], bool]) -> pyarrow.Table:
     suffix = suffix_of(path)
     if suffix in (".csv", ".tsv", ".txt"):
-        return _read_csv(path, text)
+        return _read_csv(path, text if callable(text) else lambda name: text is True or name in (text or ()))
     if suffix == ".json":
         return _from_columns(_columns_of_json(read_json(path), str(path)), str(path))
     if suffix in (".jsonl", ".ndjson"):
-        return _from_columns(_columns_of_rows(list(_json_lines(path)), str(path)), str(path))
+        return _from_columns(_columns_of_rows(_json_lines(path), str(path)), str(path))
     if suffix in (".parquet", ".pq"):
         return _read_parquet(path)
     if suffix in (".arrow", ".feather"):
@@ -195,16 +201,14 @@ def _read_file(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
     raise InputError(f"{path}: unsupported format; supported tables: {', '.join(SUFFIXES)}")
 
 
-def _read_csv(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
+def _read_csv(path: Path, is_text: Callable[[str], bool]) -> pyarrow.Table:
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    content = read_text(path)
-    if not content.strip():
-        raise InputError(f"{path}: the table has no rows")
-    check_memory(path, 4 * len(content))
-    content, delimiter, header = _header(path, content)
-    as_text = header if text is True else [name for name in header if name in tuple(text or ())]
+    content, delimiter, header = _header(path)
+    names = header[1:] if header and header[0] == "" else header
+    if names and all(map(_is_number, names)) and names != [str(number) for number in range(len(names))]:
+        raise _no_header(path, header)
     raw = content.encode()
     decimal = "," if delimiter == ";" and _DECIMAL_COMMA.search(content) else "."
     try:
@@ -215,7 +219,7 @@ def _read_csv(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
             convert_options=arrow_csv.ConvertOptions(
                 null_values=_NULLS,
                 strings_can_be_null=False,
-                column_types={name: pyarrow.string() for name in as_text},
+                column_types={name: pyarrow.string() for name in header if is_text(name)},
                 decimal_point=decimal,
             ),
         )
@@ -233,35 +237,64 @@ def _read_csv(path: Path, text: bool | Sequence[str]) -> pyarrow.Table:
 _DECIMAL_COMMA = re.compile(r"(?:^|;)[ \"]*-?\d+,\d+[ \"]*(?:;|\r?$)", re.MULTILINE)
 
 
-def _header(path: Path, content: str) -> tuple[str, str, list[str]]:
-    """The content from the header on, the delimiter and the names of a CSV file."""
+def csv_rows(path: Path) -> tuple[list[list[str]], str]:
+    """The cells of a CSV file as text, the first row among them, and the delimiter; empty rows are left out.
+
+    For tables whose first row may have values; :func:`read_table` refuses those.
+    """
+    content, delimiter, _ = _header(path)
+    return [row for row in _split(path, content, delimiter) if any(map(str.strip, row))], delimiter
+
+
+def _split(path: Path, content: str, delimiter: str, spaced: bool = False) -> Iterator[list[str]]:
+    """The rows of a CSV file; a quote that is not closed, which makes one cell of the rest, is refused."""
+    end = "\x1fend of the file"
+    lines = itertools.chain(io.StringIO(content, newline=""), [end])
+    limit = csv.field_size_limit(max(len(content), csv.field_size_limit()))
+    try:
+        for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced):
+            if row and row[-1].endswith(end):
+                if row != [end]:
+                    raise InputError(f"{path}: a quote is not closed; close it, or double quotes inside of cells")
+                return
+            yield row
+    except csv.Error as error:
+        raise InputError(f"{path}: cannot be read as a table ({reason(error)}); write it again") from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _header(path: Path) -> tuple[str, str, list[str]]:
+    """The content of a CSV file from the header on, the delimiter and the names."""
+    content = read_text(path)
+    if not content.strip():
+        raise InputError(f"{path}: the table has no rows")
+    check_memory(path, 4 * len(content))
     content = content.lstrip("\r\n")
     marked = _SEP_LINE.match(content)
     content = content[marked.end() :] if marked else content
     first, _, rest = content.partition("\n")
-    delimiter = marked[1] if marked else max(",;\t|", key=first.count)
+    second = rest.partition("\n")[0]
+    # A character of names, such as those of "task|shots", is not in every line.
+    steady = [mark for mark in ",;\t|" if 0 < first.count(mark) == second.count(mark)]
+    delimiter = marked[1] if marked else max(steady or ",;\t|", key=first.count)
     if first.count(delimiter) == 0:
         delimiter = ","
         words = len(first.split())
-        if words > 1 and '"' not in first and len(rest.partition("\n")[0].split()) in (words, words + 1):
+        if words > 1 and '"' not in first and len(second.split()) in (words, words + 1):
             raise InputError(
                 f"{path}: columns look separated by spaces; separate them by commas, semicolons or tabs"
             )
-    try:
-        header = next(csv.reader(io.StringIO(content, newline=""), delimiter=delimiter), [])
-        if any(name != name.strip() for name in header):  # "age, income": spaces belong to the delimiter
-            rows = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter, skipinitialspace=True)
-            stripped = io.StringIO(newline="")
-            csv.writer(stripped, delimiter=delimiter, lineterminator="\n").writerows(
-                [cell.strip() for cell in row] for row in rows if row
-            )
-            content = stripped.getvalue()
-            header = [name.strip() for name in header]
-    except csv.Error as error:
-        raise InputError(f"{path}: the header cannot be read ({reason(error)})") from error
-    names = header[1:] if header and header[0] == "" else header
-    if names and all(map(_is_number, names)) and names != [str(number) for number in range(len(names))]:
-        raise _no_header(path, header)
+    header = next(_split(path, content, delimiter), [])
+    if any(name != name.strip() for name in header):  # "age, income": spaces belong to the delimiter
+        stripped = io.StringIO(newline="")
+        csv.writer(stripped, delimiter=delimiter, lineterminator="\n").writerows(
+            [cell.strip() for cell in row] for row in _split(path, content, delimiter, spaced=True) if row
+        )
+        content = stripped.getvalue()
+        header = [name.strip() for name in header]
+    elif '"' in content:
+        collections.deque(_split(path, content, delimiter), maxlen=0)
     return content, delimiter, header
 
 
@@ -301,18 +334,18 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _json_lines(path: Path) -> Iterator[Any]:
-    content = read_text(path)
-    check_memory(path, 8 * len(content))
-    for number, line in enumerate(content.split("\n"), start=1):  # not splitlines: U+2028 may be inside a value
-        if not line.strip():
-            continue
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{path}: line {number} is not JSON ({reason(error)}); write one row per line"
-            ) from error
+def _json_lines(path: Path) -> list[Any]:
+    read, checked = 0, 0
+
+    def advance(size: int) -> None:
+        nonlocal read, checked
+        read += size
+        if read - checked > _CHECKED:  # what a packed file has is known only in reading
+            check_memory(path, read)
+            checked = read
+
+    check_memory(path, 8 * path.stat().st_size)
+    return list(read_json_lines(path, advance))
 
 
 def _columns_of_json(data: Any, where: str) -> Mapping[str, Any]:
@@ -393,21 +426,29 @@ def _from_frame(source: Any) -> pyarrow.Table:
 
 def _read_parquet(path: Path) -> pyarrow.Table:
     import pyarrow
+
+    with open_parquet(path) as file:
+        rows, schema = file.metadata.num_rows, file.schema_arrow
+        check_memory(path, rows * len(schema.names))
+        table = pyarrow.Table.from_batches(_parquet_batches(path, file), schema)
+        table.validate(full=True)
+        if table.num_rows != rows:
+            raise InputError(f"{path}: claims {rows:,} rows, but has {table.num_rows:,}; write it again")
+        return table
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """A ``pyarrow.parquet.ParquetFile``, to be read in batches; what is wrong with it becomes one sentence."""
+    import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            footer, schema = file.metadata, file.schema_arrow
-            if footer.num_rows < 0 or len(set(schema.names)) < len(schema.names):
+            names = file.schema_arrow.names
+            if file.metadata.num_rows < 0 or len(set(names)) < len(names):
                 raise InputError(f"{path}: the footer cannot be true, or names a column twice; write it again")
-            check_memory(path, footer.num_rows * len(schema.names))
-            table = pyarrow.Table.from_batches(_parquet_batches(path, file), schema)
-            table.validate(full=True)
-            if table.num_rows != footer.num_rows:
-                raise InputError(
-                    f"{path}: claims {footer.num_rows:,} rows, but has {table.num_rows:,}; write it again"
-                )
-            return table
+            yield file
     except InputError:
         raise
     except (pyarrow.ArrowException, OSError, MemoryError, OverflowError, ValueError) as error:

@@ -589,6 +589,7 @@ REFUSED = [
     Refused(
         "text first, no header", lambda f: csv_of(frame()[["label", "a"]], f, index=False, header=False), "header"
     ),
+    Refused("a quote that is not closed", lambda f: csv(f, 'a,label\n1,cat\n2,"dog\n3,cat\n'), "quote"),
     Refused("columns between spaces", lambda f: csv_of(frame(), f, index=False, sep=" "), "commas"),
     Refused("a line above the header", lambda f: csv(f, "made in 2026\n" + SPACED), "first one"),
     Refused("class numbers with a gap", lambda f: (X, Y), "class_names", {"class_names": {0: "a", 2: "b", 3: "c"}}),

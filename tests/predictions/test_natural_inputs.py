@@ -1,5 +1,7 @@
 """Predictions as people keep them: each form works with the right numbers, or is refused naming what to change."""
 
+import json
+
 import numpy as np
 import pandas
 import pytest
@@ -82,6 +84,32 @@ def write(folder, kind):
         case "tsv":
             FRAME.to_csv(folder / "p.tsv", index=False, sep="\t")
             return folder / "p.tsv"
+        case "csv semicolons":
+            FRAME.assign(id=IDS).to_csv(csv, index=False, sep=";")
+        case "csv decimal commas":
+            FRAME.to_csv(csv, index=False, sep=";", decimal=",")
+        case "csv.gz":
+            FRAME.to_csv(folder / "p.csv.gz", index=False)
+            return folder / "p.csv.gz"
+        case "jsonl":
+            FRAME.assign(id=IDS, label=LABELS).to_json(folder / "p.jsonl", orient="records", lines=True)
+            return folder / "p.jsonl"
+        case "jsonl class columns":
+            table = pandas.DataFrame(PROBS, columns=NAMES)
+            table.to_json(folder / "p.jsonl", orient="records", lines=True)
+            return folder / "p.jsonl"
+        case "jsonl by class":
+            rows = [
+                {"id": key, "probs": dict(zip(NAMES, p.tolist(), strict=True))}
+                for key, p in zip(IDS, PROBS, strict=True)
+            ]
+            (folder / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+            return folder / "p.jsonl"
+        case "jsonl lists" | "json lists":
+            lists = pandas.DataFrame({"id": IDS, "probs": PROBS.tolist()})
+            path = folder / ("p." + kind.split()[0])
+            lists.to_json(path, orient="records", lines=path.suffix == ".jsonl", double_precision=15)
+            return path
         case "parquet":
             FRAME.assign(id=IDS).to_parquet(folder / "p.parquet")
             return folder / "p.parquet"
@@ -107,6 +135,14 @@ def write(folder, kind):
         "csv prefixed columns",
         "tsv",
         "parquet",
+        "csv semicolons",
+        "csv decimal commas",
+        "csv.gz",
+        "jsonl",
+        "jsonl class columns",
+        "jsonl by class",
+        "jsonl lists",
+        "json lists",
     ],
 )
 def test_one_model_opens_with_its_numbers(tmp_path, kind):
@@ -188,7 +224,8 @@ def mistakes(folder):
     np.save(folder / "one.npy", PROBS[:, 0])
     np.save(folder / "nan.npy", np.where(np.arange(N)[:, None] == 4, np.nan, PROBS))
     (folder / "empty.csv").write_text("")
-    (folder / "semicolon.csv").write_text("p0;p1\n0.5;0.5\n")
+    (folder / "quote.csv").write_text('p0,p1,prediction\n0.5,0.5,0\n0.5,0.5,"0\n0.5,0.5,1\n')
+    (folder / "answers.jsonl").write_text('{"question": "x", "answer": "y"}\n')
     (folder / "notes.txt").write_text("0.5 0.5")
     return folder
 
@@ -212,8 +249,9 @@ def mistakes(folder):
         ("objects.npz", "objects.npz"),
         ("one.npy", "shape"),
         ("nan.npy", "row-0000004"),
-        ("empty.csv", "probabilities"),
-        ("semicolon.csv", "commas"),
+        ("empty.csv", "empty.csv"),
+        ("quote.csv", "quote"),
+        ("answers.jsonl", "'probabilities' of lists, columns p0, p1"),
         ("notes.txt", "notes.txt"),
         ("missing.npz", "missing.npz"),
         ("x" * 5000 + ".csv", "xxx"),

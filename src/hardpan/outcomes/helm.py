@@ -12,8 +12,8 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
-from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns, read_json
-from hardpan.safe_files import few
+from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
+from hardpan.safe_files import few, read_json
 
 MARKER = "per_instance_stats.json"
 _NOT_SCORES = ("num_", "max_prob", "logprob", "finish_reason_", "inference_", "training_", "batch_size", "prompt_")

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
-from hardpan.outcomes.sources import LARGEST_JSON, LogFile, Options, as_list, as_mapping, group_columns, parsed
-from hardpan.safe_files import few
+from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
+from hardpan.safe_files import LARGEST_JSON, few, parse_json
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000
@@ -179,7 +179,7 @@ class _Archive:
         """The JSON of a member."""
         if name not in self.names:
             raise InputError(f"{self._log.path}: member {name} is missing; the archive may be cut")
-        return parsed(self._content(self.names[name]), f"{self._log.path}, member {name}")
+        return parse_json(self._content(self.names[name]), f"{self._log.path}, member {name}")
 
     def samples(self) -> Iterator[Mapping[str, Any]]:
         """The samples: summaries where they have scores, else the samples themselves."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, shorten, stated
-from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns, read_json
-from hardpan.safe_files import few
+from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns
+from hardpan.safe_files import few, read_json
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
 _DATED = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+)")

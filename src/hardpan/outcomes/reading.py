@@ -15,8 +15,8 @@ from hardpan.errors import InputError
 from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eval, matrices, tables
 from hardpan.outcomes.cells import Cells
 from hardpan.outcomes.outcomes import Outcomes
-from hardpan.outcomes.sources import LARGEST_JSON, LONGEST_LINE, LogFile, Options, Progress, parsed, read_json
-from hardpan.safe_files import few
+from hardpan.outcomes.sources import LogFile, Options, Progress
+from hardpan.safe_files import LONGEST_LINE, few, parse_json, read_json
 from hardpan.tables import is_frame
 
 MOST_FILES = 200_000
@@ -283,7 +283,7 @@ def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callab
 def _recognise_json(path: Path, first: bytes, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
     whole = None
     try:
-        row = parsed(first.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1")
+        row = parse_json(first.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1")
         lines = isinstance(row, Mapping) and len(first) < path.stat().st_size
     except InputError:
         if (
@@ -294,7 +294,7 @@ def _recognise_json(path: Path, first: bytes, named: bool, formats: _Files, adva
             raise
         row, lines = None, False
     if not lines:
-        whole = read_json(path, LARGEST_JSON)
+        whole = read_json(path)
         row = whole[0] if isinstance(whole, list) and whole else whole
     kinds = {
         "lm_eval": lm_eval.is_sample,

@@ -1,17 +1,14 @@
-"""What the readers of log files share: options, limits, and lines and JSON of untrusted files."""
+"""What the readers of log files share: options, lines and groups."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError
+from hardpan.safe_files import read_json_lines
 
-LONGEST_LINE = 64 << 20
-LARGEST_JSON = 1 << 30
 GROUPS = (
     *("subject", "category", "subcategory", "topic", "domain", "type", "level", "difficulty", "subset", "language"),
     *("passage", "passage_id", "article", "article_id", "story_id", "tags", "date", "release_date"),
@@ -53,48 +50,7 @@ class LogFile:
             self.advance(self.path.stat().st_size)
             yield from self.data if isinstance(self.data, list) else [self.data]
             return
-        yield from json_lines(self.path, self.advance)
-
-
-def json_lines(path: Path, advance: Callable[[int], None] = lambda size: None) -> Iterator[Any]:
-    """The objects of a JSON Lines file, one at a time."""
-    try:
-        with path.open("rb", buffering=1 << 20) as stream:
-            number = 0
-            while line := stream.readline(LONGEST_LINE + 1):
-                number += 1
-                if len(line) > LONGEST_LINE:
-                    raise InputError(f"{path}, line {number}: longer than {LONGEST_LINE >> 20} MB")
-                advance(len(line))
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                if line.isspace():
-                    continue
-                yield parsed(line, f"{path}, line {number}")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-
-
-def parsed(text: bytes | str, where: str) -> Any:
-    """JSON of an untrusted file."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise InputError(f"{where}: nested too deeply to be read as JSON") from None
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error}); the file may be cut or damaged") from error
-
-
-def read_json(path: Path, largest: int = LARGEST_JSON) -> Any:
-    """A whole JSON file, refused where it is larger than ``largest`` bytes."""
-    try:
-        size = path.stat().st_size
-        if size > largest:
-            raise InputError(f"{path}: {size >> 20:,} MB of JSON is more than the limit of {largest >> 20:,} MB")
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    return parsed(content.removeprefix(b"\xef\xbb\xbf"), str(path))
+        yield from read_json_lines(self.path, self.advance)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,8 +12,9 @@ import numpy as np
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import BLANK, Cells, number
-from hardpan.outcomes.sources import GROUPS, Options, json_lines, read_json
-from hardpan.safe_files import few, read_text
+from hardpan.outcomes.sources import GROUPS, Options
+from hardpan.safe_files import few, read_json, read_json_lines
+from hardpan.tables import csv_rows
 from hardpan.tables import read_columns as table_columns
 
 Columns = dict[str, Sequence[Any]]
@@ -59,7 +58,7 @@ def read_columns(path: Path) -> Columns:
     if suffix in (".parquet", ".pq"):
         return _parquet(path)
     if suffix in (".jsonl", ".ndjson"):
-        return columns_of(list(json_lines(path)), str(path))
+        return columns_of(list(read_json_lines(path)), str(path))
     if suffix == ".json":
         return columns_of(read_json(path), str(path))
     return _csv(path)
@@ -117,19 +116,7 @@ def _known(name: str) -> str:
 
 
 def _csv(path: Path) -> Columns:
-    text = read_text(path)
-    first = text.split("\n", 1)[0]
-    delimiter = max(",;\t", key=first.count)
-    limit = csv.field_size_limit(16 << 20)
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        rows = [row for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise InputError(f"{path}: cannot be read as CSV ({error})") from error
-    finally:
-        csv.field_size_limit(limit)
-    if not rows:
-        raise InputError(f"{path}: the file is empty")
+    rows, delimiter = csv_rows(path)
     header = [cell.strip() for cell in rows[0]]
     if all(number(cell) is not None or cell.lower() in BLANK for cell in header) and len(header) > 1:
         integers = [str(position) for position in range(len(header))]

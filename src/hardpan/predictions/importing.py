@@ -16,11 +16,12 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.files import as_path
 from hardpan.predictions.arrays import COLUMNS, ArrayPredictions
-from hardpan.predictions.opening import ARRAYS, TABLES, open_any
+from hardpan.predictions.opening import ARRAYS, open_any
 from hardpan.predictions.results import ImportSummary
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin
 from hardpan.safe_files import few, npz_header, read_npy, read_npz, read_text, reason
+from hardpan.tables import is_table_file
 
 PathLike = str | os.PathLike[str]
 _KEYS = {
@@ -72,8 +73,8 @@ def import_file(
     """
     file = as_path("path", path)
     as_path("out", out)
-    if file.suffix.lower() not in (*ARRAYS, *TABLES):
-        raise InputError(f"{file}: unsupported format; supported: {', '.join((*ARRAYS, *TABLES))}")
+    if file.suffix.lower() not in ARRAYS and not is_table_file(file):
+        raise InputError(f"{file}: unsupported format; supported: .npy, .npz, .csv, .tsv, .json, .jsonl, .parquet")
     given = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}
     given |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
     columns = {name: value for name, value in given.items() if value is not None}

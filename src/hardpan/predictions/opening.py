@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.outcomes import Outcomes
+from hardpan.outcomes import Outcomes, every_eval_ever, lm_eval
 from hardpan.predictions.arrays import array_predictions, open_array_file
 from hardpan.predictions.predictions import Predictions, parse_path
-from hardpan.safe_files import few, reason
-from hardpan.tables import is_frame
+from hardpan.safe_files import few, read_json_lines, reason
+from hardpan.tables import is_frame, is_table_file
 
 ARRAYS = (".npy", ".npz")
-TABLES = (".parquet", ".pq", ".csv", ".tsv")
 
 
 def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
@@ -50,7 +49,7 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
     if "://" not in path and not os.path.isdir(path):
         if suffix in ARRAYS:
             return open_array_file(Path(path), outputs, normalize, **columns)
-        if suffix in TABLES:
+        if is_table_file(Path(path)) and not _is_log(Path(path)):
             from hardpan.predictions.tables import open_table
 
             return open_table(Path(path), outputs=outputs, normalize=normalize, **columns)
@@ -68,10 +67,13 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
 
 def _is_log(path: Path) -> bool:
     """Whether a path is a samples file of lm-evaluation-harness, or a folder with such files."""
-    if path.is_file():
-        return path.suffix.lower() == ".jsonl"
+    if os.path.isfile(path):  # Path.is_file raises for a name that is too long
+        if path.suffix.lower() != ".jsonl":
+            return False
+        first = next(read_json_lines(path), None)
+        return lm_eval.is_sample(first) or every_eval_ever.is_instance(first)
     return (
-        path.is_dir()
+        os.path.isdir(path)
         and not (path / "zarr.json").is_file()
         and next(path.rglob("samples_*.jsonl"), None) is not None
     )

@@ -1,4 +1,4 @@
-"""Predictions in tables: CSV, Parquet and data frames, one row per model or seed, epoch and example.
+"""Predictions in tables: CSV, JSONL, Parquet and data frames, one row per model or seed, epoch and example.
 
 Columns, by name: ``id``, ``label``, ``split``, ``model``, ``seed``, ``epoch`` (all optional), and the numbers: one
 column ``probabilities`` (``probs``, ``logits``) of lists; or columns ``p0, p1, ...`` (``prob_0``, ``class_0``,
@@ -7,7 +7,6 @@ column ``probabilities`` (``probs``, ``logits``) of lists; or columns ``p0, p1, 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions, scratch_array
 from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
-from hardpan.safe_files import existing_file, few, reason
-from hardpan.tables import read_table
+from hardpan.safe_files import existing_file, few
+from hardpan.tables import open_parquet, read_table, suffix_of
 
 _ROWS_AT_ONCE = 16384
 _MEANINGS = {
@@ -38,8 +37,8 @@ _KNOWN = {name for known in _MEANINGS.values() for name in known}
 _HARD = ("prediction", "predictions", "predicted", "y_pred", "pred")
 _LISTS = ("probabilities", "probs", "logits", "p")
 _INDEX = ("", "Unnamed: 0", "__index_level_0__", "index")  # how pandas writes an index without a name
-_NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)?[_-]?(\d+)", re.IGNORECASE)
-_PREFIX = re.compile(r"(p|prob|proba|probability|logit)[_-](.+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"(p|probs?|proba|probability|probabilities|logits?|class|c)?[_.-]?(\d+)", re.IGNORECASE)
+_PREFIX = re.compile(r"(p|probs?|proba|probability|probabilities|logits?)[_.-](.+)", re.IGNORECASE)
 _EXPECTED = "expected a column 'probabilities' of lists, columns p0, p1, ..., a column per class, or 'prediction'"
 
 
@@ -62,7 +61,7 @@ def open_table(
     class_names: Sequence[str] = (),
     **columns: Any,
 ) -> ArrayPredictions:
-    """Read predictions from a CSV or Parquet file or a data frame; ``columns`` reposition those of the table."""
+    """Read predictions from the file of a table or a data frame; ``columns`` reposition those of the table."""
     table = _Table(source)
     form = _form_of(table.where, table.names, tuple(str(name) for name in class_names))
     names = tuple(class_names) or form.class_names
@@ -189,36 +188,23 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
 
 
 class _Table:
-    """A CSV or Parquet file, read in batches, or a data frame."""
+    """A Parquet file, which is read in batches, or any other table."""
 
     def __init__(self, source: Any) -> None:
-        self._frame: Any = None
+        self.where = str(source) if isinstance(source, Path) else "table"
+        self._path: Path | None = None
+        if isinstance(source, Path) and suffix_of(source) in (".parquet", ".pq"):
+            self._path = existing_file(source)
+            with open_parquet(self._path) as file:
+                self.names = list(file.schema_arrow.names)
+            return
+        # {"probs": {"cat": 0.9, "dog": 0.1}} becomes the columns probs.cat and probs.dog.
+        self._table = read_table(source, text=lambda name: name.lower() in (*_KNOWN, *_HARD)).flatten()
+        self.names = list(self._table.column_names)
         if isinstance(source, Path):
-            self.where, self._path = str(source), existing_file(source)
-            self._csv = source.suffix.lower() in (".csv", ".tsv")
-            self._comma = "\t" if source.suffix.lower() == ".tsv" else ","
-            self.names = self._names()
-        else:
-            self.where, self._csv, self._frame = "table", False, read_table(source)
-            self.names = list(self._frame.column_names)
-        twice = next((name for name in self.names if self.names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"{self.where}: two columns are called {twice!r}; rename one")
+            self._check_names(self.names)
 
-    def _names(self) -> list[str]:
-        import pyarrow
-        import pyarrow.parquet
-
-        try:
-            if not self._csv:
-                return list(pyarrow.parquet.read_schema(self._path).names)
-            with self._path.open(newline="", encoding="utf-8-sig") as lines:
-                names = next(csv.reader(lines, delimiter=self._comma), [])
-        except (OSError, ValueError, pyarrow.ArrowException, csv.Error) as error:
-            raise InputError(f"{self.where}: cannot be read ({reason(error)}); write it again") from error
-        other = next((mark for mark in (";", "\t", "|") if len(names) == 1 and mark in names[0]), None)
-        if other is not None:
-            raise InputError(f"{self.where}: columns are separated by {other!r}; separate them by commas")
+    def _check_names(self, names: Sequence[str]) -> None:
         counted = [name for name in names if name not in _INDEX and name.lower() not in _KNOWN]
         numbered = counted == [str(number) for number in range(len(counted))] and len(counted) + len(names) > 4
         if (
@@ -231,39 +217,23 @@ class _Table:
                 f"{self.where}: the first line has numbers ({few(names, 3)}) and no column names; add a header "
                 "such as p0,p1,... or id,p0,p1,..."
             )
-        return names
 
-    def _batches(self, columns: Sequence[str], text: bool) -> Iterator[Any]:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-
-        try:
-            if self._frame is not None:
-                yield from self._frame.select(list(columns)).combine_chunks().to_batches(_ROWS_AT_ONCE)
-            elif self._csv:
-                kinds = {name: pyarrow.string() if text else pyarrow.float64() for name in columns}
-                reading = pyarrow.csv.ConvertOptions(include_columns=list(columns), column_types=kinds)
-                parsing = pyarrow.csv.ParseOptions(delimiter=self._comma)
-                with pyarrow.csv.open_csv(self._path, convert_options=reading, parse_options=parsing) as table:
-                    yield from (batch for batch in table if batch.num_rows)
-            else:
-                with pyarrow.parquet.ParquetFile(self._path, page_checksum_verification=True) as file:
-                    yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
-        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{self.where}: cannot be read ({reason(error)}); write it again") from error
+    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        if self._path is None:
+            yield from self._table.select(list(columns)).combine_chunks().to_batches(_ROWS_AT_ONCE)
+            return
+        with open_parquet(self._path) as file:
+            yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)
 
     def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches(self.names[:1], text=True))
+        return sum(batch.num_rows for batch in self._batches(self.names[:1]))
 
     def column(self, name: str, text: bool) -> NDArray[Any]:
         """The whole of one column; as text, unless it has whole numbers and text is not needed."""
         parts = []
-        for batch in self._batches([name], text=True):
+        for batch in self._batches([name]):
             cells = batch.column(0)
-            if cells.null_count:
+            if cells.null_count or "" in cells.to_pylist():
                 raise InputError(f"{self.where}: {name} has empty cells; fill them or drop the rows")
             parts.append(np.array([self._decoded(name, cell) for cell in cells.to_pylist()]))
         if not parts:
@@ -284,7 +254,7 @@ class _Table:
     def values(self, form: _Form) -> Iterator[NDArray[np.float64]]:
         """The numbers of some rows after another, each (n, C)."""
         width = None
-        for batch in self._batches(form.values, text=False):
+        for batch in self._batches(form.values):
             if form.kind == "lists":
                 found = self._from_lists(form.values[0], batch.column(0))
             else:
@@ -303,7 +273,8 @@ class _Table:
             return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"{self.where}: column {name!r} must have numbers, as every column of a class; got {column.type}"
+                f"{self.where}: column {name!r} must have numbers, as every column of a class; got {column.type}: "
+                + _EXPECTED
             ) from error
 
     def _from_lists(self, name: str, column: Any) -> NDArray[np.float64]:
