@@ -311,6 +311,26 @@ def test_classes_are_joined_by_name(source, classes):
     assert np.allclose(aligned.select(np.arange(0, N, 7)).final_probs(), PROBS[::7])
 
 
+def test_the_audit_and_align_agree_on_permuted_columns():
+    rng = np.random.default_rng(1)
+    labels = np.arange(2000) % 10
+    data = Dataset.from_arrays(rng.normal(size=(2000, 2)), labels)
+    good = 0.3 * rng.dirichlet(np.ones(10), size=2000) + 0.7 * np.eye(10)[labels]
+    weak = 0.95 * rng.dirichlet(np.ones(10), size=2000) + 0.05 * np.eye(10)[labels]
+    mixed = 0.95 * rng.dirichlet(np.ones(10), size=2000) + 0.05 * np.eye(10)[rng.permutation(labels)]
+    swapped, rolled = [1, 0, *range(2, 10)], [*range(1, 10), 0]
+    for probs, order in ((good, swapped), (good, rolled), (good, None), (weak, None), (mixed, None)):
+        given = probs if order is None else probs[:, np.argsort(order)]
+        (model,) = read_models({"m": given}, data, labels, data.splits())
+        assert model.permutation == (None if order is None else tuple(order))
+        if order is None:
+            Predictions.open(given).align(data, by_order=True)
+            continue
+        assert np.allclose(model.probs[:, list(model.permutation)], probs)
+        with pytest.raises(InputError, match="--no-class-check"):
+            Predictions.open(given).align(data, by_order=True)
+
+
 def test_other_classes_are_refused():
     other = pandas.DataFrame(PROBS, columns=["x", "y0", "z"])
     with pytest.raises(InputError, match="ant, bee, cat"):

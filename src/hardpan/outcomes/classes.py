@@ -134,10 +134,9 @@ def _look_closer(model: str, guesses: Predictions, labels: Predictions, classes:
     named = np.unique(guesses)
     if len(named) < 2:
         return  # A constant guess carries no class map that could be wrong.
-    renamed = _rename(guesses, labels)
-    commonest = np.unique(labels, return_counts=True)[1].max() / len(labels)
+    renamed = wrong_names(guesses, labels)
     say = f"predictions of model {model} on the {where} set are right on {100 * np.mean(guesses == labels):.1f} %"
-    if renamed.gain_is_real and renamed.accuracy > commonest + _GAIN:
+    if renamed is not None:
         shift = _shift(guesses, labels, classes, renamed)
         if shift is not None:
             raise InputError(
@@ -177,19 +176,55 @@ def _check_subset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Renamed:
+class Renaming:
     """How right the guesses are once each guessed class is renamed to the label of most of its examples.
 
     The renaming is estimated on one half of the examples and tested on the other, and the other way round, so that
     uninformative guesses gain nothing.
+
+    Attributes:
+        accuracy: after renaming.
+        gain_is_real: whether it is above the accuracy before by more than chance and weak models explain.
+        mapping: the label of most examples, by guessed class.
     """
 
     accuracy: float
     gain_is_real: bool
     mapping: dict[int, int]
 
+    def columns(self, n_classes: int) -> tuple[int, ...]:
+        """The order of the columns 0..C-1 that the renaming makes: column ``columns[c]`` belongs to class c.
 
-def _rename(guesses: Predictions, labels: Predictions) -> _Renamed:
+        Example:
+            >>> Renaming(0.9, True, {0: 1, 1: 0}).columns(3)
+            (1, 0, 2)
+        """
+        column = {label: guess for guess, label in reversed(self.mapping.items())}
+        free = [guess for guess in range(n_classes) if guess not in column.values()]
+        free.sort(reverse=True)
+        return tuple(column[label] if label in column else free.pop() for label in range(n_classes))
+
+
+def wrong_names(guesses: Predictions, labels: Predictions) -> Renaming | None:
+    """The one check of class maps: a renaming of the guessed classes that fits the labels far better, or None.
+
+    Args:
+        guesses: (N,) class numbers of a model.
+        labels: (N,) class numbers.
+
+    Example:
+        >>> labels = np.arange(300) % 3
+        >>> wrong_names((labels + 1) % 3, labels).mapping == {0: 2, 1: 0, 2: 1}
+        True
+        >>> wrong_names(labels, labels) is None
+        True
+    """
+    renamed = _rename(guesses, labels)
+    commonest = np.unique(labels, return_counts=True)[1].max() / len(labels)
+    return renamed if renamed.gain_is_real and renamed.accuracy > commonest + _GAIN else None
+
+
+def _rename(guesses: Predictions, labels: Predictions) -> Renaming:
     sample = np.random.default_rng([0, len(labels)]).permutation(len(labels))[:_LOOK_CLOSER]
     guess, label = guesses[sample].astype(np.int64), labels[sample].astype(np.int64)
     half = len(sample) // 2
@@ -206,7 +241,7 @@ def _rename(guesses: Predictions, labels: Predictions) -> _Renamed:
     # classes up is right under both.
     wrong_name = np.count_nonzero(direct & moved) <= _OWN_NAME * np.count_nonzero(right & moved)
     is_real = gain > max(_GAIN, 4.0 * error) and bool(wrong_name)
-    return _Renamed(float(right.mean()), is_real, _majority_map(guess, label))
+    return Renaming(float(right.mean()), is_real, _majority_map(guess, label))
 
 
 def _majority_map(guess: Predictions, label: Predictions) -> dict[int, int]:
@@ -222,7 +257,7 @@ def _majority_map(guess: Predictions, label: Predictions) -> dict[int, int]:
     return mapping
 
 
-def _shift(guesses: Predictions, labels: Predictions, classes: Predictions, renamed: _Renamed) -> int | None:
+def _shift(guesses: Predictions, labels: Predictions, classes: Predictions, renamed: Renaming) -> int | None:
     direct = float(np.mean(guesses == labels))
     lowest, size = int(classes[0]), int(classes[-1] - classes[0]) + 1
     wide = guesses.astype(np.int64) - lowest

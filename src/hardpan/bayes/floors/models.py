@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.data.dataset import Dataset, Split
 from hardpan.data.opening import short_name
 from hardpan.errors import InputError
+from hardpan.outcomes.classes import wrong_names
 from hardpan.predictions import Predictions
 from hardpan.predictions.checks import ClassNamesNeeded
 
@@ -23,7 +23,6 @@ Source = Predictions | ArrayLike | str | os.PathLike[str] | Any  # Any: an estim
 Sources = Source | Sequence[Source] | Mapping[str, Source]
 UNNAMED = "predictions"
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-PERMUTED_GAIN = 0.2  # accuracy that another order of the class columns has to add before it is called permuted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +128,8 @@ def model_of(
         total += opened.read(seed, opened.epochs[-1]).astype(np.float64)
     probs = np.full((n, n_classes), np.nan)
     probs[rows] = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
-    return Model(name, opened, rows, probs, permutation=_permutation(probs[rows], labels[rows]), **more)
+    renamed = wrong_names(probs[rows].argmax(axis=1), labels[rows]) if len(rows) else None
+    return Model(name, opened, rows, probs, permutation=renamed.columns(n_classes) if renamed else None, **more)
 
 
 def _named(sources: Sources | None) -> list[tuple[str, Any]]:
@@ -171,13 +171,3 @@ def _checked(name: str, aligned: Predictions, n: int, labels: Labels, split: Spl
     return model_of(
         name, aligned, aligned.rows, n, aligned.n_classes, labels, calibratable=calibratable, held_out=unseen
     )
-
-
-def _permutation(probs: Floats, labels: Labels) -> tuple[int, ...] | None:
-    """The order of columns that fits the labels far better than the present one, or None."""
-    k = probs.shape[1]
-    counts = np.zeros((k, k))
-    np.add.at(counts, (labels, probs.argmax(axis=1)), 1.0)
-    _, best = linear_sum_assignment(-counts)
-    gain = (counts[np.arange(k), best].sum() - np.trace(counts)) / max(1.0, counts.sum())
-    return tuple(int(c) for c in best) if gain > PERMUTED_GAIN else None
