@@ -209,6 +209,13 @@ def _read_csv(path: Path, is_text: Callable[[str], bool]) -> pyarrow.Table:
     names = header[1:] if header and header[0] == "" else header
     if names and all(map(_is_number, names)) and names != [str(number) for number in range(len(names))]:
         raise _no_header(path, header)
+    if len(header) == 1:
+        first, second = [*content.split("\n", 2), ""][:2]
+        words = len(first.split())
+        if words > 1 and '"' not in first and len(second.split()) in (words, words + 1):
+            raise InputError(
+                f"{path}: columns look separated by spaces; separate them by commas, semicolons or tabs"
+            )
     raw = content.encode()
     decimal = "," if delimiter == ";" and _DECIMAL_COMMA.search(content) else "."
     try:
@@ -278,13 +285,7 @@ def _header(path: Path) -> tuple[str, str, list[str]]:
     # A character of names, such as those of "task|shots", is not in every line.
     steady = [mark for mark in ",;\t|" if 0 < first.count(mark) == second.count(mark)]
     delimiter = marked[1] if marked else max(steady or ",;\t|", key=first.count)
-    if first.count(delimiter) == 0:
-        delimiter = ","
-        words = len(first.split())
-        if words > 1 and '"' not in first and len(second.split()) in (words, words + 1):
-            raise InputError(
-                f"{path}: columns look separated by spaces; separate them by commas, semicolons or tabs"
-            )
+    delimiter = delimiter if delimiter in first else ","
     header = next(_split(path, content, delimiter), [])
     if any(name != name.strip() for name in header):  # "age, income": spaces belong to the delimiter
         stripped = io.StringIO(newline="")

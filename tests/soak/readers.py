@@ -58,6 +58,12 @@ def _npy(folder: Path) -> Path:
     return folder / "probs.npy"
 
 
+def _probs(kind: str) -> Callable[[Path], Path]:
+    columns: dict[str, Any] = {"id": [f"e{row}" for row in range(12)], "label": [row % 3 for row in range(12)]}
+    numbers = {"probs": PROBS.tolist()} if kind in ("json", "jsonl") else {f"p{c}": PROBS[:, c] for c in range(3)}
+    return lambda folder: tables.write_table(folder / f"probs.{kind}", columns | numbers)
+
+
 def _class_names(folder: Path) -> Path:
     (folder / "names.txt").write_text("cat\ndog\nowl\n")
     return folder / "names.txt"
@@ -114,7 +120,8 @@ READERS = [
     Reader("safe_files: json", _table("json"), safe_files.read_json),
     Reader("Predictions: npz", _npz, _predictions),
     Reader("Predictions: npy", _npy, _predictions),
-    *(Reader(f"Outcomes: {kind}", _matrix(kind), _outcomes) for kind in ("csv", "json", "parquet")),
+    *(Reader(f"Predictions: {kind}", _probs(kind), _predictions) for kind in TABLE_KINDS),
+    *(Reader(f"Outcomes: {kind}", _matrix(kind), _outcomes) for kind in ("csv", "json", "jsonl", "parquet")),
     *(Reader(f"Ledger: {kind}", _answers(kind), _ledger) for kind in ("csv", "json", "parquet")),
     Reader("Ledger: npz", _npz, _ledger),
 ]

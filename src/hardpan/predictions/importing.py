@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ from hardpan.predictions.opening import ARRAYS, open_any
 from hardpan.predictions.results import ImportSummary
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import Store, begin
-from hardpan.safe_files import few, npz_header, read_npy, read_npz, read_text, reason
-from hardpan.tables import is_table_file
+from hardpan.safe_files import few, npz_header, read_npy, read_npz, read_text
+from hardpan.tables import csv_rows, is_table_file
 
 PathLike = str | os.PathLike[str]
 _KEYS = {
@@ -183,15 +181,9 @@ def _key(path: Path, what: str, names: list[str]) -> str:
 
 
 def _text(path: Path, what: str, table: bool) -> list[str]:
-    text = read_text(path)
     if not table:
-        return [line.rstrip("\r\n") for line in text.split("\n") if line.strip()]
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
-    except csv.Error as error:
-        raise InputError(f"{path}: {what} cannot be read ({reason(error)}); write it again") from error
-    if not rows:
-        raise InputError(f"{path}: has no rows")
+        return [line.rstrip("\r\n") for line in read_text(path).split("\n") if line.strip()]
+    rows, _ = csv_rows(path)
     header = [name.strip().lower() for name in rows[0]]
     if len(header) == 1 and header[0] not in _KEYS[what]:
         return [row[0] for row in rows]
