@@ -262,7 +262,9 @@ def _split(path: Path, content: str, delimiter: str, spaced: bool = False) -> It
         for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced):
             if row and row[-1].endswith(end):
                 if row != [end]:
-                    raise InputError(f"{path}: a quote is not closed; close it, or double quotes inside of cells")
+                    raise InputError(
+                        f"{path}: a quote is not closed; close it, and write a quote inside a quoted cell twice"
+                    )
                 return
             yield row
     except csv.Error as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,14 @@ LONG = [
 def text(name: str, content: str) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         (folder / name).write_text(content, encoding="utf-8")
+        return folder / name
+
+    return write
+
+
+def packed(name: str, content: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(gzip.compress(content.encode()))
         return folder / name
 
     return write
@@ -102,6 +111,10 @@ READ: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
         text("s.csv", lines([{"model": r["model"], "score": r["score"]} for r in LONG])),
         {"by_order": True},
     ),
+    "gzipped CSV": (packed("s.csv.gz", lines(LONG)), {}),
+    "gzipped JSONL": (packed("s.jsonl.gz", "".join(json.dumps(row) + "\n" for row in LONG)), {}),
+    "CSV with spaces after commas": (text("s.csv", lines(LONG).replace(",", ", ")), {}),
+    "CSV with Excel's first line": (text("s.csv", "sep=;\n" + lines(LONG, delimiter=";")), {}),
     "long JSONL": (text("s.jsonl", "".join(json.dumps(row) + "\n" for row in LONG)), {}),
     "JSON rows": (text("s.json", json.dumps(LONG)), {}),
     "JSON columns": (text("s.json", json.dumps(COLUMNS, indent=1)), {}),
@@ -334,6 +347,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "a series": (lambda folder: Table.from_pydict(COLUMNS).to_pandas()["score"], {}, "source"),
     "rows of an array": (lambda folder: np.array(MATRIX), {"rows": "columns"}, "rows"),
     "a number": (lambda folder: 5, {}, "source"),
+    "a quote that is not closed": (text("s.csv", lines(LONG).replace("q2,", '"q2,', 1)), {}, "quote"),
 }
 
 

@@ -105,6 +105,10 @@ def write(folder, kind):
             ]
             (folder / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
             return folder / "p.jsonl"
+        case "jsonl lists and classes":
+            lists = pandas.DataFrame({"probs": PROBS.tolist(), "prediction": PROBS.argmax(axis=1)})
+            lists.to_json(folder / "p.jsonl", orient="records", lines=True, double_precision=15)
+            return folder / "p.jsonl"
         case "jsonl lists" | "json lists":
             lists = pandas.DataFrame({"id": IDS, "probs": PROBS.tolist()})
             path = folder / ("p." + kind.split()[0])
@@ -142,6 +146,7 @@ def write(folder, kind):
         "jsonl class columns",
         "jsonl by class",
         "jsonl lists",
+        "jsonl lists and classes",
         "json lists",
     ],
 )

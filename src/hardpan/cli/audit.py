@@ -30,8 +30,8 @@ class AuditFlags:
         list[str] | None,
         typer.Option(
             "--predictions",
-            help="Predictions of your models: a store, npz, npy, CSV, Parquet, or module:function; repeat it. The "
-            "first is scored.",
+            help="Predictions of your models: a store, npz, npy, table, or module:function; repeat it. The first "
+            "is scored.",
         ),
     ] = None
     by_order: Annotated[

@@ -46,7 +46,7 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="PREDICTIONS",
-        help="A store, npz, npy, CSV or Parquet file (seeds × epochs × examples × classes), or scores.json.",
+        help="A store, npz, npy, CSV, JSONL or Parquet file (seeds × epochs × examples × classes), or scores.json.",
     ),
 ]
 Sources = Annotated[

@@ -17,7 +17,7 @@ from hardpan.outcomes.cells import Cells
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.outcomes.sources import LogFile, Options, Progress
 from hardpan.safe_files import LONGEST_LINE, few, parse_json, read_json
-from hardpan.tables import is_frame
+from hardpan.tables import is_frame, is_table_file, suffix_of
 
 MOST_FILES = 200_000
 LOGS = {
@@ -257,8 +257,9 @@ def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int]
     elif not start:
         if named:
             raise InputError(f"{path}: the file is empty")
-    elif kind == "table" or path.suffix.lower() in (".csv", ".tsv", ".txt") or named:
-        if kind == "text" and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
+    elif kind == "table" or suffix_of(path) in (".csv", ".tsv", ".txt") or named:
+        packed = start[:2] == b"\x1f\x8b" and is_table_file(path)
+        if kind == "text" and suffix_of(path) not in (".csv", ".tsv", ".txt") and not packed:
             raise InputError(f"{path}: unsupported format; supported: {', '.join(SUFFIXES)}, and HELM run folders")
         formats.tables.append((path, None))
 

@@ -14,7 +14,7 @@ from hardpan.errors import InputError
 from hardpan.outcomes.cells import BLANK, Cells, number
 from hardpan.outcomes.sources import GROUPS, Options
 from hardpan.safe_files import few, read_json, read_json_lines
-from hardpan.tables import csv_rows
+from hardpan.tables import csv_rows, suffix_of
 from hardpan.tables import read_columns as table_columns
 
 Columns = dict[str, Sequence[Any]]
@@ -54,7 +54,7 @@ _DECIMAL_COMMA = re.compile(r"-?\d+,\d+%?")
 
 def read_columns(path: Path) -> Columns:
     """The columns of a CSV, TSV, JSON, JSON Lines or Parquet file."""
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     if suffix in (".parquet", ".pq"):
         return _parquet(path)
     if suffix in (".jsonl", ".ndjson"):

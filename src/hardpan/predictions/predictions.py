@@ -63,7 +63,7 @@ class Predictions(ABC):
         """Open predictions: a store, a file, an array, a data frame, or predictions that are open already.
 
         Args:
-            source: path of a store (folder or fsspec address), of an npz or npy file, or of a table (CSV, Parquet);
+            source: path of a store (folder or fsspec address), an npz or npy file, a table (CSV, JSONL, Parquet);
                 ``@hard.json`` after a path keeps only the examples of a subset. Or an array as in
                 :meth:`from_arrays`, a pandas, polars or pyarrow table, or ``Predictions``.
             labels: (N,) class numbers or names, in place of those in a file.

@@ -371,7 +371,9 @@ def open_store(path: PathLike) -> Store:
     storage = Storage(path)
     header = read_header(storage)
     if header is None:
-        raise InputError(f"{storage.where}: no predictions here; give a store, or an npz, npy, CSV or Parquet file")
+        raise InputError(
+            f"{storage.where}: no predictions here; give a store, or an npz, npy, CSV, JSONL or Parquet file"
+        )
     if header.kind != "predictions":
         raise InputError(
             f"{storage.where}: contains scores only, no predictions; use hardpan confusion score, or "

@@ -161,7 +161,7 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
         return _Form(meaning, classes, "columns", classes)
     hard = next((name for name in rest if name.lower() in _HARD), None)
     for name in _LISTS:
-        if name in rest and len(rest) == 1:
+        if name in rest and {*rest} <= {name, hard}:
             return _Form(meaning, (name,), "lists", (), "logits" if name == "logits" else "auto")
     numbered = {int(match[2]): name for name in rest if (match := _NUMBERED.fullmatch(name))}
     if len(numbered) >= 2:
