@@ -354,15 +354,19 @@ def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
         f"{size:,} examples: {numbers.estimate(item)}" for size, item in zip(curve.sizes, curve.errors, strict=True)
     )
     options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
-    title = f"Learning curve: with twice the data about {floors.value_words(curve.at_double)} error"
+    title = f"Learning curve: about {numbers.estimate(curve.at_double)} error with twice the data"
     return Chart("lines", title, rows, words, options)
 
 
 def _learning_section(curve: DataCurve) -> Section:
     double = numbers.estimate(curve.at_double)
     now = floors.value_words(curve.errors[-1])
-    flat = curve.exponent.low <= 0
-    title = "More data of this kind would bring little" if flat else f"Twice the data: about {double} error"
+    unclear = curve.exponent.low <= 0
+    title = (
+        "These data do not show that more of them would help"
+        if unclear
+        else f"Twice the data: about {double} error"
+    )
     sentences = (
         f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
         f"them the error is {now}. Fitted to these errors, a power law falls as n to the power −b, b = "
