@@ -1,0 +1,271 @@
+"""Coverage of the intervals of single numbers: audit, compare, strategies, gaps, confusion scores, AURC, labels.
+
+Nulls and planted effects, with truths in closed form or from a large sample. Each 95 % interval must cover at least
+the lower end of the 99.9 % binomial region of 95 %; more is conservative, and marked so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, ndtr, softmax, xlogy
+
+from bench import harness
+
+RUNS = max(20, round(400 * float(os.environ.get("BENCH_SCALE", "1"))))
+LEVEL = 0.95
+Hits = Iterator[tuple[str, str, bool]]  # setting, interval, whether it contains the truth
+DRIFTS = {"null": ((0.0, 0.0), (1.0, 1.0)), "planted": ((0.0, 0.5), (1.0, 1.2))}  # μ and σ of the difficulties
+
+
+def inside(item: Any, truth: float) -> bool:
+    """Whether an estimate's interval contains the truth."""
+    return bool(item.low <= truth <= item.high)
+
+
+def testbeds(skills: Any, sizes: tuple[int, int], seed: int) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Null and planted: name, sets with scores by example, the same with counts only, drop of each model."""
+    from hardpan import testbed
+    from hardpan.testbed.difficulty_model import expected_accuracies
+
+    for name, (mu, sigma) in DRIFTS.items():
+        both = testbed.two_sets(*testbed.simulate(skills, examples=sizes, mu=mu, sigma=sigma, seed=seed))
+        counts = replace(both, original=replace(both.original, scores=None), new=replace(both.new, scores=None))
+        first, second = expected_accuracies(skills, mu=mu, sigma=sigma)
+        yield name, both, counts, first - second
+
+
+def audit_drop(seed: int) -> Hits:
+    """The drop of an audit: of its three networks on a fresh set, and of the models of a testbed."""
+    from hardpan.auditing.fresh import _drop
+    from hardpan.testbed.comparison import mean_gap
+
+    for skills, sizes in (([2.0, 2.1, 2.2], (360, 360)), ([1.5, 1.6, 1.7], (10_000, 2_000))):
+        for name, both, counts, drops in testbeds(skills, sizes, seed):
+            where = f"{name}, {sizes[0]:,} and {sizes[1]:,} examples"
+            means = [float(side.accuracy.mean()) for side in (both.original, both.new)]
+            tile = _drop(means[0], sizes[0], means[1], sizes[1], LEVEL)
+            yield where, "audit: drop of 3 networks", inside(tile, drops.mean())
+            yield where, "audit: drop, testbed of outcomes", inside(mean_gap(both, LEVEL), drops.mean())
+            yield where, "audit: drop, testbed of counts", inside(mean_gap(counts, LEVEL), drops.mean())
+
+
+def model_gaps(seed: int) -> Hits:
+    """The gap of one model of thirty; which one goes round with the seed, so that runs are independent."""
+    from hardpan.testbed.comparison import _columns, _gap
+
+    skills, one = np.linspace(-0.5, 2.5, 30), seed % 30
+    for name, _, counts, drops in testbeds(skills, (2_000, 1_000), seed):
+        first, second = (_columns(side, LEVEL, seed)[0] for side in (counts.original, counts.new))
+        yield (
+            f"{name}, 30 models, 2,000 and 1,000 examples",
+            "gap of a model",
+            inside(_gap(first, second, one, LEVEL), drops[one]),
+        )
+
+
+def strategy_changes(seed: int) -> Hits:
+    """The change of a new set that is like the original, and of a harder one."""
+    from hardpan import testbed
+
+    beds = {name: rest for name, *rest in testbeds(np.linspace(0.5, 2.5, 10), (2_000, 1_000), seed)}
+    for at, kind in enumerate(("outcomes", "counts")):
+        tables = {name: bed[at] for name, bed in beds.items()}
+        for row in testbed.strategies(tables, confidence=LEVEL, seed=seed).rows:
+            where, truth = f"{row.name}, 10 models, 2,000 and 1,000 examples", -beds[row.name][2].mean()
+            yield where, f"strategies: change, {kind}", inside(next(iter(row.change.values())), truth)
+
+
+def compared_audits(seed: int) -> Hits:
+    """best_error of a second audit minus that of a first: of one classifier, and of the best of six alike."""
+    from hardpan import stats
+    from hardpan.auditing.comparison import difference
+
+    for name, errors, sizes in (
+        ("null", (0.03, 0.03), (360, 400)),
+        ("null", (0.08, 0.08), (10_000, 2_000)),
+        ("planted", (0.2, 0.25), (1_000, 1_000)),
+    ):
+        for models in (1, 6):
+            rng = np.random.default_rng([seed, models, sizes[0]])
+            # Six classifiers of one error rate that share half of the variance of their margins.
+            ends = []
+            for error, n in zip(errors, sizes, strict=True):
+                margin = np.sqrt(0.5) * (rng.normal(size=(models, n)) + rng.normal(size=n))
+                wrong = (ndtr(margin) < error).sum(axis=1)
+                ends.append(stats.share(int(wrong.min()), n, LEVEL))
+            what = "one classifier" if models == 1 else "best of 6 alike"
+            where = f"{name}, errors {errors[0]:g} and {errors[1]:g}, {sizes[0]:,} and {sizes[1]:,} examples"
+            yield where, f"compare: best_error, {what}", inside(difference(*ends), errors[1] - errors[0])
+
+
+def confusion_scores(seed: int) -> Hits:
+    """The score of one example by three seeds over five epochs; the truth is of 6,000 seeds of the same kind."""
+    from hardpan import confusion
+
+    def entropy(p: Any) -> Any:
+        return -xlogy(p, p).sum(axis=-1) / np.log(2)
+
+    # Margin of the first of ten classes, spread of the logits over seeds.
+    for where, margin, spread in (
+        ("clear example, seeds alike", 4.0, 0.3),
+        ("clear example, seeds differ", 4.0, 1.5),
+        ("confusing example, seeds alike", 1.0, 0.3),
+        ("confusing example, seeds differ", 1.0, 1.5),
+    ):
+        rng = np.random.default_rng([seed, round(10 * margin), round(10 * spread)])
+        centre = rng.normal(size=10) + np.where(np.arange(10) < 1, margin, 0.0)
+        rise = np.linspace(0.5, 1.0, 5)[:, None]  # training makes the networks more certain
+        logits = rise * centre + spread * (rng.normal(size=(6_003, 1, 10)) + 0.3 * rng.normal(size=(6_003, 5, 10)))
+        probs = softmax(logits, axis=-1)
+        many = probs[3:]
+        three = float(entropy(many.reshape(2_000, 3, 5, 10).mean(axis=1)).mean())
+        truths = {False: three, True: float(entropy(many.mean(axis=0)).mean())}
+        found = confusion.scores(probs[:3, :, None, :], stderr=True)
+        for all_seeds, truth in truths.items():
+            low, high = found.interval(LEVEL, many_seeds=all_seeds)
+            what = "of many seeds" if all_seeds else "of 3 seeds"
+            yield where, f"confusion score {what}", bool(low[0] <= truth <= high[0])
+
+
+def difficulty(rng: Any, n: int) -> tuple[Any, dict[tuple[str, str], Any]]:
+    """Right or wrong of n examples, and scores: without information or planted, with and without ties."""
+    z = rng.normal(size=n)
+    right = rng.random(n) >= expit(1.5 * z - 2.5)
+    columns = {}
+    for name, values in (("null", rng.normal(size=n)), ("planted", z)):
+        columns[name, "no ties"] = values
+        columns[name, "ties"] = np.round(values)
+    return right, columns
+
+
+@cache
+def areas() -> dict[tuple[str, str], float]:
+    """The AURC of each score on a million examples."""
+    from hardpan.stats import risk_coverage
+
+    right, columns = difficulty(np.random.default_rng(0), 1_000_000)
+    return {key: risk_coverage(values, right).aurc for key, values in columns.items()}
+
+
+def risk_areas(seed: int) -> Hits:
+    """The area under the risk–coverage curve."""
+    from hardpan.confusion.error_prediction import predictors
+
+    for n in (500, 2_000):
+        right, columns = difficulty(np.random.default_rng([seed, n]), n)
+        named = {f"{effect} {ties}": values for (effect, ties), values in columns.items()}
+        found = predictors(named, right, confidence=LEVEL, resamples=300, seed=seed)
+        for (effect, ties), truth in areas().items():
+            yield f"{effect}, {n:,} examples", f"AURC, {ties}", inside(found.row(f"{effect} {ties}").aurc, truth)
+
+
+def learning_curve(seed: int) -> Hits:
+    """Exponent and error at twice the data of classifiers whose errors follow a power law."""
+    from hardpan.auditing.running import _learning
+
+    sizes = (125, 250, 500, 1_000)
+    for where, a, b, n in (
+        ("null, b = 0, 400 examples", 0.2, 0.0, 400),
+        ("planted, b = 0.3, 400 examples", 1.2, 0.3, 400),
+        ("planted, b = 0.5, 2,000 examples", 2.0, 0.5, 2_000),
+    ):
+        rng = np.random.default_rng([seed, n, round(10 * b)])
+        shared = rng.normal(size=n)
+        right = {size: ndtr(0.8 * shared + 0.6 * rng.normal(size=n)) >= a * size**-b for size in sizes}
+        evidence: Any = SimpleNamespace(
+            correct_by_size=right,
+            config=SimpleNamespace(confidence=LEVEL, seed=seed),
+            curve_model="planted",
+            inputs=SimpleNamespace(test=np.arange(n)),
+            labels=np.zeros(n, dtype=np.int64),
+            test_probs=dict,
+            notes=[],
+        )
+        curve = _learning(evidence)
+        if curve is not None:
+            yield where, "learning curve: exponent", inside(curve.exponent, b)
+            yield where, "learning curve: error at twice the data", inside(curve.at_double, a * 2_000**-b)
+
+
+def labelled(rng: Any, n: int, flips: float) -> tuple[Any, Any]:
+    """Suspects of a calibrated classifier of five classes, and which labels were flipped."""
+    from hardpan.auditing.problems import suspect_labels
+
+    true = rng.integers(0, 5, n)
+    logits = 3.5 * (3.5 * np.eye(5)[true] + rng.normal(size=(n, 5)))  # the exact posterior of these features
+    wrong = rng.random(n) < flips
+    labels = np.where(wrong, (true + rng.integers(1, 5, n)) % 5, true)
+    # A model trained on labels with flips expects them.
+    probs = (1 - flips * 1.25) * softmax(logits, axis=1) + flips * 0.25
+    return suspect_labels(probs, labels, np.arange(n)), wrong
+
+
+@cache
+def suspected(flips: float) -> float:
+    """The proportion of suspects among a million labels."""
+    found, _ = labelled(np.random.default_rng(0), 1_000_000, flips)
+    return len(found.rows) / found.searched
+
+
+def label_issues(seed: int) -> Hits:
+    """Proportion of labels that look wrong, and how many of those are: the truth of the run itself."""
+    from hardpan import stats
+
+    for name, flips in (("null, no wrong labels", 0.0), ("planted, 8 % wrong labels", 0.08)):
+        for n in (1_000, 5_000):
+            found, wrong = labelled(np.random.default_rng([seed, n]), n, flips)
+            where = f"{name}, {n:,} examples"
+            share = stats.share(len(found.rows), found.searched, LEVEL)
+            yield where, "labels: proportion of suspects", inside(share, suspected(flips))
+            precision = found.precision(LEVEL)
+            if flips and precision is not None:
+                truth = float(wrong[found.rows].mean())
+                yield where, "labels: expected precision", inside(precision, truth)
+
+
+NUMBERS: tuple[Callable[[int], Hits], ...] = (
+    audit_drop,
+    compared_audits,
+    strategy_changes,
+    model_gaps,
+    confusion_scores,
+    risk_areas,
+    learning_curve,
+    label_issues,
+)
+
+
+def run() -> dict[str, Any]:
+    from scipy.stats import binom
+
+    rows = []
+    for number in NUMBERS:
+        hits: dict[tuple[str, str], list[bool]] = {}
+        for seed in range(RUNS):
+            for setting, interval, hit in number(seed):
+                hits.setdefault((interval, setting), []).append(hit)
+        for (interval, setting), values in hits.items():
+            share, runs = float(np.mean(values)), len(values)
+            low, high = (float(binom.ppf(q, runs, LEVEL)) / runs for q in (0.0005, 0.9995))
+            kind = "too low" if share < low else "conservative" if share > high else "nominal"
+            rows.append(
+                {"interval": interval, "setting": setting, "runs": runs, "coverage": share, "kind": kind}
+                | harness.against(share, at_least=low)
+            )
+    rows.sort(key=lambda row: row["interval"])
+    notes = [
+        f"seeds 0 to {RUNS - 1}; fewer runs where the package gives no number (a learning curve that rises)",
+        "learning curve: the truth is of the classifiers as trained; drawing other training examples is not in the "
+        "interval",
+        "compare, best of 6 alike: the truth is the error of the chosen classifier, the choice is by the same test "
+        "examples as its interval",
+        "mean drop, slope and limits of chance of a testbed of 10 to 300 models: bench/coverage",
+    ]
+    return harness.table("Coverage of 95 % intervals of single numbers", rows, seed=0, notes=notes)
