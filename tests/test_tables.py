@@ -119,3 +119,9 @@ def test_a_table_without_rows_is_read_where_it_is_meant(tmp_path):
     with pytest.raises(InputError, match="rows"):
         tables.read_columns(tmp_path / "a.csv")
     assert tables.read_columns(tmp_path / "a.csv", empty=True) == {"id": [], "label": []}
+
+
+def test_a_csv_file_of_delimiters_only_has_no_rows(tmp_path):
+    (tmp_path / "empty.csv").write_text(",\n,\n")
+    with pytest.raises(InputError, match="no rows"):
+        tables.csv_rows(tmp_path / "empty.csv")

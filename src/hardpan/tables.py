@@ -250,7 +250,10 @@ def csv_rows(path: Path) -> tuple[list[list[str]], str]:
     For tables whose first row may have values; :func:`read_table` refuses those.
     """
     content, delimiter, _ = _header(path)
-    return [row for row in _split(path, content, delimiter) if any(map(str.strip, row))], delimiter
+    rows = [row for row in _split(path, content, delimiter) if any(map(str.strip, row))]
+    if not rows:
+        raise InputError(f"{path}: the table has no rows")
+    return rows, delimiter
 
 
 def _split(path: Path, content: str, delimiter: str, spaced: bool = False) -> Iterator[list[str]]:

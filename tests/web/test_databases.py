@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from tests.web import small
@@ -85,9 +86,10 @@ def test_the_whole_site(town):
     assert len(owner.get("/owner/export/votes.csv").text.splitlines()) == len(votes) + 1
 
 
-def begin(town, link):
+def begin(town, link, all_joined):
     newcomer = town.stranger()
     newcomer.join(link)
+    all_joined.wait(60)
     return newcomer.post("/annotate/api/task", {"besides": []}).status_code
 
 
@@ -98,7 +100,7 @@ def open_fresh(town, link):
 
 def test_one_link_for_many_opened_at_once_gives_as_many_people_as_it_may(town):
     link = town.invited(uses=3)
-    assert sorted(at_once(6, begin, town, link)) == [200] * 3 + [403] * 3
+    assert sorted(at_once(6, begin, town, link, Barrier(6))) == [200] * 3 + [403] * 3
     same = town.invited(uses=3)
     answers = [answer.status_code for answer in at_once(6, open_fresh, town, f"{same}?worker=P1")]
     assert answers == [303] * 6
