@@ -407,7 +407,7 @@ def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
     )
     measures = {"bracket": value}
     if best is not None:
-        item = best.estimate
+        item = of_the_best(best.estimate, bracket.n_classifiers)
         high = max(0.0, min(item.high, bracket.high) - bracket.low)
         method = "error of the best model above the lower end of the bracket"
         measures["best_error"] = item
@@ -425,6 +425,16 @@ def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
     if view is not None and view.bits is not None:
         measures["bits"] = view.bits
     return measures
+
+
+def of_the_best(error: Estimate, classifiers: int) -> Estimate:
+    """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
+    if classifiers < 2 or not error.n:
+        return error
+    level = 1 - (1 - error.confidence) / classifiers
+    low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
+    method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"
+    return dataclasses.replace(error, low=low, high=high, method=method)
 
 
 def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry]:
