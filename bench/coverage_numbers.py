@@ -272,8 +272,8 @@ def run() -> dict[str, Any]:
         "learning curve: the truth is of the classifiers as trained; drawing other training examples is not in the "
         "interval",
         "best_error, best of 6 alike: the truth is the error of the chosen classifier; the choice is by the same "
-        "test examples as its interval, so the classifiers share the level. With the level of one classifier, in an "
-        "earlier run, these rows had 0.87 to 0.90, and the difference of one and the best of six 0.85 to 0.92",
+        "test examples as its interval, so the classifiers share the level. With the level of one classifier, in "
+        "an earlier run, these rows had 0.87 to 0.90, and the difference of one and the best of six 0.85 to 0.92",
         "the rows of best_error of one audit, and of one classifier beside the best of 6, were added after a first "
         "run of the other rows",
         "mean drop, slope and limits of chance of a testbed of 10 to 300 models: bench/coverage",
