@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -81,6 +81,7 @@ def test_no_float_escapes_json_and_what_is_not_finite_becomes_null(item):
         shape=hnp.array_shapes(min_dims=1, max_dims=3, max_side=14, min_side=0),
     )
 )
+@example(np.array(["\ud800"]))
 def test_arrays_come_back_bit_for_bit_inline_and_beside(tmp_path_factory, array):
     if array.dtype.kind == "f":
         array = np.nan_to_num(array, posinf=1.0, neginf=-1.0)

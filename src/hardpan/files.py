@@ -299,7 +299,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def dumps(data: Any) -> str:
     """JSON text with stable layout; refuses NaN, which is not JSON."""
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    if re.search("[\ud800-\udfff]", text):  # half of a character, which UTF-8 cannot write
+        text = json.dumps(data, indent=1, allow_nan=False)
+    return text
 
 
 def _plain(item: Any, folder: Path | None) -> Any:
