@@ -165,7 +165,7 @@
     });
   };
 
-  // A long table scrolls in its own box until all of it is asked for.
+  // A long table scrolls in its own box until its "Show all" button is clicked.
   const unfold = (button) => button.addEventListener("click", () => {
     button.previousElementSibling.classList.remove("tall");
     button.remove();

@@ -165,13 +165,13 @@ def excluded_workers(project: ProjectFolder) -> frozenset[str]:
 
 
 def end_owner_session(project: ProjectFolder, session: str) -> None:
-    """Record that the owner left a session; it is not valid any more, on any server of this project."""
+    """Record that the owner signed out; that login is no longer valid on any server of this project."""
     with project.database.write() as connection:
         log(connection, project.clock(), "owner", OWNER_LEFT, session=session)
 
 
 def owner_session_ended(project: ProjectFolder, session: str) -> bool:
-    """Whether the owner has left this session."""
+    """Whether the owner has signed out of this login."""
     with project.database.read() as connection:
         ended = connection.scalars(select(Event.details).where(Event.what == OWNER_LEFT)).all()
     return any(details.get("session") == session for details in ended)
