@@ -199,3 +199,14 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="")
         with contextlib.suppress(InputError):
             testbed.two_sets(path)
+
+
+def test_right_and_wrong_have_one_metric_only():
+    skill = np.linspace(0, 2, 6)
+    sets = {
+        str(seed): testbed.two_sets(*testbed.simulate(skill, examples=(200, 200), seed=seed)) for seed in (0, 1)
+    }
+    assert len(testbed.strategies(sets).metrics) == 1
+    original, new = testbed.simulate(skill, examples=(200, 200), seed=0)
+    with pytest.raises(InputError, match="metric"):
+        testbed.two_sets(original, new, metric="top5")

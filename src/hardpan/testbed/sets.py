@@ -241,6 +241,8 @@ def two_sets(
         by_order: join rows by position where there are no ids.
     """
     if isinstance(original, TwoSets):
+        if metric not in (None, original.metric):
+            raise InputError(f"metric: the sets were read as {original.metric}; got {metric!r}: leave it out")
         return original
     if (
         new is None
@@ -291,8 +293,10 @@ def two_sets(
 def _opened(source: Any, options: dict[str, Any], *sizes: int | None) -> tuple[Outcomes, str, str]:
     """Outcomes, the manifest of a subset, and what to call the source in a message."""
     if isinstance(source, Outcomes):
+        _refuse_metric(options, source.source or "outcomes")
         return source, "", source.source or "outcomes"
     if hasattr(source, "outcomes"):
+        _refuse_metric(options, "predictions")
         return source.outcomes(), "", "predictions"
     manifest = ""
     if isinstance(source, (str, os.PathLike)):
@@ -301,12 +305,19 @@ def _opened(source: Any, options: dict[str, Any], *sizes: int | None) -> tuple[O
             data, manifest = parse_source(path)
             source = Path(data)
         if (Path(source) / "zarr.json").is_file():
+            _refuse_metric(options, str(source))
             return store_outcomes(Path(source)), manifest, str(source)
     totals: Any = list(sizes) if len(sizes) == 2 and sizes != (None, None) else sizes[0]
     opened = Outcomes.open(source, **options, totals=totals)
     if opened.totals is not None:
         _refuse_manifest(manifest, str(source))
     return opened, manifest, str(source) if isinstance(source, (str, os.PathLike)) else "table"
+
+
+def _refuse_metric(options: Mapping[str, Any], where: str) -> None:
+    """Right and wrong of first answers know no other metric."""
+    if options.get("metric") not in (None, "top1"):
+        raise InputError(f"metric: {where} says right or wrong only; got {options['metric']!r}: leave it out")
 
 
 def store_outcomes(path: Path) -> Outcomes:
