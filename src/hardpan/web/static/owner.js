@@ -6,11 +6,18 @@ const $ = (id) => document.getElementById(id);
 const EVERY = 4000;
 let shown = "";
 let asking = 0; // until when a button waits for its second click
+let leaving = false;
+
+function leave(address) { // once: a second navigation would abort the first
+  if (leaving) return;
+  leaving = true;
+  location.replace(address);
+}
 
 async function refresh() {
   try {
     const answer = await fetch(`/owner/live?class=${encodeURIComponent($("class").value)}`, { credentials: "same-origin", cache: "no-store" });
-    if (answer.status === 401) { location.replace("/owner/enter"); return; }
+    if (answer.status === 401) { leave("/owner/enter"); return; }
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     const text = await answer.text();
     // Untouched when nothing changed, so that a selection or a scrolled table stays as it is.
@@ -59,6 +66,6 @@ $("figures").addEventListener("click", async (event) => {
   else await send("/owner/api/unblock", { worker: unblock });
   refresh();
 });
-$("leave").addEventListener("click", async () => { const { next } = await post("/owner/api/leave", {}); location.replace(next); });
+$("leave").addEventListener("click", async () => { const { next } = await post("/owner/api/leave", {}); leave(next); });
 setInterval(() => { if (!document.hidden && Date.now() > asking) refresh(); }, EVERY);
 refresh();
