@@ -7,9 +7,10 @@
 The first call trains every architecture of --models with every seed, several processes at a time on the one device,
 and writes OUT/MODEL.npz as its seeds advance; it ends before --minutes are over, whatever is done by then. The
 second trains one architecture with several objectives on two groups, cut at half the score's range, and writes
-OUT/mitigation.npz. With --rates 0.4,0.1,0.025 it first tries each learning rate with each objective for
---sweep-epochs on nine tenths of the training examples and takes the rate with the smallest error on the last tenth;
-subsampling then has as many steps as the others, in more epochs of smaller batches. Both formats are described in
+OUT/mitigation.npz. With --rates 0.4,0.1,0.025 it first tries each learning rate with each objective on nine tenths
+of the training examples, for as long as it will train (or for --sweep-epochs), and takes the rate with the smallest
+error on the last tenth. Subsampling then has as many steps as the others, in more epochs of smaller batches;
+--lengths '{"reweight": 5}' gives an objective five times the epochs. Both formats are described in
 confusion_figures.py. It needs NumPy, torch and hardpan.training.
 Probabilities stay in a temporary folder, half precision, one file a run; a model's npz is made from them epoch by
 epoch. Killed or out of time, nothing is lost that an npz was made of, and ``finished`` says whether a run is whole.
@@ -22,6 +23,7 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -130,7 +132,10 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--groups", type=Path, help="npz of the first call: train with objectives over its groups")
     found.add_argument("--objectives", default=OBJECTIVES)
     found.add_argument("--rates", default="", help="learning rates to choose from for each objective, with commas")
-    found.add_argument("--sweep-epochs", type=int, default=10)
+    found.add_argument("--sweep-epochs", type=int, default=0, help="of the runs that choose rates (default: all)")
+    found.add_argument(
+        "--lengths", type=json.loads, default={}, help='epochs by objective, as multiples: {"reweight": 5}'
+    )
     found.add_argument("--step-size", type=float, default=0.01, help="of the group weights of GroupDRO")
     found.add_argument("--job", help=argparse.SUPPRESS)
     found.add_argument("--work", type=Path, help=argparse.SUPPRESS)
@@ -162,7 +167,7 @@ def choose_rates(options: argparse.Namespace, deadline: float) -> dict[str, floa
     goals = options.objectives.split(",")
     model = options.models.split(",")[0]
     jobs = [
-        Job(model, 0, goal, *schedule(options, goal, options.sweep_epochs), rate=float(rate), sweep=True)
+        Job(model, 0, goal, *schedule(options, goal, options.sweep_epochs or options.epochs), float(rate), True)
         for rate in options.rates.split(",")
         for goal in goals
     ]
@@ -176,7 +181,8 @@ def choose_rates(options: argparse.Namespace, deadline: float) -> dict[str, floa
             probs = np.load(options.work / f"{job.tag}.npy", mmap_mode="r")[-1]
             errors[job.objective][f"{job.rate:g}"] = float((probs[rows].argmax(axis=1) != labels[rows]).mean())
     best = {goal: min(known, key=known.__getitem__) for goal, known in errors.items() if known}
-    sweep = {"epochs": options.sweep_epochs, "validation_rows": len(rows), "errors": errors, "rates": best}
+    epochs = {job.objective: job.epochs for job in jobs}
+    sweep = {"epochs": epochs, "validation_rows": len(rows), "errors": errors, "rates": best}
     (options.out / "sweep.json").write_text(json.dumps(sweep, indent=1) + "\n")
     print(json.dumps(sweep), flush=True)
     return {goal: float(rate) for goal, rate in best.items()}
@@ -189,7 +195,11 @@ def validation_rows(train: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def schedule(options: argparse.Namespace, goal: str, epochs: int) -> tuple[int, int]:
-    """Epochs and batch of an objective that has the steps of ordinary training; few rows get smaller batches."""
+    """Epochs and batch of an objective: the steps of ordinary training, times its length in ``--lengths``.
+
+    Subsampling leaves few rows, so it has smaller batches and more epochs.
+    """
+    epochs = max(1, round(epochs * options.lengths.get(goal, 1)))
     if goal != "subsample" or not options.rates:
         return epochs, options.batch
     with np.load(options.work / "given.npz") as stored:
@@ -429,6 +439,9 @@ def join_objectives(
         "batches": np.array([job.batch or options.batch for job in done]),
         "rates": np.array([told[job.tag]["config"]["rate"] for job in done]),
         "config": np.array(json.dumps(told[done[0].tag]["config"])),
+        "command": np.array(shlex.join(["python3", "-m", "reproductions.confusion_device", *sys.argv[1:]])),
+        "device": np.array(torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"),
+        "torch": np.array(torch.__version__),
         "finished": np.array(len(done) == len(jobs)),
     }
     _write(options.out / "mitigation.npz", about)

@@ -30,10 +30,12 @@ def test_both_calls_write_what_the_figures_read(tmp_path):
     # Two epochs may leave one of the groups empty: these scores fill both.
     told["scores"] = np.linspace(0, np.log2(10), 600)[np.random.default_rng(0).permutation(600)]
     np.savez(tmp_path / "out" / "linear.npz", **told)
-    goals = ["--objectives", "erm,groupdro,upsample", "--seeds", 1]
+    goals = ["--objectives", "erm,groupdro,reweight", "--seeds", 1, "--rates", "0.1,0.01"]
+    goals += ["--lengths", '{"reweight": 2}']
     run(*common, "--groups", tmp_path / "out" / "linear.npz", *goals)
     with np.load(tmp_path / "out" / "mitigation.npz") as kept:
-        assert sorted(kept["objectives"].tolist()) == ["erm", "groupdro", "upsample"]
+        assert sorted(kept["objectives"].tolist()) == ["erm", "groupdro", "reweight"]
+        assert sorted(kept["epochs"].tolist()) == [2, 2, 4]
         assert kept["correct"].shape == (3, 600)
         assert bool(kept["finished"])
 

@@ -59,6 +59,9 @@ def folder(tmp_path_factory):
         batches=np.full(len(runs), 64),
         rates=np.full(len(runs), 0.1),
         config="{}",
+        command="",
+        device="CPU",
+        torch="2",
         finished=True,
     )
     return place
@@ -95,7 +98,7 @@ def test_objectives_recover_the_planted_changes(folder):
     change = record["objectives"]["groupdro"]["change"]
     assert change["easy"][1] < 0.2 < change["easy"][2]
     assert change["hard"][1] < -0.3 < change["hard"][2]
-    assert "GroupDRO lowers the error of the hard band" in objectives.page(record)
+    assert "GroupDRO lowers the error of the hard band" in objectives.page([record])
 
 
 def test_models_of_other_examples_are_refused(folder, tmp_path):
