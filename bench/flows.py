@@ -76,13 +76,13 @@ def train_peer(given: dict[str, Any]) -> dict[str, float]:
         return (x.permute(0, 3, 1, 2) / task.network.scaling.levels).contiguous()
 
     for step in range(given["steps"]):
-        x, chosen = task.train.batch(task.order[step % task.steps], task.noise)
+        x, _, chosen = task.train.batch(task.order[step % task.steps], task.noise)
         optimizer.zero_grad()
         loss = model.forward_kld(batch(x), chosen.argmax(1))
         loss.backward()
         optimizer.step()
     with torch.no_grad():
-        x, chosen = task.train.batch(torch.arange(500), torch.Generator().manual_seed(0))
+        x, _, chosen = task.train.batch(torch.arange(500), torch.Generator().manual_seed(0))
         nll = -float(model.log_prob(batch(x), chosen.argmax(1)).mean())
     return {"nll": nll + SIDE * SIDE * math.log(task.network.scaling.levels) + math.log(10)}
 

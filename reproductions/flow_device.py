@@ -3,7 +3,8 @@
     python reproductions/flow_device.py check                      fast paths against plain float32
     python reproductions/flow_device.py speed --peer FOLDER        images/s of variants, beside normflows in FOLDER
     python reproductions/flow_device.py products                   block sizes of the masked product
-    python reproductions/flow_device.py trials DATA --epochs 5     short fits with different settings
+    python reproductions/flow_device.py trials DATA --minutes 1    short fits with different settings
+    python reproductions/flow_device.py bottleneck DATA --minutes 0.5  two classification losses at several weights
     python reproductions/flow_device.py equal DATA --peer FOLDER   NLL after equal steps, beside normflows
     python reproductions/flow_device.py bounds DATA --minutes 0.4  short compact fits with other bounds of couplings
     python reproductions/flow_device.py train DATA --minutes 4     fit DATA (a name or folder for Dataset.open)
@@ -28,6 +29,7 @@ JOBS = {
     "speed": "speed",
     "products": "kernels",
     "trials": "trials",
+    "bottleneck": "bottleneck",
     "equal": "equal_steps",
     "bounds": "bounds",
     "train": "train",
@@ -54,16 +56,21 @@ def add_options(name: str, command: argparse.ArgumentParser) -> None:
     command.add_argument("--tiny", action="store_true")
     if name in ("speed", "equal"):
         command.add_argument("--peer", type=Path, help="folder that holds the package normflows")
-    if name in ("trials", "equal", "bounds", "train", "pack", "join"):
+    if name in ("trials", "bottleneck", "equal", "bounds", "train", "pack", "join"):
         command.add_argument("data")
     if name == "pack":
         command.add_argument("file", type=Path)
         command.add_argument("--rows", type=int, default=0, help="training rows to keep (0: all)")
         command.add_argument("--test-rows", type=int, default=0, help="test rows to keep (0: all)")
-    if name in ("bounds", "train"):
+    if name in ("bounds", "train", "trials", "bottleneck"):
         command.add_argument("--minutes", type=float, default=4.0)
-    if name == "train":
+    if name in ("train", "trials"):
         command.add_argument("--compact", action="store_true", help="a flow of at most 2 MB")
+        command.add_argument("--flips", action="store_true", help="train on mirrored images, too")
+    if name == "train":
+        command.add_argument("--dequantization", default="uniform")
+        command.add_argument("--class-loss", default="head")
+        command.add_argument("--all", action="store_true", help="train on the validation images, too")
         command.add_argument("--name", default="")
         command.add_argument("--batch", type=int, default=256)
         command.add_argument("--rate", type=float, default=0.0)
@@ -75,10 +82,8 @@ def add_options(name: str, command: argparse.ArgumentParser) -> None:
         command.add_argument(
             "--sweep", type=int, default=0, help="epochs of small fits that choose λ by validation NLL (0: none)"
         )
-        command.add_argument("--flips", action="store_true", help="train on mirrored images, too")
     if name == "trials":
-        command.add_argument("--epochs", type=int, default=5)
-        command.add_argument("--only", default="", help="places of trials in the list, with commas; else all")
+        command.add_argument("--only", default="", help="positions of trials in the list, with commas; else all")
     if name == "equal":
         command.add_argument("--steps", type=int, default=300)
 

@@ -71,7 +71,7 @@ def peers(model: Any, task: FlowTask, held: tuple[Any, Any], steps: int, side: i
 
     begun = time.monotonic()
     for step in range(steps):
-        x, chosen = task.train.batch(task.order[step % task.steps], task.noise)
+        x, _, chosen = task.train.batch(task.order[step % task.steps], task.noise)
         optimizer.zero_grad()
         loss = model.forward_kld(as_peer(x), chosen.argmax(1))
         loss.backward()
@@ -84,7 +84,7 @@ def peers(model: Any, task: FlowTask, held: tuple[Any, Any], steps: int, side: i
     with torch.no_grad():
         for start in range(0, len(rows), 256):
             chunk = torch.arange(start, min(start + 256, len(rows)), device=device())
-            x, chosen = rows.batch(chunk, generator)
+            x, _, chosen = rows.batch(chunk, generator)
             total -= float(model.log_prob(as_peer(x), chosen.argmax(1)).sum())
     # Back to grey levels, and to the joint density of image and class, as ours has it.
     nll = total / len(rows) + side * side * math.log(256) + math.log(10)

@@ -27,7 +27,12 @@ def config_for(dataset: Dataset, *, tiny: bool, compact: bool, **changes: Any) -
 
 
 def fit_in_time(
-    dataset: Dataset, config: flows.FlowConfig, limit: float, name: str, flips: bool = False
+    dataset: Dataset,
+    config: flows.FlowConfig,
+    limit: float,
+    name: str,
+    flips: bool = False,
+    everything: bool = False,
 ) -> tuple[flows.Flow, float]:
     """As flows.fit, but the learning rate follows the clock; gives the flow and the images per second.
 
@@ -37,8 +42,12 @@ def fit_in_time(
         limit: seconds.
         name: what lines of progress begin with.
         flips: train on mirrored images, too.
+        everything: train on the validation images, too; the weights at the end are kept.
     """
     parts = dataset.splits()
+    if everything:
+        train = np.sort(np.concatenate([parts.train, parts.validation]))
+        parts = dataclasses.replace(parts, train=train, validation=np.zeros(0, dtype=np.int64))
     if flips:
         dataset, parts = mirrored(dataset, parts)
     task = fitting.prepare(dataset, parts, config, device())
@@ -65,7 +74,7 @@ def fit_in_time(
             raise SystemExit(f"{name}: {values}")
         history.epochs.append(values)
         best = history.epochs[history.best_epoch]["validation_nll"] if history.best_epoch >= 0 else math.inf
-        if values["validation_nll"] <= best:
+        if everything or values["validation_nll"] <= best:
             history.best_epoch, history.best_weights = epoch, task.weights()
         if epoch % 5 == 0 or done() >= 1:
             shown = ("nll", "validation_nll", "validation_error", "bayes_error")

@@ -87,6 +87,13 @@ class ClassBase(nn.Module):
         constant = rest.shape[1] * (0.5 * _LOG_TWO_PI + math.log(temperature))
         return -0.5 * rest.square().sum(1) - constant + latents.log_det.double()
 
+    def log_posterior(self, top: Tensor) -> Tensor:
+        """log p(y | x) of every class, (B, K), at τ = 1, in the precision of ``top``: what training needs."""
+        precisions = torch.exp(-2 * self.log_scales).expand(self.n_classes, -1)
+        weights = precisions * self.means
+        constant = self.log_priors - self.log_scales.sum(1) - 0.5 * (weights * self.means).sum(1)
+        return torch.log_softmax(top @ weights.T - 0.5 * top.square() @ precisions.T + constant, 1)
+
     def log_joint_of(self, latents: Latents, chosen: Tensor) -> Tensor:
         """log π_y p_y(x), (B,), in float32, for ``chosen`` (B, K), one 1 per row: what training needs.
 

@@ -46,11 +46,16 @@ class FlowConfig:
         reach: coupling networks and split priors see z/√(1 + (z/reach)²) instead of z, so that a value unlike
             any in training cannot say more than one that is (glow); 0: they see z.
         dropout: proportion of the hidden units of a coupling network that a training step leaves out (glow).
+        dequantization: noise that makes integers continuous: "uniform", or "variational", whose density is learned
+            (glow; Ho et al. 2019): a tighter bound of the discrete likelihood.
         transforms: coupling layers (spline).
         hidden: width of their networks (spline).
         bins: knots of each spline (spline).
         jitter: standard deviation of noise added to standardised vectors in training (spline).
         class_weight: λ of the classification loss.
+        class_loss: the cross-entropy of "head", a linear classifier of the features before the last step (Theisen et
+            al. 2021), or of "posterior", the flow's own posterior: the information bottleneck objective of Ardizzone
+            et al. (2020), −log p(x) − β log p(y | x), with β = 1 + λ · (dimension · log 2).
         class_covariances: one diagonal covariance per class instead of one for all.
         pad_to: least height and width of an image, padded around with zeros; None: 32 where the preset is "paper".
         grey_levels: levels of integer data; None: 256, or one more than the largest value where that is below 128.
@@ -76,11 +81,13 @@ class FlowConfig:
     most_scale: float = 3.0
     reach: float = 2.5
     dropout: float = 0.0
+    dequantization: str = "uniform"
     transforms: int | None = None
     hidden: int | None = None
     bins: int = 8
     jitter: float = 0.01
     class_weight: float = 0.01
+    class_loss: str = "head"
     class_covariances: bool = False
     pad_to: int | None = None
     grey_levels: int | None = None
@@ -143,6 +150,10 @@ class FlowConfig:
             raise InputError(f"reach must lie between 0.5 and 1000, or be 0 for none; got {self.reach!r}")
         if self.family not in ("auto", "glow", "spline"):
             raise InputError(f"family must be auto, glow or spline; got {self.family!r}")
+        if self.class_loss not in ("head", "posterior"):
+            raise InputError(f"class_loss must be head or posterior; got {self.class_loss!r}")
+        if self.dequantization not in ("uniform", "variational"):
+            raise InputError(f"dequantization must be uniform or variational; got {self.dequantization!r}")
         if self.precision not in ("float32", "bf16"):
             raise InputError(f"precision must be float32 or bf16; got {self.precision!r}")
         if self.grey_levels is not None:

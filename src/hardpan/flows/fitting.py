@@ -36,12 +36,14 @@ EVALUATED = 2048  # validation rows looked at after every epoch; the last evalua
 ROWS = 512  # rows evaluated at once
 FLOOR_RTOL = 0.01
 BETAS = (0.9, 0.999)
+PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}  # of coupling networks in training
 
 
 class Rows:
     """Examples on the device, in the shape that the network sees: integers stay bytes until a batch is taken."""
 
     def __init__(self, network: FlowNetwork, x: NDArray[Any], y: NDArray[np.int64], device: torch.device) -> None:
+        self.network = network
         self.scaling: Scaling = network.scaling
         self.n_classes = network.base.n_classes
         self.integers = not np.issubdtype(x.dtype, np.floating)
@@ -59,12 +61,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Float32 examples, dequantised with fresh noise, and one-hot labels."""
+    def batch(self, rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Float32 examples x + u, dequantised with fresh noise, log q(u | x), and one-hot labels."""
         x = self.x.index_select(0, rows).float()
+        log_q = x.new_zeros(len(x))
         if self.integers:
-            x = x + torch.rand(x.shape, generator=generator, device=x.device)
-        return x, self.one_hot.index_select(0, self.y.index_select(0, rows))
+            x, log_q = self.network.dequantized(x, torch.rand(x.shape, generator=generator, device=x.device))
+        return x, log_q, self.one_hot.index_select(0, self.y.index_select(0, rows))
 
 
 class FlowTask:
@@ -104,7 +107,7 @@ class FlowTask:
         # Many rows on a GPU: a place that is dark in nearly all images has its true spread only among many.
         least = 2048 if self.device.type == "cuda" else 256
         rows = randomness.permutation(len(self.train), self.config.seed, "start")[: max(least, self.batch)]
-        x, _ = self.train.batch(rows.to(self.device), self.noise)
+        x, _, _ = self.train.batch(rows.to(self.device), self.noise)
         self.network.transform.start(self.network.scaling.to_net(x))
         distributed.broadcast(self.network.state_dict().values())
         if self.average is not None:
@@ -112,8 +115,7 @@ class FlowTask:
 
     def begin_epoch(self, epoch: int) -> None:
         """Shuffle; a last batch that is not full begins again at the front."""
-        if isinstance(self.network.transform, Glow):
-            self.network.transform.runner = self.runner
+        self._compute_in(self.runner, self.config.precision)
         self.noise.manual_seed(randomness.derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
         order = randomness.permutation(len(self.train), self.config.seed, "order", epoch)
         wanted = self.steps * self.examples_per_step
@@ -122,16 +124,21 @@ class FlowTask:
         self.order = self.order[:, distributed.rank()].contiguous().to(self.device)
         self.sums.zero_()
 
+    def _compute_in(self, runner: Runner, precision: str) -> None:
+        if isinstance(self.network.transform, Glow):
+            self.network.transform.runner = runner
+        if self.network.dequantizer is not None:
+            self.network.dequantizer.precision = PRECISIONS[precision]
+
     def step(self, index: int) -> None:
         """One optimiser step."""
         self.one_step(self.order[index])
 
     def _one_step(self, rows: Tensor) -> None:
-        x, chosen = self.train.batch(rows, self.noise)
-        x = self._jittered(x)
         torch._foreach_zero_([item.grad for item in self.parameters if item.grad is not None])
-        log_joint, log_class = self.network(x, chosen)
-        nll = -log_joint.mean()
+        x, log_q, one_hot = self.train.batch(rows, self.noise)
+        log_joint, log_class = self.network(self._jittered(x), one_hot)
+        nll = (log_q - log_joint).mean()
         bits = nll / (math.log(2) * self.network.scaling.dimension)
         loss = bits - self.config.class_weight * log_class.mean()
         loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
@@ -176,11 +183,11 @@ class FlowTask:
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
         for start in range(0, count, ROWS):
             chosen_rows = torch.arange(start, min(start + ROWS, count), device=self.device)
-            x, _ = rows.batch(chosen_rows, generator)
+            x, log_q, _ = rows.batch(chosen_rows, generator)
             latents: Latents = self.network.latents(x)
             joint = self.network.base.log_joint(latents)
             labels = rows.y[chosen_rows]
-            total -= float(joint.gather(1, labels[:, None]).sum())
+            total -= float(joint.gather(1, labels[:, None]).sum() - log_q.double().sum())
             wrong += int((joint.argmax(1) != labels).sum())
         return total / max(count, 1), wrong / max(count, 1)
 
@@ -235,8 +242,7 @@ class _Averaged:
         self.inner = None if task.average is None else task.average.applied()
 
     def __enter__(self) -> None:
-        if isinstance(self.task.network.transform, Glow):
-            self.task.network.transform.runner = run_plain
+        self.task._compute_in(run_plain, "float32")
         if self.inner is not None:
             self.inner.__enter__()
 
@@ -247,8 +253,7 @@ class _Averaged:
 
 def training_runner(config: FlowConfig, device: torch.device, dropout: Dropout | None = None) -> Runner:
     """How the steps of a Glow are computed in training: by Triton kernels on a GPU, in plain torch elsewhere."""
-    dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
-    return fast_runner(dtype, None if device.type == "cuda" else PlainOps, dropout)
+    return fast_runner(PRECISIONS[config.precision], None if device.type == "cuda" else PlainOps, dropout)
 
 
 CHECKPOINTS = "checkpoints"

@@ -201,14 +201,32 @@ class Flow:
         parts = [_softmax(base.log_class(result.top, temperature)) for result in self._latents(x, seed)]
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
-    def nll(self, x: ArrayLike, y: ArrayLike, *, seed: int = 0) -> Estimate:
-        """Mean of −log π_y p_y(x) in nats per example (the paper's Eq. 15), dequantised, in float32."""
-        joint = self.log_joint(x, seed=seed)
-        labels = self._labels(y, len(joint))
-        if not len(joint):
+    def nll(self, x: ArrayLike, y: ArrayLike, *, draws: int = 1, seed: int = 0) -> Estimate:
+        """Mean of −log π_y p_y(x) in nats per example (the paper's Eq. 15), dequantised, in float32.
+
+        For integers this is an upper bound of the discrete −log P(x, y). Several draws u_s of the noise, from its
+        density q, tighten it (Burda et al. 2016): −log (1/S) Σ_s π_y p_y(x + u_s) / q(u_s | x).
+
+        Args:
+            x: (N, ...) examples.
+            y: (N,) class numbers.
+            draws: S, of the noise of integers.
+            seed: of the noise.
+        """
+        if draws < 1:
+            raise InputError(f"draws must be at least 1; got {draws}")
+        labels, total = None, np.zeros(0)
+        for draw in range(draws):
+            joint = self.log_joint(x, seed=seed + draw)
+            if labels is None:
+                labels, total = self._labels(y, len(joint)), np.full(len(joint), -np.inf)
+            total = np.logaddexp(total, joint[np.arange(len(joint)), labels])
+        if not len(total):
             raise InputError("x has no rows; pass at least one")
-        values = -joint[np.arange(len(joint)), labels]
-        method = "mean of −log π_y p_y(x), nats per example"
+        values = math.log(draws) - total
+        method = "mean of −log π_y p_y(x), nats per example" + (
+            f", {draws} draws of the noise" if draws > 1 else ""
+        )
         return stats.mean(values, method=method, seed=seed, notes=(self._unit(),))
 
     def bits_per_dimension(self, nll: float) -> float:
@@ -282,10 +300,17 @@ class Flow:
         bad = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
         if len(bad):
             raise InputError(f"x must be finite; row {bad[0]} has NaN or infinity: drop or fill such rows")
+        learned_noise = self.network.dequantizer is not None and not np.issubdtype(array.dtype, np.floating)
         for start in range(0, len(array), BLOCK):
             rng = np.random.default_rng([seed, start // BLOCK])
-            ready = self.network.scaling.continuous(array[start : start + BLOCK], rng)
-            yield self.network.latents(self._tensor(ready))
+            rows = array[start : start + BLOCK]
+            if not learned_noise:
+                yield self.network.latents(self._tensor(self.network.scaling.continuous(rows, rng)))
+                continue
+            integers = self._tensor(self.network.scaling.padded(rows))
+            x, log_q = self.network.dequantized(integers, self._tensor(rng.random(integers.shape)))
+            latents = self.network.latents(x)
+            yield latents._replace(log_det=latents.log_det - log_q)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         with np.errstate(over="ignore"):  # what single precision cannot hold is infinite, and told as such

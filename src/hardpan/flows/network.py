@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from hardpan.errors import InputError, MissingExtra
 from hardpan.flows.base import ClassBase, Latents
 from hardpan.flows.config import FlowConfig
+from hardpan.flows.dequantization import Dequantizer
 from hardpan.flows.glow import Bounds, Glow
 from hardpan.flows.scaling import ImageScaling, Scaling, VectorScaling, levels_of, vector_scaling
 
@@ -91,15 +92,32 @@ class FlowNetwork(nn.Module):
         scaling: data to what the transform sees.
         transform: the invertible map.
         base: the classes.
+        dequantizer: learned noise for integer images; None: uniform noise.
+        class_loss: whose cross-entropy the classification loss is, "head" or "posterior" (:class:`FlowConfig`).
     """
 
-    def __init__(self, scaling: Scaling, transform: Transform, base: ClassBase) -> None:
+    def __init__(
+        self,
+        scaling: Scaling,
+        transform: Transform,
+        base: ClassBase,
+        dequantizer: Dequantizer | None = None,
+        class_loss: str = "head",
+    ) -> None:
         super().__init__()
-        self.scaling, self.transform, self.base = scaling, transform, base
+        self.scaling, self.transform, self.base, self.dequantizer = scaling, transform, base, dequantizer
+        self.class_loss = class_loss
         # Without its usual random start, which would draw from the caller's generator.
         self.head = nn.Linear(transform.n_features, base.n_classes, device="meta").to_empty(device="cpu")
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+
+    def dequantized(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Integers (B, ...) plus noise u in their cells, and log q(u | x) (B,), from uniform noise."""
+        if self.dequantizer is None:
+            return x + noise, x.new_zeros(len(x))
+        u, log_q = self.dequantizer(self.scaling.to_net(x), noise)
+        return x + u, log_q
 
     def latents(self, x: Tensor) -> Latents:
         """Carry (B, ...) in data units to latents, with the scaling's part in log |det|."""
@@ -111,10 +129,18 @@ class FlowNetwork(nn.Module):
         return self.scaling.from_net(self.transform.inverse(top, rest))
 
     def forward(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """log π_y p_y(x) (B,) and the head's log-probability of y (B,), for ``chosen`` (B, K) one-hot."""
+        """log π_y p_y(x) (B,) and the log-probability of y in the classification loss (B,).
+
+        Args:
+            x: (B, ...) in data units.
+            chosen: (B, K) one-hot labels y.
+        """
         latents = self.latents(x)
-        logits = self.head(latents.features)
-        return self.base.log_joint_of(latents, chosen), (torch.log_softmax(logits, 1) * chosen).sum(1)
+        if self.class_loss == "head":
+            log_class = torch.log_softmax(self.head(latents.features), 1)
+        else:
+            log_class = self.base.log_posterior(latents.top)
+        return self.base.log_joint_of(latents, chosen), (log_class * chosen).sum(1)
 
 
 def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
@@ -127,7 +153,13 @@ def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
         transform = SplineFlow(
             scaling.dimension, config.transforms or 1, config.hidden or 1, config.bins, config.seed
         )
-    return FlowNetwork(scaling, transform, ClassBase(transform.d_top, priors, config.class_covariances))
+    dequantizer = None
+    if config.dequantization == "variational":
+        if not isinstance(scaling, ImageScaling):
+            raise InputError("dequantization 'variational' is for images; use 'uniform' for feature vectors")
+        dequantizer = Dequantizer(scaling.net_shape[2], max(8, (config.width or 1) // 4), config.seed)
+    base = ClassBase(transform.d_top, priors, config.class_covariances)
+    return FlowNetwork(scaling, transform, base, dequantizer, config.class_loss)
 
 
 def scaling_for(x: NDArray[Any], config: FlowConfig) -> Scaling:
