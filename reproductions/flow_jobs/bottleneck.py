@@ -1,9 +1,8 @@
 """``bottleneck``: NLL, error of its own decisions and Bayes error of flows against the classification weight.
 
-Two losses (:class:`hardpan.flows.FlowConfig`, ``class_loss``) at several weights λ. Each flow is then examined in the
-K − 1 directions in which its classes differ: what is the spread of held-out images there, in units of the flow's
-own, and what would the flow's Bayes error, its decisions and its likelihood be, were the variance in these directions
-larger by a factor?
+Two losses (:class:`hardpan.flows.FlowConfig`, ``class_loss``) at several weights λ. Each flow is then examined in
+the K − 1 directions in which its classes differ: the spread of held-out images there, in units of the flow's own,
+and the flow's Bayes error, decisions and likelihood if the variance in these directions were larger by a factor.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def bottleneck(options: argparse.Namespace) -> None:
 
 
 def examined(flow: flows.Flow, dataset: Dataset) -> dict[str, Any]:
-    """The flow's numbers, and what they become when the variance between classes is re-fitted on held-out images."""
+    """The flow's numbers, and what they become with another variance in the directions between classes."""
     split = dataset.splits()
     assert dataset.labels is not None
     validation, test = (coordinates(flow, dataset.x[rows]) for rows in (split.validation, split.test))

@@ -53,9 +53,9 @@ class FlowConfig:
         bins: knots of each spline (spline).
         jitter: standard deviation of noise added to standardised vectors in training (spline).
         class_weight: λ of the classification loss.
-        class_loss: the cross-entropy of "head", a linear classifier of the features before the last step (Theisen et
-            al. 2021), or of "posterior", the flow's own posterior: the information bottleneck objective of Ardizzone
-            et al. (2020), −log p(x) − β log p(y | x), with β = 1 + λ · (dimension · log 2).
+        class_loss: the cross-entropy of "head", a linear classifier of the features before the last step (Theisen
+            et al. 2021), or of "posterior", the flow's own posterior: the information bottleneck objective of
+            Ardizzone et al. (2020), −log p(x) − β log p(y | x), with β = 1 + λ · (dimension · log 2).
         class_covariances: one diagonal covariance per class instead of one for all.
         pad_to: least height and width of an image, padded around with zeros; None: 32 where the preset is "paper".
         grey_levels: levels of integer data; None: 256, or one more than the largest value where that is below 128.
