@@ -59,28 +59,13 @@ def test_options_reach_model_and_objective(tmp_path):
     assert sorted(told["runs"][0]["group_accuracy"]) == ["0", "1"]
 
 
-def test_every_setting_has_its_flag():
-    """Flags mirror the fields of the configuration."""
-    import dataclasses
-    import inspect
-
-    from hardpan.cli.train import train
-    from hardpan.training import TrainConfig
-
-    renamed = {"record_every": "record", "compile": "compile_models", "model_options": "option"}
-    renamed["objective_options"] = "objective_option"
-    flags = set(inspect.signature(train).parameters)
-    fields = {item.name for item in dataclasses.fields(TrainConfig)} - {"evaluation_batch"}
-    assert {renamed.get(name, name) for name in fields} <= flags
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--model", "resnet7"], "model 'resnet7' is not known"),
         (["--objective", "groupdro"], "needs groups"),
         (["--option", "width"], "--option must be NAME=VALUE"),
-        (["--epochs", "0"], "Invalid value for '--epochs'"),
+        (["--epochs", "0"], "epochs must be"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_two(tmp_path, arguments, sentence):

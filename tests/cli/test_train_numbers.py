@@ -6,20 +6,21 @@ from hardpan.cli import main
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "words"),
+    ("option", "value", "field"),
     [
-        ("--rate", "0", "--rate must be above 0; got 0: leave it out"),
-        ("--rate", "-1", "--rate must be above 0; got -1"),
-        ("--rate", "nan", "--rate must be above 0; got nan"),
-        ("--weight-decay", "-1", "--weight-decay must be at least 0; got -1: leave it out"),
-        ("--weight-decay", "nan", "--weight-decay must be at least 0; got nan"),
+        ("--rate", "0", "rate"),
+        ("--rate", "-1", "rate"),
+        ("--rate", "nan", "rate"),
+        ("--weight-decay", "-1", "weight_decay"),
+        ("--weight-decay", "nan", "weight_decay"),
+        ("--clip", "-1", "clip"),
     ],
 )
-def test_a_default_in_disguise_is_refused(tmp_path, capsys, option, value, words):
+def test_a_number_that_cannot_be_meant_is_refused(tmp_path, capsys, option, value, field):
     with pytest.raises(SystemExit) as ended:
         main(["train", "digits", "--model", "linear", option, value, "--out", str(tmp_path / "run")])
     assert ended.value.code == 2
-    assert words in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"hardpan: {field} must be")
     assert not list(tmp_path.iterdir())
 
 
@@ -31,13 +32,6 @@ def test_no_weight_decay_at_all_can_be_asked_for(tmp_path, capsys):
     from hardpan.predictions import Predictions
 
     assert Predictions.open(tmp_path / "run").config["weight_decay"] == 0
-
-
-def test_a_negative_limit_of_the_gradient_is_refused(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["train", "digits", "--model", "linear", "--clip", "-1", "--out", str(tmp_path / "run")])
-    assert ended.value.code == 2
-    assert "--clip must be at least 0; got -1: leave it out" in capsys.readouterr().err
 
 
 def test_clipping_that_a_recipe_sets_can_be_switched_off(tmp_path, capsys):

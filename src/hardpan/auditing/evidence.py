@@ -34,21 +34,21 @@ class AuditConfig:
     Attributes:
         seed: of the split and of every random draw.
         confidence: level of all intervals.
-        testbed: one or two files with models on two test sets, as ``hardpan testbed compare`` takes them.
+        testbed: models on this test set and a fresh one (``hardpan testbed compare``): one or two files.
         testbed_new: name of the new test set in such a file, if it has several.
-        predictions: stores or arrays of the models' probabilities; the first is the ensemble that is scored.
+        predictions: predictions of your models: a store, npz, npy, table, or module:function; the first is scored.
         by_order: join predictions without ids by position.
         held_out: no model of ``predictions`` was trained or tuned on the test examples.
         folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.
-        flow: "bundled": a flow that comes with hardpan, if it was fitted to this dataset; "auto": fit a small one;
-            "none"; or the folder of a fitted flow.
-        new_test: a fresh dataset of the same classes, on which the ensemble is evaluated as well.
-        votes: an npz with annotators' votes (N, K) under ``votes``, and ``ids``, for the floor.
-        label_noise: rate at which labels are flipped at random given the true class, if you know it.
-        ensemble: "auto": train classifiers; "none": train nothing.
-        seeds: networks of the ensemble.
-        ensemble_epochs: their epochs, without a time limit; 0: as many as the budget allows.
-        flow_epochs: epochs of a flow that is fitted; 0: 36.
+        flow: "bundled" (a flow that was fitted to this dataset, if there is one), "auto" (fit a small one),
+            "none", or the folder of a fitted flow.
+        new_test: a fresh dataset of the same classes, on which the networks are evaluated as well.
+        votes: an npz with annotators' ``votes`` (N, K) or ``soft_labels``, and ``ids``.
+        label_noise: rate of random label flips, if you know it: bounds the error from below.
+        ensemble: "auto" to train classifiers, "none" to train nothing.
+        seeds: networks in the ensemble.
+        ensemble_epochs: epochs of the networks, without a time limit; 0: as many as the budget allows.
+        flow_epochs: epochs of a flow that is fitted; 0: by the budget.
         budget: seconds of wall-clock time for training; the whole audit takes somewhat more.
         device: "auto", "cpu", "cuda" or "cuda:N".
         temperatures: at which the Bayes error of the flow, or of the Gaussian model, is computed for the dial.

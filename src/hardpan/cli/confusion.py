@@ -25,7 +25,7 @@ from hardpan.cli.common import (
     whole_numbers,
 )
 from hardpan.cli.data_options import GroupedDataFlags
-from hardpan.cli.groups import parallel_options, reporting, spread
+from hardpan.cli.options import parallel_options, reporting, spread
 from hardpan.confusion import summaries
 from hardpan.confusion.summaries import ConfusionConfig
 from hardpan.data.dataset import Dataset

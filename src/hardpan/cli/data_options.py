@@ -77,7 +77,7 @@ Name = Annotated[str | None, typer.Option("--name", help="What to call the datas
 
 @dataclass(frozen=True, slots=True)
 class DataFlags:
-    """How a dataset is read; a command gets these options by :func:`hardpan.cli.groups.spread`."""
+    """How a dataset is read; a command gets these options by :func:`hardpan.cli.options.spread`."""
 
     label: Label = None
     features: Features = None

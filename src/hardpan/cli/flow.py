@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,21 +10,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hardpan.cli.common import (
-    JsonFlag,
-    OutFolder,
-    Seed,
-    check_out,
-    emit_report,
-    floats,
-    progress_on_stderr,
-    whole_numbers,
-)
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, floats, progress_on_stderr
 from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
-from hardpan.cli.groups import parallel_options, reporting, spread
+from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.errors import InputError
+from hardpan.flows.config import FlowConfig
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
+from hardpan.studies.learning_curve import CurveConfig, grow
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Flows with an exactly known Bayes error.")
 
@@ -48,33 +41,17 @@ def group() -> None:
 @spread
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A name, file or folder: images or feature vectors.")],
+    config: Annotated[FlowConfig, Flags(names={"batch_size": "--batch", "learning_rate": "--rate"})],
     reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
-    preset: Annotated[str, typer.Option(help="tiny (CPU, seconds), small, or paper (K=16, L=3, C=512).")] = "small",
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the flow and its checkpoints; default flow-DATA."),
     ] = None,
-    class_weight: Annotated[float, typer.Option(help="λ, the weight of the classification loss.")] = 0.01,
     sweep: Annotated[
         str,
         typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best validation NLL decides."),
     ] = "",
     sweep_preset: Annotated[str, typer.Option(help="The preset of the trials.")] = "small",
-    class_covariances: Annotated[
-        bool, typer.Option("--class-covariances", help="One covariance per class instead of one for all.")
-    ] = False,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the training rows.")] = None,
-    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Rows per step.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
-    steps: Annotated[int | None, typer.Option(help="K, flow steps per level (images).")] = None,
-    levels: Annotated[int | None, typer.Option(help="L, levels (images).")] = None,
-    width: Annotated[int | None, typer.Option(help="C, channels of the coupling networks (images).")] = None,
-    grey_levels: Annotated[int | None, typer.Option(help="Levels of integer images, if not 256.")] = None,
-    pad_to: Annotated[int | None, typer.Option(help="Pad images to at least this height and width.")] = None,
-    patience: Annotated[int, typer.Option(help="Stop after so many epochs without a better NLL (0: never).")] = 0,
-    precision: Annotated[str, typer.Option(help="float32, or bf16 for the coupling networks.")] = "float32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Fit a class-conditional flow to a dataset: exact likelihoods, and the Bayes error of the fitted distribution.
@@ -89,13 +66,6 @@ def fit(
 
     out = out or Path(f"flow-{short_name(data)}")
     check_out(out)
-    if rate is not None and not 0 < rate < math.inf:
-        raise InputError(f"--rate must be a positive number; got {rate}")
-    config = flows.FlowConfig(
-        preset=preset, class_weight=class_weight, class_covariances=class_covariances, epochs=epochs,
-        batch_size=batch, learning_rate=rate, steps=steps, levels=levels, width=width,
-        grey_levels=grey_levels, pad_to=pad_to, patience=patience, precision=precision, device=device, seed=seed,
-    )  # fmt: skip
     config.filled()  # refuse bad settings before the data is read
     weights = floats("--sweep", sweep) if sweep else ()
     if sweep and sweep_preset not in flows.PRESETS:
@@ -183,18 +153,10 @@ def judge(
 @parallel_options
 def curve(
     flow: FlowPath,
-    models: Annotated[str, typer.Option(help="Architectures, separated by commas.")] = "linear,mlp,convnet",
-    sizes: Annotated[str, typer.Option(help="Training-set sizes, with commas.")] = "500,2000,8000,32000",
+    config: Annotated[CurveConfig, Flags(without=("bayes_error", "temperature"))],
     bayes_error: BayesError = None,
     temperature: Temperature = None,
-    test: Annotated[int, typer.Option(help="Number of test examples.")] = 10_000,
-    seeds: Annotated[int, typer.Option(help="Runs of each architecture at each size.")] = 1,
-    epochs: Annotated[int, typer.Option(help="Passes over the training set, at least.")] = 15,
-    steps: Annotated[int, typer.Option(help="Steps of training, at least.")] = 1000,
-    soft: Annotated[bool, typer.Option("--soft", help="Train on the exact posteriors as soft labels.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     out: OutFolder = None,
-    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Learning curves above the known Bayes error: how the excess error falls as training data grow.
@@ -204,24 +166,12 @@ def curve(
     Example: [bold]hardpan flow curve fashion-mnist --models linear,mlp --sizes 500,2000,8000 --out curve[/bold]
     """
     from hardpan import flows
-    from hardpan.studies import learning_curve
 
     check_out(out)
-    config = learning_curve.CurveConfig(
-        bayes_error,
-        _one_of(bayes_error, temperature),
-        tuple(item.strip() for item in models.split(",") if item.strip()),
-        whole_numbers("--sizes", sizes),
-        test,
-        seeds,
-        epochs,
-        steps,
-        soft,
-        seed,
-        device,
-    )
+    temperature = _one_of(bayes_error, temperature)
+    config = dataclasses.replace(config, bayes_error=bayes_error, temperature=temperature)
     with progress_on_stderr() as progress:
-        result = learning_curve.grow(flows.load(flow), config, name=flow, out=out, progress=progress)
+        result = grow(flows.load(flow), config, name=flow, out=out, progress=progress)
     emit_report(result, json=json, out=out)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hardpan import leaderboard, tables
 from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
-from hardpan.cli.groups import reporting, spread
+from hardpan.cli.options import reporting, spread
 from hardpan.errors import InputError, MissingExtra
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions

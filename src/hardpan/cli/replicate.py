@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
-from hardpan.cli.groups import reporting
+from hardpan.cli.options import reporting
 from hardpan.errors import InputError
 from hardpan.report.base import Report
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hardpan import Outcomes, files, safe_files, tables, testbed
 from hardpan.cli.common import Confidence, Seed
-from hardpan.cli.groups import reporting
+from hardpan.cli.options import Flags, reporting
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.report.base import Report
@@ -42,20 +42,12 @@ Unchecked = Annotated[
 ]
 Classes = Annotated[int | None, typer.Option("--classes", min=2, help="Number of classes, if labels miss some.")]
 ByOrder = Annotated[bool, typer.Option("--by-order", help="Join rows by position, where there are no ids.")]
-Scale = Annotated[str, typer.Option("--scale", help="Scale of the line: linear, probit or logit.")]
-Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", help="Models to leave out of the line, such as 'fv_*,alexnet'.")
-]
-Groups = Annotated[str | None, typer.Option("--groups", help="Only these groups of models, separated by commas.")]
-Bootstrap = Annotated[int, typer.Option("--bootstrap", min=2, help="Resamples for the intervals of the line.")]
-Interval = Annotated[str, typer.Option("--interval", help="percentile, or bca with --resample models.")]
-Resample = Annotated[
-    str, typer.Option("--resample", help="What the line's interval covers: examples, models (as the paper), both.")
-]
 Scores = Annotated[
     Path,
     typer.Argument(metavar="SCORES", help="Models × examples: scores, predictions or logs; or FILE@hard.json."),
 ]
+Line = Annotated[testbed.CompareConfig, Flags(without=("metric",))]
+Models = Annotated[testbed.CompareConfig, Flags(without=("metric", "scale", "interval", "resample"))]
 Which = Annotated[str | None, typer.Option("--set", help="The test set, where the file has several.")]
 Examples = Annotated[
     Path, typer.Option("--examples", help="Table with one row per example, in order or with id: CSV, Parquet.")
@@ -92,50 +84,14 @@ class TwoSetFlags:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFlags:
-    """Which models a line or a mean uses, and its intervals."""
-
-    exclude: Exclude = None
-    groups: Groups = None
-    bootstrap: Bootstrap = 100_000
-    confidence: Confidence = 0.95
-    seed: Seed = 0
-
-    def config(self, **further: Any) -> testbed.CompareConfig:
-        """The settings of a comparison."""
-        return testbed.CompareConfig(
-            exclude=tuple(pattern for item in self.exclude or () for pattern in _listed(item)),
-            groups=_listed(self.groups),
-            bootstrap=self.bootstrap,
-            confidence=self.confidence,
-            seed=self.seed,
-            **further,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LineFlags(ModelFlags):
-    """The line from the original to the new accuracies."""
-
-    scale: Scale = "linear"
-    interval: Interval = "percentile"
-    resample: Resample = "examples"
-
-    def config(self, **further: Any) -> testbed.CompareConfig:
-        """The settings of a comparison."""
-        line = {"scale": self.scale, "interval": self.interval, "resample": self.resample}
-        return super(LineFlags, self).config(**line, **further)
-
-
-READING, MODELS, LINE = TwoSetFlags(), ModelFlags(), LineFlags()
+READING = TwoSetFlags()
 
 
 @app.command()
 @reporting
 def compare(
     scores: Sources,
-    line: LineFlags = LINE,
+    config: Line,
     reading: TwoSetFlags = READING,
 ) -> Report:
     """Accuracies, gaps and ranks of every model, and the line from the original to the new set.
@@ -143,14 +99,14 @@ def compare(
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
     """
     sets = reading.read(scores)
-    return testbed.compare(sets, config=line.config(metric=reading.metric))
+    return testbed.compare(sets, config=replace(config, metric=reading.metric))
 
 
 @app.command()
 @reporting
 def fit(
     scores: Sources,
-    line: LineFlags = LINE,
+    config: Line,
     reading: TwoSetFlags = READING,
     sigma: Annotated[
         float | None,
@@ -162,7 +118,7 @@ def fit(
     Example: [bold]hardpan testbed fit counts.csv --scale probit --sigma 1[/bold]
     """
     sets = reading.read(scores)
-    report = testbed.compare(sets, config=line.config(metric=reading.metric))
+    report = testbed.compare(sets, config=replace(config, metric=reading.metric))
     result = testbed.FitReport(
         fit=report.fit.compact(),
         models=tuple(row.model for row in report.rows if row.in_fit),
@@ -243,7 +199,7 @@ def strategies(
 @reporting
 def decompose(
     scores: Sources,
-    models: ModelFlags = MODELS,
+    config: Models,
     reading: TwoSetFlags = READING,
 ) -> Report:
     """What can explain the drop: chance, diminishing returns, and the rest.
@@ -251,7 +207,7 @@ def decompose(
     Example: [bold]hardpan testbed decompose counts.csv --confidence 0.9999[/bold]
     """
     sets = reading.read(scores)
-    return testbed.decompose(sets, confidence=models.confidence, config=models.config(metric=reading.metric))
+    return testbed.decompose(sets, confidence=config.confidence, config=replace(config, metric=reading.metric))
 
 
 @app.command()

@@ -35,17 +35,17 @@ class FlowConfig:
     """Settings of a flow; None takes the value of the preset.
 
     Attributes:
-        preset: "tiny", "small" or "paper" (:data:`PRESETS`).
+        preset: "tiny" (CPU, seconds), "small" (minutes on a GPU) or "paper" (K=16, L=3, C=512).
         family: "glow" (images), "spline" (vectors), or "auto": by the shape of the data.
         steps: K, flow steps per level (glow).
         levels: L, levels with a split between them (glow); fewer if the image is too small.
         width: C, channels in the hidden layers of the coupling networks (glow).
-        least_scale: the least factor by which a coupling may stretch on the way to the latents (glow); its inverse
-            is the largest on the way back.
-        most_scale: the largest (glow).
-        reach: coupling networks and split priors see z/√(1 + (z/reach)²) instead of z, so that a value unlike
-            any in training cannot say more than one that is (glow); 0: they see z.
-        dropout: proportion of the hidden units of a coupling network that a training step leaves out (glow).
+        least_scale: smallest factor of a coupling towards the latents (glow); its inverse is the largest factor of
+            the inverse map.
+        most_scale: largest factor of a coupling towards the latents (glow).
+        reach: inputs z of coupling networks and split priors become z/√(1 + (z/reach)²), which limits the effect of
+            values far outside those of training (glow); 0: no limit.
+        dropout: dropout probability of the hidden units of coupling networks (glow).
         dequantization: noise that makes integers continuous: "uniform", or "variational", whose density is learned
             (glow; Ho et al. 2019): a tighter bound of the discrete likelihood.
         transforms: coupling layers (spline).
@@ -57,18 +57,18 @@ class FlowConfig:
             et al. 2021), or of "posterior", the flow's own posterior: the information bottleneck objective of
             Ardizzone et al. (2020), −log p(x) − β log p(y | x), with β = 1 + λ · (dimension · log 2).
         class_covariances: one diagonal covariance per class instead of one for all.
-        pad_to: least height and width of an image, padded around with zeros; None: 32 where the preset is "paper".
-        grey_levels: levels of integer data; None: 256, or one more than the largest value where that is below 128.
-        epochs: at most so many passes over the training rows.
+        pad_to: smallest height and width, reached by zero padding; by default 32 for the preset "paper", else none.
+        grey_levels: levels of integer data; by default 256, or the largest value + 1 if that is below 128.
+        epochs: passes over the training rows, at most.
         batch_size: rows per step.
         learning_rate: largest learning rate of Adam.
         warmup: fraction of all steps over which the rate rises; then it falls as a cosine to 1 % of its height.
         clip: largest norm of the gradient.
-        ema: decay of the averaged weights, which are the ones that are kept (0: no averaging).
-        patience: stop after so many epochs without a better validation NLL (0: never).
+        ema: decay of the averaged weights, which are saved; 0: no averaging.
+        patience: stop after this many epochs without a lower validation NLL; 0: never.
         precision: "float32", or "bf16" for the coupling networks in training.
         seed: of everything random.
-        device: "auto", "cpu", "cuda", "cuda:1".
+        device: "auto", "cpu", "cuda" or "cuda:N".
         checkpoint_every: epochs between checkpoints, if there is an output folder.
     """
 

@@ -33,12 +33,12 @@ class FloorBenchConfig:
     """Settings of the bench, saved with its results.
 
     Attributes:
-        sources: where the sets come from: names of ``floor_sets.SOURCES``, or ``flow:NAME``.
-        floors: the exact floors to set.
-        sizes: how many examples, in all; 60 % train, 20 % validate, 20 % test.
-        estimators: names of ``floor_estimators.ESTIMATORS``, or ``module:function``.
-        runs: how many draws of each set.
-        votes: how many votes a test example gets.
+        sources: where the sets come from: "two-gaussians", "ten-gaussians", "warped", or "flow:NAME".
+        floors: exact floors of the sets.
+        sizes: numbers of examples; 60 % train, 20 % validate, 20 % test.
+        estimators: estimators to measure, by name or as ``module:function``.
+        runs: draws of each set.
+        votes: votes per test example.
         confidence: level of the intervals.
         seed: seeds every draw.
     """

@@ -37,15 +37,15 @@ class CurveConfig:
     Attributes:
         bayes_error: the Bayes error of the examples; None: use ``temperature``.
         temperature: of the examples, if ``bayes_error`` is None.
-        models: architectures of ``hardpan.training.classifiers``.
+        models: architectures, such as ``linear``, ``mlp`` or ``resnet18``.
         sizes: training-set sizes; each set is the beginning of the next.
-        test: how many test examples.
+        test: number of test examples.
         seeds: runs of each architecture at each size.
         epochs: passes over the training set, at least.
         steps: steps of training, at least: small sets get more passes.
         soft: train on the exact posteriors as soft labels.
         seed: of the draws.
-        device: ``auto``, ``cpu``, ``cuda``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
     """
 
     bayes_error: float | None = None

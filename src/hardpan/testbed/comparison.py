@@ -38,12 +38,12 @@ class CompareConfig:
     """The choices of a comparison, saved with its result.
 
     Attributes:
-        scale: of the line: "linear", "probit" or "logit".
-        exclude: patterns of model names to leave out of the line.
-        groups: the groups of models in the line; empty for all.
+        scale: scale of the line: "linear", "probit" or "logit".
+        exclude: models to leave out of the line, by name or pattern, such as ``fv_*``.
+        groups: the groups of models in the line; all by default.
         metric: the metric; None for top1 or the only one.
-        bootstrap: resamples of the line.
-        interval: "percentile" or "bca".
+        bootstrap: resamples for the intervals of the line.
+        interval: "percentile", or "bca" where models are resampled.
         resample: what the interval of the line generalises over: "examples", "models" (as the paper) or "both".
         confidence: level of every interval.
         seed: of everything random.

@@ -35,31 +35,31 @@ class TrainConfig:
     """Settings of ``hardpan train``.
 
     Attributes:
-        model: architecture, or several with commas: a name of ``training.classifiers``, or ``module:factory``.
+        model: architecture, or several with commas: a name such as ``resnet18``, or ``module:factory``.
         seeds: runs per architecture, with seeds 0, 1, ...
         epochs: passes over the training examples.
         batch: examples per step, over all processes.
-        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; empty: a default of the architecture.
-        rate: the highest learning rate; 0: a default of the architecture and the optimiser.
-        momentum: of ``sgd``.
-        weight_decay: of matrices and filters; negative: a default of the optimiser.
+        optimizer: ``sgd`` (Nesterov momentum), ``adamw`` or ``adam``; by default that of the architecture.
+        rate: the highest learning rate; by default one that suits the architecture and the optimizer.
+        momentum: momentum of ``sgd``.
+        weight_decay: of matrices and filters; by default that of the optimizer.
         schedule: ``cosine``, ``step`` (a tenth at 50 % and again at 75 %) or ``constant``.
         warmup: fraction of the run over which the rate rises.
-        clip: largest norm of the gradient; 0: no limit; negative: a default of the architecture.
+        clip: largest norm of the gradient; 0: no limit; by default that of the architecture.
         smoothing: label smoothing, 0..1.
-        average: decay of the running mean of the weights that predicts; 0: the weights themselves predict.
+        average: decay of the running mean of the weights, which then predicts; 0: no mean is kept.
         augment: ``auto`` (crops and flips of colour images, crops of grey ones, nothing for vectors), ``none``,
             ``crop`` or ``crop-flip``.
         objective: ``erm``, ``groupdro``, ``reweight``, ``upsample``, ``subsample``; all but the first need groups.
         objective_options: further settings of the objective.
-        model_options: further arguments of the architecture.
-        record_every: predictions are recorded after every so many epochs, and after the last.
-        patience: stop when validation loss has not improved for so many epochs; 0: never.
+        model_options: further settings of the architecture.
+        record_every: epochs between recordings of the predictions; the last epoch is always recorded.
+        patience: stop after this many epochs without a lower validation loss; 0: never.
         precision: ``float32``, ``tf32``, ``bf16``, or ``auto`` (bf16 on a GPU, float32 on a CPU).
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        threads: CPU threads of a run; numbers are the same to the last bit for the same count of them.
-        evaluation_batch: examples at a time when predicting; 0: a default of the device.
-        capture: on a GPU, replay the whole step as a CUDA graph; off for models that read values back.
+        threads: CPU threads of a run; results are bitwise equal for an equal number of threads.
+        evaluation_batch: examples per batch when predicting; 0: as many as suit the device.
+        capture: on a GPU, replay the whole step as a CUDA graph; not for models that read values back.
         compile: compile the model with ``torch.compile`` first (needs a C++ compiler).
 
     Example:
@@ -74,12 +74,12 @@ class TrainConfig:
     epochs: int = 20
     batch: int = 128
     optimizer: str = ""
-    rate: float = 0.0
+    rate: float | None = None
     momentum: float = 0.9
-    weight_decay: float = -1.0
+    weight_decay: float | None = None
     schedule: str = "cosine"
     warmup: float = 0.2
-    clip: float = -1.0
+    clip: float | None = None
     smoothing: float = 0.0
     average: float = 0.0
     augment: str = "auto"
@@ -102,10 +102,14 @@ class TrainConfig:
                 raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
+            if value is None and name in _BY_ARCHITECTURE:
+                continue
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or not low <= value <= high:
+            if not number or not low <= value <= high or (name == "rate" and value == 0):
                 upper = "" if math.isinf(high) else f" and at most {high:g}"
-                raise InputError(f"{name} must be a number of at least {low:g}{upper}; got {value!r}")
+                lower = "above 0" if name == "rate" else f"of at least {low:g}"
+                default = "; leave it out for the default" if name in _BY_ARCHITECTURE else ""
+                raise InputError(f"{name} must be a number {lower}{upper}; got {value!r}{default}")
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 choices = ", ".join(item for item in allowed if item)
@@ -189,12 +193,13 @@ _WHOLE = {
 _RANGES = {
     "rate": (0.0, math.inf),
     "momentum": (0.0, 1.0),
-    "weight_decay": (-1.0, math.inf),
+    "weight_decay": (0.0, math.inf),
     "warmup": (0.0, 1.0),
-    "clip": (-1.0, math.inf),
+    "clip": (0.0, math.inf),
     "smoothing": (0.0, 1.0),
     "average": (0.0, 0.999999),
 }
+_BY_ARCHITECTURE = ("rate", "weight_decay", "clip")  # None until :func:`with_defaults` fills them in
 _CHOICES = {
     "optimizer": ("", "sgd", "adamw", "adam"),
     "schedule": ("cosine", "step", "constant"),
@@ -266,9 +271,9 @@ def with_defaults(config: TrainConfig, model: str, input_shape: Sequence[int]) -
         config,
         model=model,
         optimizer=optimizer,
-        rate=config.rate or suitable,
-        weight_decay=decay if config.weight_decay < 0 else config.weight_decay,
-        clip=(1.0 if transformer else 0.0) if config.clip < 0 else config.clip,
+        rate=suitable if config.rate is None else config.rate,
+        weight_decay=decay if config.weight_decay is None else config.weight_decay,
+        clip=(1.0 if transformer else 0.0) if config.clip is None else config.clip,
     )
 
 

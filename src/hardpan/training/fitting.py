@@ -72,6 +72,8 @@ class ClassifierTask:
         self._device, self._precision = training_set.examples.raw.device, precision
         self._augmentation = choose_augmentation(config.augment, training_set.examples.input_shape)
         self._end_of_epoch = end_of_epoch
+        assert config.rate is not None, "with_defaults fills it in"
+        assert config.weight_decay is not None, "with_defaults fills it in"
         self._goal = Goal(config, training_set.groups, training_set.rows, seed)
         self.steps, self.examples_per_step = _batches(config.batch, self._goal.length)
         table = optimization.rate_table(

@@ -60,14 +60,14 @@ class FloorConfig:
     """Settings of a floor, saved with it.
 
     Attributes:
-        estimators: estimators under an assumption that use the features; names of :data:`ESTIMATORS`.
-        classifiers: classifiers that are fitted to bound the floor from above; "auto", or names of
-            :data:`hardpan.bayes.floors.classifiers.CLASSIFIERS`, or empty for none.
+        estimators: estimators under an assumption: "neighbours", "tree", "gaussian", "bhattacharyya".
+        classifiers: classifiers that are fitted to bound the floor from above: "auto", or "boosted trees", "linear
+            model", "extra trees", or none.
         calibrations: how predictions are calibrated: "temperature", "vector", "isotonic".
         by_order: join predictions without ids by position.
         held_out: no model of ``predictions`` was trained or tuned on the test examples.
         folds: cross-validate estimators among ``predictions`` in this many folds; 0 applies them as they are.
-        label_noise: rate at which labels are flipped at random given the true class, where the user knows it.
+        label_noise: rate of random label flips, if you know it: bounds the error from below.
         samples: how many samples of a flow are compared with the data.
         budget: seconds for fitting classifiers.
         confidence: joint level of the bracket.

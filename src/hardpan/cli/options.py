@@ -1,0 +1,277 @@
+"""Options from dataclasses: a command takes a dataclass as one parameter, and its fields become options.
+
+A Config needs nothing but its docstring: names, types and defaults of the options are those of the fields, and the
+help is what its ``Attributes`` say. A dataclass of options that only the command line has annotates its fields with
+``typer.Option`` itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import typer
+
+from hardpan import execution
+from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, floats, whole_numbers
+from hardpan.errors import InputError
+from hardpan.report.base import Report
+
+R = TypeVar("R")
+
+
+# Fields that mean the same in every Config have one help text.
+_SHARED: Mapping[str, Any] = {"seed": Seed, "confidence": Confidence}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flags:
+    """Which fields of a Config are options of a command, as ``Annotated[Config, Flags(...)]``.
+
+    Attributes:
+        only: these fields; all if empty.
+        without: not these.
+        names: options that are not called like their field, such as ``{"batch_size": "--batch"}``.
+        defaults: defaults that are not those of the field.
+        repeated: fields of several texts that may hold commas: the option is repeated for each.
+    """
+
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    repeated: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Where:
+    """The options of :func:`hardpan.parallel`."""
+
+    backend: Annotated[str, typer.Option("--backend", help="Run tasks in threads, processes, dask or ray.")] = ""
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Tasks at once (default: cores).")] = None
+    address: Annotated[
+        str, typer.Option("--address", help="Of a cluster: tcp://host:8786 (Dask) or host:6379 (Ray).")
+    ] = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Output:
+    """Where a report goes."""
+
+    out: OutFolder = None
+    json: JsonFlag = False
+
+
+def reporting(command: Callable[..., Report]) -> Callable[..., None]:
+    """A command that returns a report: with --out and --json, which save and print it.
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+
+    Example:
+        >>> @reporting
+        ... def show(name: str) -> Report:
+        ...     raise NotImplementedError
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'out', 'json']
+    """
+    plain = spread(command)
+    own = list(inspect.signature(plain).parameters.values())
+
+    @functools.wraps(command)
+    def run(*, out: Path | None, json: bool, **options: Any) -> None:
+        check_out(out)  # before any work is done
+        emit_report(plain(**options), json=json, out=out)
+
+    return _signed(run, own + [option.parameter for option in _options(Output)])
+
+
+def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
+    """A command with the options --backend, --workers and --address, which runs under that setting.
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+
+    Example:
+        >>> @parallel_options
+        ... def show(name: str) -> None:
+        ...     print(name, execution.current())
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'backend', 'workers', 'address']
+        >>> show(name="scores", backend="dask", workers=2, address="")
+        scores Parallel(backend='dask', workers=2, address='')
+    """
+    plain = spread(command)
+    own = list(inspect.signature(plain).parameters.values())
+
+    @functools.wraps(command)
+    def run(*, backend: str, workers: int | None, address: str, **options: Any) -> R:
+        with execution.parallel(backend, workers=workers, address=address):
+            return plain(**options)
+
+    return _signed(run, own + [option.parameter for option in _options(Where)])
+
+
+def spread(command: Callable[..., R]) -> Callable[..., R]:
+    """A command with every field of its dataclass parameters as an option of its own.
+
+    Typer reads signatures, so there the fields replace the parameter; when the command is called, the dataclass is
+    made of them again.
+
+    Example:
+        >>> @spread
+        ... def show(name: str, where: Where) -> None:
+        ...     print(name, where.backend, where.workers)
+        >>> list(inspect.signature(show).parameters)
+        ['name', 'backend', 'workers', 'address']
+        >>> show(name="scores", backend="dask", workers=2, address="")
+        scores dask 2
+    """
+    groups: dict[str, tuple[Any, list[_Option]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if dataclasses.is_dataclass(kind):
+            flags = next((item for item in get_args(hint)[1:] if isinstance(item, Flags)), Flags())
+            groups[name] = kind, _options(kind, flags)
+            parameters += [option.parameter for option in groups[name][1]]
+        elif name != "return":
+            parameters.append(inspect.signature(command).parameters[name].replace(annotation=hint))
+
+    @functools.wraps(command)
+    def run(**values: Any) -> R:
+        for name, (kind, options) in groups.items():
+            fields = {option.parameter.name: option.read(values.pop(option.parameter.name)) for option in options}
+            values[name] = kind(**fields)
+        return command(**values)
+
+    return _signed(run, parameters)
+
+
+def _signed(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:
+    required = [item for item in parameters if item.default is inspect.Parameter.empty]
+    optional = [item for item in parameters if item.default is not inspect.Parameter.empty]
+    vars(command)["__signature__"] = inspect.Signature([*required, *optional])
+    command.__annotations__ = {item.name: item.annotation for item in parameters}
+    return command
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Option:
+    """A parameter that Typer understands, and what makes the field's value of the option's."""
+
+    parameter: inspect.Parameter
+    read: Callable[[Any], Any]
+
+
+def _options(kind: Any, flags: Flags | None = None) -> list[_Option]:
+    flags = flags or Flags()
+    hints, helps = get_type_hints(kind, include_extras=True), attribute_help(kind)
+    return [
+        _option(item, hints[item.name], helps.get(item.name, ""), flags)
+        for item in dataclasses.fields(kind)
+        if item.name not in flags.without and (not flags.only or item.name in flags.only)
+    ]
+
+
+def _option(item: dataclasses.Field[Any], hint: Any, text: str, flags: Flags) -> _Option:
+    default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
+    default = flags.defaults.get(item.name, default)
+    if get_origin(hint) is not Annotated and item.name in _SHARED:
+        hint = _SHARED[item.name]
+    if get_origin(hint) is Annotated:
+        return _Option(_parameter(item.name, default, hint), _unchanged)
+    if get_origin(hint) is Literal:
+        hint = str  # the Config refuses other texts, with its own message
+    name = flags.names.get(item.name, "--" + item.name.replace("_", "-"))
+    if hint is bool and default:
+        name = f"{name}/--no-{name.removeprefix('--')}"
+    several = get_origin(hint)
+    if several is not tuple and several is not Mapping:
+        return _Option(_parameter(item.name, default, Annotated[hint, typer.Option(name, help=text)]), _unchanged)
+    read, metavar = _reader(name, hint, item.name in flags.repeated)
+    if item.name in flags.repeated:
+        text = f"{text.rstrip('.')}; repeat it."
+    example: Any = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in default) or False
+    option = typer.Option(name, help=text, metavar=metavar, show_default=example)
+    return _Option(
+        _parameter(item.name, None, Annotated[list[str] | None, option]),
+        lambda texts: read(texts) if texts else default,
+    )
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _reader(name: str, hint: Any, repeated: bool) -> tuple[Callable[[list[str]], Any], str | None]:
+    """What makes a tuple or mapping of the texts of an option, and how the help writes such a text."""
+    if get_origin(hint) is Mapping:
+        return functools.partial(named_values, name), "NAME=VALUE"
+    if repeated:
+        return tuple, None
+    kind = get_args(hint)[0]
+    if kind is str:
+        return words, "A,B,..."
+    parse = floats if kind is float else whole_numbers
+    return lambda texts: parse(name, ",".join(texts)), "1,2,..."
+
+
+def attribute_help(kind: Any) -> dict[str, str]:
+    """The help of each option: what the docstring of a dataclass says of its fields.
+
+    Example:
+        >>> attribute_help(Flags)["only"]
+        'These fields; all if empty.'
+    """
+    _, _, attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    entries = re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", attributes, re.MULTILINE)
+    return {name: _sentence(text) for name, text in entries}
+
+
+def _sentence(text: str) -> str:
+    """Plain text of a docstring: no markup, no quotes; a capital first, unless it is a value that people type."""
+    joined = " ".join(text.split())
+    plain = re.sub(
+        r":\w+:`[~.]?([^`]*)`|``([^`]*)``|\"([^\"]*)\"", lambda match: "".join(filter(None, match.groups())), joined
+    )
+    return plain if joined[0] in '`"λ' else plain[:1].upper() + plain[1:]
+
+
+def words(texts: Sequence[str]) -> tuple[str, ...]:
+    """Names with commas between them, of an option that may be repeated; none stands for no name.
+
+    Example:
+        >>> words(["tree, gaussian", "votes"]), words(["none"])
+        (('tree', 'gaussian', 'votes'), ())
+    """
+    names = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+    return () if names == ("none",) else names
+
+
+def named_values(option: str, items: Sequence[str] | None) -> dict[str, Any]:
+    """Read NAME=VALUE settings; values are JSON where they can be, else text.
+
+    Example:
+        >>> named_values("--option", ["width=7", "stem=small"])
+        {'width': 7, 'stem': 'small'}
+    """
+    results: dict[str, Any] = {}
+    for item in items or ():
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            raise InputError(f"{option} must be NAME=VALUE, such as width=64; got {item!r}")
+        try:
+            results[name] = json.loads(value)
+        except ValueError:
+            results[name] = value
+    return results
