@@ -2,9 +2,10 @@
 
 The same function as :func:`hardpan.flows.glow.run_plain`, up to rounding, in another layout: one plane (B, H, W)
 per channel, so that every convolution is a product of a small matrix with long rows, and a neighbour is a shifted
-plane. Biases are one more column of the weights against a row of ones. Blocks of images are so small that the
-hidden layers stay in the cache of a core; all blocks and steps of a level use the same buffers and views of them.
-Most of the time is in the matrix products, at the speed of the BLAS library.
+plane. Biases are one more column of the weights against a row of ones. A block has so many images that the cost of
+calling an operation is small; its hidden layers are computed a few columns at a time, so that they stay in the
+cache of a core. All blocks and steps of a level use the same buffers and views of them. Most of the time is in the
+matrix products, at the speed of the BLAS library: in float32 they bound any rearrangement.
 """
 
 from __future__ import annotations
@@ -14,30 +15,34 @@ from torch import Tensor
 
 from hardpan.flows.glow import TAPS, Stack, Steps, run_plain
 
-HIDDEN_NUMBERS = 2**18  # numbers in a hidden layer at once: 1 MB
+BLOCK_PLACES = 2**14  # places of all images of a block: 64 kB per plane
+HIDDEN_NUMBERS = 2**16  # numbers of a hidden layer at once: 256 kB
+NARROW_HIDDEN_NUMBERS = 2**18  # the same in bfloat16, whose products take longer to start
 _MIDDLE = TAPS.index((0, 0))
 
 
-def run_quick(x: Tensor, stack: Stack) -> tuple[Tensor, Tensor]:
+def run_quick(x: Tensor, stack: Stack, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
     """Map (B, H, W, ch) through the steps: in planes on a CPU without gradients, else plainly.
+
+    ``dtype`` is the precision of the coupling networks; by default that of x.
 
     Returns:
         The output, and log |det| of the couplings (B,).
     """
     if not usable(x):
-        return run_plain(x, stack)
-    network = _Coupling(x, stack)
+        return run_plain(x, stack, dtype)
+    network = _Coupling(x, stack, dtype or x.dtype)
     results = [network.run(rows) for rows in torch.split(x, network.batch)]
     return torch.cat([output for output, _ in results]), torch.cat([log_det for _, log_det in results])
 
 
-def undo_quick(level: Steps, x: Tensor) -> Tensor:
+def undo_quick(level: Steps, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """Invert the steps of a level: in planes on a CPU without gradients, else plainly."""
     if not usable(x):
-        return level.inverse(x)
+        return level.inverse(x, dtype)
     stack = level.stack()
     back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
-    network = _Coupling(x, stack)
+    network = _Coupling(x, stack, dtype or x.dtype)
     return torch.cat([network.invert(rows, back) for rows in torch.split(x, network.batch)])
 
 
@@ -49,33 +54,43 @@ def usable(x: Tensor) -> bool:
 class _Coupling:
     """The steps of one level for blocks of ``batch`` images, with buffers and their views made once."""
 
-    def __init__(self, x: Tensor, stack: Stack) -> None:
+    def __init__(self, x: Tensor, stack: Stack, dtype: torch.dtype) -> None:
         _, height, width, channels = x.shape
         hidden = stack.w2.shape[1]
-        self.batch = min(len(x), max(1, HIDDEN_NUMBERS // (height * width * hidden)))
+        self.batch = min(len(x), max(1, BLOCK_PLACES // (height * width)))
         self.stack, self.inner, self.steps = stack, channels // 2, len(stack.mix)
         shape, places = (self.batch, height, width), self.batch * height * width
-        self.seen = x.new_empty(self.inner, *shape)
-        self.around = x.new_zeros(9 * self.inner + 1, *shape)
-        self.around[-1] = 1.0  # multiplies the biases
-        self.first = x.new_ones(hidden + 1, places)
-        self.second = x.new_empty(hidden, places)
-        self.taps = x.new_empty(9 * channels, places)
-        taps = self.taps.reshape(9, channels, *shape)
+        self.seen = torch.empty(self.inner, *shape, dtype=dtype)
+        around = torch.zeros(9 * self.inner + 1, places, dtype=dtype)
+        around[-1] = 1.0  # multiplies the biases
+        said = torch.empty(9 * channels, places, dtype=dtype)
+        numbers = HIDDEN_NUMBERS if dtype == x.dtype else NARROW_HIDDEN_NUMBERS
+        columns = min(places, max(16, numbers // hidden))
+        first, second = torch.ones(hidden + 1, columns, dtype=dtype), torch.empty(hidden, columns, dtype=dtype)
+        self.chunks = []
+        for start in range(0, places, columns):
+            here = slice(start, min(start + columns, places))
+            inside = slice(0, here.stop - start)
+            self.chunks.append(
+                (around[:, here], first[:-1, inside], first[:, inside], second[:, inside], said[:, here])
+            )
+        taps = said.to(x.dtype)  # the same memory where nothing is to be widened
+        self.narrow = None if taps is said else (taps, said)
+        taps = taps.reshape(9, channels, *shape)
         self.raw = taps[_MIDDLE]
-        around = self.around[:-1].reshape(9, self.inner, *shape)
+        neighbours = around[:-1].reshape(9, self.inner, *shape)
         windows = [_window(i, j, height, width) for i, j in TAPS]
         self.copies = [
-            (around[tap, :, :, *here], self.seen[:, :, *there]) for tap, (here, there) in enumerate(windows)
+            (neighbours[tap, :, :, *here], self.seen[:, :, *there]) for tap, (here, there) in enumerate(windows)
         ]
         self.sums = [
             (self.raw[:, :, *here], taps[tap, :, :, *there])
             for tap, (here, there) in enumerate(windows)
             if tap != _MIDDLE
         ]
-        self.weights1 = torch.cat([stack.w1, stack.b1[:, None]], 1).transpose(1, 2)
-        self.weights2 = torch.cat([stack.w2, stack.b2[:, None]], 1).transpose(1, 2)
-        self.weights3 = stack.w3.transpose(1, 2)
+        self.weights1 = _narrowed(torch.cat([stack.w1, stack.b1[:, None]], 1), dtype)
+        self.weights2 = _narrowed(torch.cat([stack.w2, stack.b2[:, None]], 1), dtype)
+        self.weights3 = _narrowed(stack.w3, dtype)
 
     def run(self, x: Tensor) -> tuple[Tensor, Tensor]:
         planes = self._planes(x)
@@ -108,16 +123,31 @@ class _Coupling:
         self.seen.copy_(self.stack.bounds.seen(kept))
         for neighbour, source in self.copies:
             neighbour.copy_(source)
-        hidden = self.first[:-1]
-        torch.mm(self.weights1[k], self.around.reshape(len(self.around), -1), out=hidden)
-        hidden.relu_()
-        torch.mm(self.weights2[k], self.first, out=self.second)
-        self.second.relu_()
-        torch.mm(self.weights3[k], self.second, out=self.taps)
+        for around, hidden, first, second, taps in self.chunks:
+            torch.mm(self.weights1[k], around, out=hidden)
+            _relu(hidden)
+            torch.mm(self.weights2[k], first, out=second)
+            _relu(second)
+            torch.mm(self.weights3[k], second, out=taps)
+        if self.narrow:
+            wide, narrow = self.narrow
+            wide.copy_(narrow)
         self.raw.add_(self.stack.b3[k][:, None, None, None])
         for total, neighbour in self.sums:
             total.add_(neighbour)
         return self.stack.bounds.scale(self.raw[: self.inner]), self.raw[self.inner :]
+
+
+def _narrowed(weights: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    return weights.to(dtype).transpose(1, 2).contiguous().unbind()
+
+
+def _relu(x: Tensor) -> None:
+    """max(x, 0) in place; of bfloat16 as whole numbers, which have its sign and are several times as fast."""
+    if x.dtype == torch.bfloat16:
+        x.view(torch.int16).clamp_min_(0)
+    else:
+        x.relu_()
 
 
 def _window(i: int, j: int, height: int, width: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,9 @@ from hardpan.flows.network import FlowNetwork, build, rebuild_scaling
 from hardpan.report.base import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
+
+
+COUPLINGS = {"float32": None, "bf16": torch.bfloat16}  # None: that of the weights
 
 
 class Samples(NamedTuple):
@@ -86,8 +90,7 @@ class Flow:
     def __init__(self, network: FlowNetwork, record: FlowRecord) -> None:
         self.network = network.eval()
         self.record = record
-        if isinstance(network.transform, Glow):
-            network.transform.runner, network.transform.inverter = run_quick, undo_quick
+        self.to(precision="float32")
 
     def __repr__(self) -> str:
         data, shape = self.record.fitted.get("dataset", "data"), " × ".join(map(str, self.input_shape))
@@ -177,11 +180,15 @@ class Flow:
             return bayes.temperatures_for(self.means, self.variances, self.priors, error=error, seed=seed)
         return (bayes.temperature_for(self.means, self.variances, self.priors, error=error, seed=seed),)
 
+    @torch.no_grad()
     def log_joint(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """log π_k p_k(x) in nats for every class, (N, K)."""
         _check_temperature(temperature)
-        base = self.network.base
-        parts = [_numpy(base.log_joint(result, temperature)) for result in self._latents(x, seed)]
+        parts = []
+        for ready, log_q in self._blocks(x, seed):
+            latents = self.network.latents(ready)
+            latents = latents._replace(log_det=latents.log_det - log_q)
+            parts.append(_numpy(self.network.base.log_joint(latents, temperature)))
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def log_prob(
@@ -194,11 +201,14 @@ class Flow:
         labels = self._labels(y, len(joint))
         return np.asarray(joint[np.arange(len(joint)), labels] - np.log(self.priors)[labels])
 
+    @torch.no_grad()
     def posterior(self, x: ArrayLike, *, temperature: float = 1.0, seed: int = 0) -> NDArray[np.float64]:
         """p(y | x) of the flow's own distribution at a temperature, (N, K): softmax of the joint log-densities."""
         _check_temperature(temperature)
         base = self.network.base
-        parts = [_softmax(base.log_class(result.top, temperature)) for result in self._latents(x, seed)]
+        parts = [
+            _softmax(base.log_class(self.network.top(ready), temperature)) for ready, _ in self._blocks(x, seed)
+        ]
         return np.concatenate(parts) if parts else np.zeros((0, self.n_classes))
 
     def nll(self, x: ArrayLike, y: ArrayLike, *, draws: int = 1, seed: int = 0) -> Estimate:
@@ -274,9 +284,28 @@ class Flow:
 
         return save(self, folder, precision=precision)
 
-    def to(self, device: str | torch.device) -> Flow:
-        """The same flow with its weights on another device."""
-        self.network.to(device)
+    def to(self, device: str | torch.device | None = None, *, precision: str | None = None) -> Flow:
+        """The same flow with its weights on another device, or its coupling networks in another precision.
+
+        With "bf16" (images only) the matrix products of the coupling networks are in bfloat16, about twice as fast
+        on CPUs that have instructions for it (AVX512-BF16, AMX) and slower on others. Couplings stay invertible
+        whatever their networks say, and the base is untouched: it is a flow of its own with the same Bayes error
+        and exact posteriors of its samples, but maps, densities and posteriors of data differ. How much is in
+        docs/results/bench.md for the bundled flows. "float32" goes back.
+        """
+        if device is not None:
+            self.network.to(device)
+        if precision is not None:
+            if precision not in COUPLINGS:
+                raise InputError(f"precision must be one of {', '.join(COUPLINGS)}; got {precision!r}")
+            dtype, transform = COUPLINGS[precision], self.network.transform
+            if isinstance(transform, Glow):
+                transform.runner, transform.inverter = (
+                    partial(run_quick, dtype=dtype),
+                    partial(undo_quick, dtype=dtype),
+                )
+            elif precision != "float32":
+                raise InputError(f"precision {precision!r} needs a flow of images; this one is of vectors")
         return self
 
     def _draw(
@@ -289,7 +318,8 @@ class Flow:
         return top, temperature * rng.standard_normal((BLOCK, self.network.transform.d_rest)), y
 
     @torch.no_grad()
-    def _latents(self, x: ArrayLike, seed: int) -> Iterator[Any]:
+    def _blocks(self, x: ArrayLike, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of x, dequantised where they are integers, and log q of the noise, 0 where it is uniform."""
         array = np.asarray(x)
         if array.ndim < 2 or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
             raise InputError(
@@ -304,13 +334,11 @@ class Flow:
         for start in range(0, len(array), BLOCK):
             rng = np.random.default_rng([seed, start // BLOCK])
             rows = array[start : start + BLOCK]
-            if not learned_noise:
-                yield self.network.latents(self._tensor(self.network.scaling.continuous(rows, rng)))
-                continue
-            integers = self._tensor(self.network.scaling.padded(rows))
-            x, log_q = self.network.dequantized(integers, self._tensor(rng.random(integers.shape)))
-            latents = self.network.latents(x)
-            yield latents._replace(log_det=latents.log_det - log_q)
+            if learned_noise:
+                integers = self._tensor(self.network.scaling.padded(rows))
+                yield self.network.dequantized(integers, self._tensor(rng.random(integers.shape)))
+            else:
+                yield self._tensor(self.network.scaling.continuous(rows, rng)), torch.zeros(())
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         with np.errstate(over="ignore"):  # what single precision cannot hold is infinite, and told as such

@@ -208,13 +208,13 @@ class Steps(nn.Module):
         return places * (self.log_scale.sum() + self.log_diagonal.sum())
 
     @torch.no_grad()
-    def inverse(self, x: Tensor) -> Tensor:
-        """Undo the steps."""
+    def inverse(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Undo the steps; ``dtype`` is the precision of the coupling networks, by default that of x."""
         stack = self.stack()
         back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
         for k in reversed(range(self.steps)):
             kept, moved = x.chunk(2, 3)
-            scale, shift = coupling_network(kept, stack, k, x.dtype)
+            scale, shift = coupling_network(kept, stack, k, dtype or x.dtype)
             x = torch.cat([kept, (moved - shift) / scale], 3)
             x = (x - stack.offset[k]) @ back[k].T
         return x
@@ -335,6 +335,22 @@ class Glow(nn.Module):
                 log_det = log_det + part
         empty = x.new_zeros((len(x), 0))
         return Latents(x.flatten(1), torch.cat([empty, *rest], 1), log_det, features.flatten(1))
+
+    def top(self, x: Tensor) -> Tensor:
+        """The top latents of (B, H, W, C) alone, (B, d_top).
+
+        The last coupling of a level before a split moves only what leaves there, so it is not computed.
+        """
+        for number, level in enumerate(self.levels):
+            assert isinstance(level, Steps)
+            x, stack = squeeze(x), level.stack()
+            if number == len(self.levels) - 1:
+                x = self.runner(x, stack)[0]
+            else:
+                half = level.channels // 2
+                x = self.runner(x, stack.part(0, level.steps - 1))[0]
+                x = x @ stack.mix[-1, :half].T + stack.offset[-1, :half]
+        return x.flatten(1)
 
     @torch.no_grad()
     def inverse(self, top: Tensor, rest: Tensor) -> Tensor:

@@ -48,6 +48,10 @@ class SplineFlow(nn.Module):
             log_det = log_det + part
         return Latents(x, x.new_zeros((len(x), 0)), log_det, x)
 
+    def top(self, x: Tensor) -> Tensor:
+        """The top latents alone: all of them."""
+        return self(x).top  # type: ignore[no-any-return]
+
     @torch.no_grad()
     def inverse(self, top: Tensor, rest: Tensor) -> Tensor:
         """Carry latents back to (B, d)."""
@@ -123,6 +127,10 @@ class FlowNetwork(nn.Module):
         """Carry (B, ...) in data units to latents, with the scaling's part in log |det|."""
         result: Latents = self.transform(self.scaling.to_net(x))
         return result._replace(log_det=result.log_det + self.scaling.log_det())
+
+    def top(self, x: Tensor) -> Tensor:
+        """The top latents of (B, ...) in data units: all that a posterior needs."""
+        return self.transform.top(self.scaling.to_net(x))
 
     def data(self, top: Tensor, rest: Tensor) -> Tensor:
         """Carry latents back to data units."""
