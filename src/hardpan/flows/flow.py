@@ -32,6 +32,7 @@ from hardpan.flows.config import FlowConfig
 from hardpan.flows.cpu_steps import run_quick, undo_quick
 from hardpan.flows.glow import Glow
 from hardpan.flows.network import FlowNetwork, build, rebuild_scaling
+from hardpan.flows.scaling import ImageScaling
 from hardpan.report.base import Report
 
 BLOCK = 1024  # rows drawn or carried at once; part of what a seed means, so it stays as it is
@@ -330,15 +331,16 @@ class Flow:
         bad = np.flatnonzero(~np.isfinite(array).all(axis=tuple(range(1, array.ndim))))
         if len(bad):
             raise InputError(f"x must be finite; row {bad[0]} has NaN or infinity: drop or fill such rows")
+        scaling = self.network.scaling
         learned_noise = self.network.dequantizer is not None and not np.issubdtype(array.dtype, np.floating)
         for start in range(0, len(array), BLOCK):
             rng = np.random.default_rng([seed, start // BLOCK])
             rows = array[start : start + BLOCK]
-            if learned_noise:
-                integers = self._tensor(self.network.scaling.padded(rows))
+            if learned_noise and isinstance(scaling, ImageScaling):
+                integers = self._tensor(scaling.padded(rows))
                 yield self.network.dequantized(integers, self._tensor(rng.random(integers.shape)))
             else:
-                yield self._tensor(self.network.scaling.continuous(rows, rng)), torch.zeros(())
+                yield self._tensor(scaling.continuous(rows, rng)), torch.zeros(())
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         with np.errstate(over="ignore"):  # what single precision cannot hold is infinite, and told as such
