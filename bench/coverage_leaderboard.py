@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from scipy.stats import binom
+from scipy.stats import binom, t
 
 from bench import harness
 
@@ -22,25 +22,29 @@ def mean_score(skill: Any, spread: float) -> Any:
     return expit(np.asarray(skill)[..., None] + spread * NODES) @ weights
 
 
+SETTINGS = ("plain", "missing", "clusters", "repeats", "fractions", "clusters, missing, repeats")
+HARDEST = 0.3
+
+
 def board(rng: Any, setting: str, skill: Any, items: int) -> tuple[Any, Any, Any]:
     """Scores, groups or None, and the true mean score of each model."""
-    groups = None
-    if setting == "clusters":
+    groups, spread = None, 1.0
+    logit = skill[:, None] + rng.normal(size=items)
+    if "clusters" in setting:
         groups = np.repeat(np.arange(items // 8), 8)
         shared = rng.normal(size=items // 8)[groups]
         own = 0.5 * rng.normal(size=(len(skill), items // 8))[:, groups]
-        logit = skill[:, None] + shared + own
-        return (rng.random(logit.shape) < expit(logit)).astype(float), groups, mean_score(skill, np.sqrt(1.25))
-    logit = skill[:, None] + rng.normal(size=items)
-    if setting == "repeats":
-        return (rng.random((*logit.shape, 3)) < expit(logit)[..., None]).astype(float), None, mean_score(skill, 1.0)
+        logit, spread = skill[:, None] + shared + own, np.sqrt(1.25)
+    p = expit(logit)
     if setting == "fractions":
-        p = expit(logit)
-        return rng.binomial(4, p) / 4, None, mean_score(skill, 1.0)
-    scores = (rng.random(logit.shape) < expit(logit)).astype(float)
-    if setting == "missing":
-        scores[rng.random(scores.shape) < 0.25] = np.nan
-    return scores, None, mean_score(skill, 1.0)
+        scores = rng.binomial(4, p) / 4
+    elif "repeats" in setting:
+        scores = (rng.random((*p.shape, 3)) < p[..., None]).astype(float)
+    else:
+        scores = (rng.random(p.shape) < p).astype(float)
+    if "missing" in setting:
+        scores[rng.random(p.shape) < 0.25] = np.nan
+    return scores, groups, mean_score(skill, spread)
 
 
 def region(trials: int) -> float:
@@ -71,47 +75,71 @@ def boards(setting: str, items: int) -> list[dict[str, Any]]:
     skill = np.array([1.0, 1.0, 0.8, 0.6, 0.55, 0.2, -0.2, -0.6])
     low = 1 + (skill[None] > skill[:, None]).sum(axis=1)
     high = (skill[None] >= skill[:, None]).sum(axis=1)
-    ranks, scores, differences, errors = [], [], [], []
+    ranks, scores, differences, clustered = [], [], [], []
     for _ in range(TRIALS):
         values, groups, truth = board(rng, setting, skill, items)
         outcomes = Outcomes.from_arrays(values, groups=groups)
-        found = leaderboard.rank(outcomes, cluster=groups is not None)
-        rows = np.array([int(name.split("-")[1]) for name in found.models])
-        ranks.append(bool(np.all((found.rank_low <= low[rows]) & (high[rows] <= found.rank_high))))
+        ranking = leaderboard.rank(outcomes, cluster=groups is not None)
+        rows = np.array([int(name.split("-")[1]) for name in ranking.models])
+        ranks.append(bool(np.all((ranking.rank_low <= low[rows]) & (high[rows] <= ranking.rank_high))))
         model = int(np.flatnonzero(rows == 3)[0])
-        scores.append(found.low[model] <= truth[3] <= found.high[model])
+        scores.append(ranking.low[model] <= truth[3] <= ranking.high[model])
         pair = leaderboard.compare(outcomes, 0, 4, cluster=groups is not None)
         differences.append(pair.difference.low <= truth[0] - truth[4] <= pair.difference.high)
-        errors.append(pair.stderr_clustered if groups is not None else pair.stderr)
-    return [
+        if groups is not None:
+            reach = t.ppf(0.975, pair.groups - 1) * pair.stderr_clustered
+            clustered.append(abs(pair.difference.value - truth[0] + truth[4]) <= reach)
+    results = [
         row(setting, "rank sets of all models together", ranks, items),
         row(setting, "score of one model", scores, items),
         row(setting, "paired difference", differences, items),
     ]
+    if clustered:
+        results.append(row(setting, "paired difference ± t · clustered standard error", clustered, items))
+    return results
 
 
-def short_tests(method: str, chosen: int) -> dict[str, Any]:
-    """The full score of models that took no part in the calibration."""
+def lacking_hard_items(own: float, items: int) -> dict[str, Any]:
+    """The score of a model that lacks the hardest items; the others have all of them."""
     from hardpan import Outcomes, leaderboard
 
-    rng = np.random.default_rng([8, chosen])
+    rng = np.random.default_rng([9, items, round(10 * own + 100)])
+    skill = np.array([own, 1.0, 0.8, 0.6, 0.55, 0.2, -0.2, -0.6])
+    truth = mean_score(skill, 1.0)[0]
     hits = []
-    for trial in range(max(10, TRIALS // 10)):
-        slope, ease = np.exp(rng.normal(0, 0.35, 600)), rng.normal(0.2, 1.3, 600)
-        p = expit(rng.normal(size=50)[:, None] * slope + ease)
+    for _ in range(TRIALS):
+        ease = rng.normal(size=items)
+        p = expit(skill[:, None] + ease)
         scores = (rng.random(p.shape) < p).astype(float)
-        short = leaderboard.shorten(Outcomes.from_arrays(scores[:40]), chosen, method=method, seed=trial)
-        for new in scores[40:]:
-            found = short.estimate(new[short.rows])
-            hits.append(found.low <= new.mean() <= found.high)
-    return row(f"{method} items", "full score from a short test", hits, chosen)
+        scores[0, np.argsort(ease)[: round(HARDEST * items)]] = np.nan
+        ranking = leaderboard.rank(Outcomes.from_arrays(scores))
+        model = ranking.models.index("model-0")
+        hits.append(ranking.low[model] <= truth <= ranking.high[model])
+    return row(f"lacks the hardest {HARDEST:.0%}, true score {truth:.2f}", "score of that model", hits, items)
+
+
+def short_tests(method: str, items: int) -> dict[str, Any]:
+    """The full score of a model that took no part in the calibration; new items and models in every simulation."""
+    from hardpan import Outcomes, leaderboard
+
+    rng = np.random.default_rng([8, items])
+    hits = []
+    for trial in range(TRIALS):
+        slope, ease = np.exp(rng.normal(0, 0.35, 600)), rng.normal(0.2, 1.3, 600)
+        p = expit(rng.normal(size=41)[:, None] * slope + ease)
+        scores = (rng.random(p.shape) < p).astype(float)
+        short = leaderboard.shorten(Outcomes.from_arrays(scores[:40]), items, method=method, seed=trial)
+        full = short.estimate(scores[40, short.rows])
+        hits.append(full.low <= scores[40].mean() <= full.high)
+    return row(f"{method} items", "full score from a short test", hits, items)
 
 
 def run() -> dict[str, Any]:
     rows = []
-    for setting in ("plain", "missing", "clusters", "repeats", "fractions"):
-        for items in (160, 800):
+    for items in (160, 800):
+        for setting in SETTINGS:
             rows += boards(setting, items)
+        rows += [lacking_hard_items(skill, items) for skill in (2.0, 1.0, 0.0, -1.5)]
     for method in ("random", "stratified", "information"):
         rows.append(short_tests(method, 60))
     notes = ["8 models, two of them equal; must: at least the lower end of the 99.9 % region of a coverage of 95 %"]

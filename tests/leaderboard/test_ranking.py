@@ -75,10 +75,10 @@ def test_all_pairs_are_the_paired_tests_one_by_one(clustered):
 
 def test_missing_cells_change_nothing_where_none_is_missing(clustered):
     scores, group = clustered
-    from hardpan.leaderboard.ranking import _complete_means, _two_way
+    from hardpan.leaderboard.ranking import _adjusted_means, _complete_means
 
     groups = Groups("g", group, np.bincount(group).astype(float))
-    one, other = _complete_means(scores, groups), _two_way(scores, np.isfinite(scores), groups)
+    one, other = _complete_means(scores, groups), _adjusted_means(scores, np.isfinite(scores), groups)
     for name in ("score", "raw", "stderr", "clustered", "jackknife"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)
 
@@ -93,6 +93,21 @@ def test_who_lacks_hard_items_gains_nothing():
     assert (board.raw_score > board.raw_score[row]).sum() <= 2
     assert row >= 4  # on easy items the models differ less
     assert board.items[row] == np.isfinite(scores[7]).sum()
+
+
+@pytest.mark.parametrize("skill", [2.5, 0.0, -2.0])
+def test_scores_of_models_that_lack_the_hardest_items(skill):
+    # An additive fit is 5 points off near 0 and 1, where differences between models shrink.
+    rng = np.random.default_rng(12)
+    ease = rng.normal(size=6000)
+    p = 1 / (1 + np.exp(-(np.array([skill, 1.0, 0.7, 0.4, 0.1, -0.2, -0.5])[:, None] + ease)))
+    scores = (rng.random(p.shape) < p).astype(float)
+    scores[0, ease < np.quantile(ease, 0.3)] = np.nan
+    board = rank(Outcomes.from_arrays(scores))
+    row = board.models.index("model-0")
+    assert board.score[row] == pytest.approx(p[0].mean(), abs=4 * board.stderr[row])
+    assert board.stderr[row] < 0.008
+    assert abs(board.raw_score[row] - p[0].mean()) > 6 * board.stderr[row]
 
 
 def test_too_little_overlap_gives_a_wide_rank_set():

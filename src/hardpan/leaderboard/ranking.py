@@ -59,9 +59,9 @@ class Ranking(Report):
 
     Attributes:
         models: names.
-        score: estimated mean score on all items. Where a model lacks items: model effect plus mean item effect
-        of an
-            additive two-way fit, so that nobody gains by lacking hard items.
+        score: estimated mean score on all items. Where a model lacks items, its mean on those is predicted from its
+            mean on the others and from how much easier or harder the other models find them (on the logit scale),
+            so that nobody gains by lacking hard items.
         raw_score: mean over the items that the model has.
         stderr: naive standard error of ``score``, items as independent.
         stderr_clustered: clustered by the item groups; NaN without groups.
@@ -179,18 +179,18 @@ def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0
     m, n = scores.shape
     known = np.isfinite(scores)
     counts = known.sum(axis=1)
-    effect = _complete_means(scores, groups) if known.all() else _two_way(scores, known, groups)
+    effect = _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
     binary = is_binary(outcomes)
     low, high = _limits(scores, effect, counts, follow, binary, level, seed)
     tests = all_pairs(scores, follow, binary=binary)
-    separated = _separated(tests, 1 - level)
+    p_holm = _holm_matrix(tests)
+    separated = _separated(tests, p_holm, 1 - level)
     better = separated & (np.nan_to_num(tests.difference) < 0)
     worse = separated & (np.nan_to_num(tests.difference) > 0)
     order = np.lexsort((np.arange(m), -effect.raw, -np.nan_to_num(effect.score, nan=-1.0)))
     top = order[:TOP]
     between, within = _repeat_variances(outcomes)
     lead, needed = _lead(outcomes, order, "" if follow is None else follow.name, level)
-    p_holm = _holm_matrix(tests)
     return Ranking(
         models=tuple(outcomes.models[row] for row in order),
         score=effect.score[order],
@@ -257,56 +257,76 @@ def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
     return _Means(mean, mean, stderr, clustered_stderr(sums, n), jackknife_stderr(sums, groups.sizes))
 
 
-def _two_way(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _Means:
-    """Additive fit s_mi = α_m + β_i by least squares; score_m = α_m + mean β, with its influence function over
-    items.
+def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _Means:
+    """Means over all items where models lack some: the mean on the lacked items is predicted on the logit scale.
 
-    With K the mask, n_i the models of item i and r the residuals: A = diag(n_m) − K diag(1/n_i) Kᵀ, and item i
-    moves the scores by (β_i − β̄)/N + (I − 1wᵀ) A⁺ (k_i ∘ r_i), w_m = Σ_i k_mi/(n_i N). For complete data this is
-    s_mi − s̄_m over N, so that the errors become the usual ones.
+    With A the items that model m has and L those that it lacks, logit p_m(L) = logit p_m(A) + Σ_k w_k (logit p_k(L)
+    − logit p_k(A)) over the other models k, whose own gaps are filled by an additive fit. So a model gains nothing
+    by lacking hard items, and a score near 0 or 1 moves less than one in the middle. w_k ∝ n_A n_L/(n_A + n_L),
+    with the numbers of items that k has in A and L. Errors are from the influence of each item on the mean (delta
+    method); for a complete model that is (s_mi − s̄_m)/N.
     """
     m, n = scores.shape
-    per_item = known.sum(axis=0).astype(np.float64)
     per_model = known.sum(axis=1).astype(np.float64)
-    filled = np.where(known, scores, 0.0)
-    item_mean = filled.sum(axis=0) / per_item
+    observed = np.where(known, scores, 0.0)
+    alpha, beta, unconnected = _additive_fit(observed, known)
+    completed = np.where(known, scores, np.clip(alpha[:, None] + beta, 0.0, 1.0))
+    # Row: model m whose gaps are filled; column: model k that the shift is taken from.
+    has = known.astype(np.float64)
+    shared, total = has @ has.T, completed @ has.T
+    size_has, size_lacks = np.maximum(per_model, 1.0)[:, None], np.maximum(n - per_model, 1.0)[:, None]
+    p_has = (total.T + 0.5) / (size_has + 1)
+    p_lacks = (completed.sum(axis=1) - total.T + 0.5) / (size_lacks + 1)
+    both = shared * (per_model - shared) / np.maximum(per_model, 1.0)
+    np.fill_diagonal(both, 0.0)
+    alone = ~both.any(axis=1)
+    both[alone] = (per_model > 0) & ~np.eye(m, dtype=bool)[alone]
+    weight = both / np.maximum(both.sum(axis=1, keepdims=True), 1e-300)
+    own = np.diag(p_has)
+    lacked = special.expit(
+        special.logit(own) + (weight * (special.logit(p_lacks) - special.logit(p_has))).sum(axis=1)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
-        raw = filled.sum(axis=1) / per_model
-    normal_matrix, right = np.diag(per_model), filled.sum(axis=1)
-    weight = np.zeros(m)
-    for columns in column_blocks(n):
-        mask = known[:, columns].astype(np.float64)
-        normal_matrix -= (mask / per_item[columns]) @ mask.T
-        right -= mask @ item_mean[columns]
-        weight += (mask / per_item[columns]).sum(axis=1) / n
-    values, vectors = np.linalg.eigh(normal_matrix)
-    kept = values > 1e-9 * values[-1]
-    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-    alpha = inverse @ right
-    beta = item_mean - (alpha @ known) / per_item
-    score = np.where(per_model > 0, alpha + beta.mean(), np.nan)
-    spread = inverse - weight @ inverse
+        raw = observed.sum(axis=1) / per_model
+        score = np.where(per_model > 0, (observed.sum(axis=1) + (n - per_model) * lacked) / n, np.nan)
+    # Derivatives of the sum over L by the sums that p_m(A), p_k(A) and p_k(L) are made of; 0 for a complete model.
+    slope = ((n - per_model) * lacked * (1 - lacked))[:, None]
+    by_own = slope / (own * (1 - own))[:, None] / size_has
+    by_has = slope * weight / (p_has * (1 - p_has)) / size_has
+    by_lacks = slope * weight / (p_lacks * (1 - p_lacks)) / size_lacks
     square, sums = np.zeros(m), None if groups is None else np.zeros((m, groups.count))
     indicator = None if groups is None else groups.indicator()
     for columns in column_blocks(n):
-        residual = np.where(known[:, columns], filled[:, columns] - alpha[:, None] - beta[columns], 0.0)
-        influence = spread @ residual + (beta[columns] - beta.mean()) / n
+        mask, block = known[:, columns], completed[:, columns]
+        answered = (1 + by_own) * (block - raw[:, None]) + (raw - score)[:, None]
+        answered -= by_has @ block - (by_has * p_has).sum(axis=1)[:, None]
+        other = (lacked - score)[:, None] + by_lacks @ block - (by_lacks * p_lacks).sum(axis=1)[:, None]
+        influence = np.where(mask, answered, other) / n
         square += (influence**2).sum(axis=1)
         if sums is not None and indicator is not None:
             sums += np.asarray((indicator[columns].T @ influence.T).T)
-    stderr = np.where(per_model > 0, np.sqrt(square * n / (n - 1)), np.nan)
+    stderr = np.sqrt(square * n / (n - 1))
     missing = np.full(m, np.nan)
-    unconnected = int((~kept).sum()) > 1
     if sums is None or groups is None:
         return _Means(score, raw, stderr, missing, missing, unconnected)
     return _Means(
-        score,
-        raw,
-        stderr,
-        clustered_stderr(sums * n, n),
-        jackknife_stderr(sums * n, groups.sizes),
-        unconnected,
+        score, raw, stderr, clustered_stderr(sums * n, n), jackknife_stderr(sums * n, groups.sizes), unconnected
     )
+
+
+def _additive_fit(observed: Floats, known: NDArray[np.bool_]) -> tuple[Floats, Floats, bool]:
+    """Least squares of s_mi = α_m + β_i on the known cells, and whether some models share no items with others."""
+    per_item = known.sum(axis=0).astype(np.float64)
+    item_mean = observed.sum(axis=0) / per_item
+    normal_matrix, right = np.diag(known.sum(axis=1).astype(np.float64)), observed.sum(axis=1)
+    for columns in column_blocks(observed.shape[1]):
+        mask = known[:, columns].astype(np.float64)
+        normal_matrix -= (mask / per_item[columns]) @ mask.T
+        right -= mask @ item_mean[columns]
+    values, vectors = np.linalg.eigh(normal_matrix)
+    usable = values > 1e-9 * values[-1]
+    alpha = (vectors[:, usable] / values[usable]) @ (vectors[:, usable].T @ right)
+    return alpha, item_mean - (alpha @ known) / per_item, int((~usable).sum()) > 1
 
 
 def _limits(
@@ -347,10 +367,10 @@ def _holm_matrix(tests: PairTests) -> Floats:
     return np.minimum(adjusted, adjusted.T)
 
 
-def _separated(tests: PairTests, alpha: float) -> NDArray[np.bool_]:
+def _separated(tests: PairTests, p_holm: Floats, alpha: float) -> NDArray[np.bool_]:
     # A standard error of 0 separates nobody; McNemar's test needs none, and all right against all wrong is apart.
     usable = (np.nan_to_num(tests.difference) != 0) & (tests.exact | (np.nan_to_num(tests.stderr) > 0))
-    return np.asarray((_holm_matrix(tests) <= alpha) & usable)
+    return np.asarray((p_holm <= alpha) & usable)
 
 
 def _tiers(separated: NDArray[np.bool_], order: NDArray[np.int64]) -> Ints:

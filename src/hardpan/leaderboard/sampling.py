@@ -213,8 +213,8 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
         if binary:
             apart = np.rint(square)
             fewer = np.rint((apart - np.abs(np.rint(shared * np.nan_to_num(difference)))) / 2)
-            p = np.minimum(1.0, 2 * special.bdtr(fewer, apart.astype(np.int64), 0.5))
-            return PairTests(difference, _root(variance, noise), np.asarray(p), shared.astype(np.int64), True)
+            p = _mcnemar(fewer.astype(np.int64), apart.astype(np.int64))
+            return PairTests(difference, _root(variance, noise), p, shared.astype(np.int64), True)
     else:
         difference, variance, shared, degrees, noise = (
             _group_sums(scores, groups) if complete else _group_sums_missing(scores, known, groups)
@@ -224,6 +224,15 @@ def all_pairs(scores: Floats, groups: Groups | None, *, binary: bool) -> PairTes
         t = np.where(stderr > 0, np.abs(difference) / stderr, 0.0)
         p = np.where((degrees >= 1) & (stderr > 0), 2 * special.stdtr(np.maximum(degrees, 1), -t), 1.0)
     return PairTests(difference, stderr, p, shared.astype(np.int64), False)
+
+
+def _mcnemar(fewer: NDArray[np.int64], apart: NDArray[np.int64]) -> Floats:
+    """McNemar's exact p-values; each pair of counts is computed once where a table of them is smaller."""
+    size = int(apart.max()) + 1
+    if size**2 > fewer.size:
+        return np.asarray(np.minimum(1.0, 2 * special.bdtr(fewer.astype(np.float64), apart, 0.5)))
+    table = special.bdtr(np.arange(size, dtype=np.float64)[:, None], np.arange(size), 0.5)
+    return np.asarray(np.minimum(1.0, 2 * table[fewer, apart]))
 
 
 def _root(variance: Floats, noise: Floats) -> Floats:

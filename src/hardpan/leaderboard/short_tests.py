@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,13 +16,14 @@ from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
-from hardpan.leaderboard.sampling import Floats, as_outcomes, is_binary
+from hardpan.leaderboard.sampling import Floats, as_outcomes, column_blocks, is_binary
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
 from hardpan.stats.intervals import check_confidence
 
 METHODS = ("random", "stratified", "information")
 FOLDS = 5
+MOST_HELD_OUT = 40  # models per fold
 _DRAWS = 10
 _SKILL_PRIOR = 4.0  # standard deviation of a new model's offset on the logit scale
 _FEW_EVENTS = 5
@@ -117,7 +119,7 @@ class ShortTest(Report):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Plan:
     """What an estimate needs to know about the items, from the models that calibrate them."""
 
@@ -128,6 +130,19 @@ class _Plan:
     misfit: float
     strata: NDArray[np.int64]
     binary: bool
+
+    @cached_property
+    def curves(self) -> Floats:
+        """(2, G) Σ_i p and Σ_i p(1 − p) over all items at the skills of _GRID, for "information"."""
+        return _curves(self.slope, self.intercept)
+
+
+def _curves(slope: Floats, intercept: Floats) -> Floats:
+    total = np.zeros((2, len(_GRID)))
+    for columns in column_blocks(len(slope)):
+        p = special.expit(_GRID[:, None] * slope[columns] + intercept[columns])
+        total += np.stack([p.sum(axis=1), (p * (1 - p)).sum(axis=1)])
+    return total
 
 
 def shorten(
@@ -142,7 +157,7 @@ def shorten(
     two-parameter model; its interval contains the errors of skill and of unseen answers and the misfit on held-out
     models, but it shrinks unusual models towards those it was calibrated on.
 
-    The interval's coverage of the full score is measured on models that were held out (5 folds).
+    The interval's coverage of the full score is measured on held-out models (5 folds, at most 200 models).
 
     Args:
         outcomes: scores of at least 5 models; items that some models lack are used where they have them.
@@ -244,9 +259,9 @@ def _select(plan: _Plan, count: int, rng: np.random.Generator) -> NDArray[np.int
     if plan.method == "stratified":
         sizes = np.bincount(plan.strata)
         quota = _allocate(sizes, count)
-        parts = [rng.choice(np.flatnonzero(plan.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
-        return np.concatenate(parts).astype(np.int64)
-    # Information averaged over skills from −2 to 2 in equal parts, so that the ends are not forgotten.
+        samples = [rng.choice(np.flatnonzero(plan.strata == h), q, replace=False) for h, q in enumerate(quota) if q]
+        return np.concatenate(samples).astype(np.int64)
+    # Information averaged over skills from −2 to 2 in equal steps, so that the ends are not forgotten.
     skills = np.linspace(-2.0, 2.0, 9)[:, None]
     s = special.expit(skills * plan.slope + plan.intercept)
     value = plan.slope**2 * s * (1 - s)
@@ -310,14 +325,11 @@ def _by_information(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[fl
     joint = (x * z - np.logaddexp(0.0, z)).sum(axis=1) - _GRID**2 / 2
     weights = np.exp(joint - joint.max())
     weights /= weights.sum()
-    unseen = np.ones(len(plan.slope), dtype=bool)
-    unseen[rows] = False
-    p = special.expit(_GRID[:, None] * plan.slope[unseen] + plan.intercept[unseen])
     total = len(plan.slope)
-    curve = p.sum(axis=1) / total
-    value = float(weights @ curve)
-    skill = float(weights @ (curve - value) ** 2)
-    answers = float(weights @ (p * (1 - p)).sum(axis=1)) / total**2
+    unseen, variance = (plan.curves - _curves(plan.slope[rows], plan.intercept[rows])) / total
+    value = float(weights @ unseen)
+    skill = float(weights @ (unseen - value) ** 2)
+    answers = float(weights @ variance) / total
     return value + float(x.sum()) / total, float(np.sqrt(skill + answers + plan.misfit**2)), len(rows)
 
 
@@ -328,8 +340,8 @@ def _misfit(errors: Floats) -> float:
 
 def _folds(count: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     order = np.random.default_rng([seed, 1]).permutation(count)
-    for part in np.array_split(order, FOLDS):
-        yield np.setdiff1d(order, part), part
+    for test in np.array_split(order, FOLDS):
+        yield np.setdiff1d(order, test), test
 
 
 def _held_out(
@@ -343,33 +355,37 @@ def _held_out(
 ) -> dict[int, Floats]:
     """For each size rows (error, half width, covered, stderr, score) of held-out models, several selections each.
 
+    Of many models, some are held out: at most ``MOST_HELD_OUT`` in each fold.
+
     The truth is the model's mean over the items that it has; items that it lacks are no part of its test.
     """
     known = np.isfinite(scores)
     results: dict[int, list[tuple[float, float, float, float, float]]] = {int(size): [] for size in sizes}
     draws = 1 if method == "information" else _DRAWS
     for train, test in _folds(len(scores), seed):
-        usable = known[train].any(axis=0)
-        plan = _calibrate(scores[train][:, usable], method, strata[usable], binary)
-        columns = np.flatnonzero(usable)
-        for size in sizes:
-            for draw in range(draws):
-                rng = np.random.default_rng([seed, 2, int(size), draw])
-                rows = _select(plan, min(int(size), len(columns) - 1), rng)
-                for model in test:
-                    x = scores[model, columns[rows]]
-                    there = np.isfinite(x)
-                    if there.sum() < 5:
-                        continue
-                    whole = known[model, columns]
-                    own = plan if whole.all() else _restrict(plan, whole)
-                    place = np.cumsum(whole) - 1
-                    value, stderr, degrees = _estimate(own, x[there], place[rows[there]])
-                    truth = float(scores[model, columns][whole].mean())
-                    reach = float(special.stdtrit(degrees, 0.5 + level / 2)) * stderr
-                    results[int(size)].append(
-                        (value - truth, reach, float(abs(value - truth) <= reach), stderr, truth)
-                    )
+        columns = np.flatnonzero(known[train].any(axis=0))
+        plan = _calibrate(scores[np.ix_(train, columns)], method, strata[columns], binary)
+        selections = [
+            (
+                int(size),
+                _select(plan, min(int(size), len(columns) - 1), np.random.default_rng([seed, 2, size, draw])),
+            )
+            for size in sizes
+            for draw in range(draws)
+        ]
+        for model in test[:MOST_HELD_OUT]:
+            x = scores[model, columns]
+            answered = np.isfinite(x)
+            own = plan if answered.all() else _restrict(plan, answered)
+            position = np.cumsum(answered) - 1
+            truth = float(x[answered].mean()) if answered.any() else 0.0
+            for size, selected in selections:
+                rows = selected[answered[selected]]
+                if len(rows) < 5:
+                    continue
+                value, stderr, degrees = _estimate(own, x[rows], position[rows])
+                reach = float(special.stdtrit(degrees, 0.5 + level / 2)) * stderr
+                results[size].append((value - truth, reach, float(abs(value - truth) <= reach), stderr, truth))
     tables = {size: np.array(rows, dtype=np.float64).reshape(-1, 5) for size, rows in results.items()}
     if any(not len(table) for table in tables.values()):
         raise InputError("outcomes: models have too few of the items for a shorter test")
@@ -383,6 +399,6 @@ def _held_out(
 
 def _restrict(plan: _Plan, whole: NDArray[np.bool_]) -> _Plan:
     ease, slope, intercept = (
-        part[whole] if len(part) else part for part in (plan.ease, plan.slope, plan.intercept)
+        values[whole] if len(values) else values for values in (plan.ease, plan.slope, plan.intercept)
     )
     return _Plan(plan.method, ease, slope, intercept, plan.misfit, plan.strata[whole], plan.binary)
