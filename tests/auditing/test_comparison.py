@@ -129,14 +129,16 @@ def test_refuted_numbers_are_marked_and_do_not_make_the_headline():
     found = comparison.compare(audits)
     assert "best model" in found.headline
     section = found.sections()[0]
-    assert len(section.warnings) == 2
-    chart = section.charts[1]
+    assert [chart.title for chart in section.charts] == ["Error of the best model"]
+    rejected, reasons, chart = section.folded
+    assert len(reasons.rows) == 2
     assert {row["name"]: row["role"] for row in chart.rows} == {
         "easy": "refuted",
         "middle": "ceiling",
         "hard": "ceiling",
     }
-    cells = {row[0]: row[1] for row in section.tables[0].rows}
+    assert "Bayes error of the flow" not in [row[0] for row in section.tables[0].rows]
+    cells = {row[0]: row[1] for row in rejected.rows}
     assert "refuted" in cells["Bayes error of the flow"]
 
 

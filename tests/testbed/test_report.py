@@ -22,8 +22,11 @@ def compared(models: int = 12, **choices: object) -> testbed.Comparison:
 @pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
 def test_every_chart_is_drawn_on_both_axes(scale: str) -> None:
     part = report.section(compared(scale=scale))
-    assert [chart.drawing for chart in part.charts] == ["scatter", "deviations", "slope", "deviations"]
-    for chart in part.charts:
+    assert [chart.drawing for chart in part.charts] == ["scatter", "deviations", "slope"]
+    robustness = part.folded[-1]
+    assert isinstance(robustness, Chart)
+    assert robustness.drawing == "deviations"
+    for chart in (*part.charts, robustness):
         assert charts.spec(chart)["description"] == chart.description
     lines = part.charts[0].options["lines"]
     assert set(lines) == {"linear", "probit"}

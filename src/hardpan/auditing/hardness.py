@@ -29,7 +29,7 @@ def find(evidence: Evidence) -> Part:
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
     config = confusion.ConfusionConfig(split="test", confidence=level)
     found = confusion.summarize(scores, signals, evidence.dataset, config=config, subset=hard)
-    section = score_section(found)
+    section = score_section(dataclasses.replace(found, issues=None))  # labels have a section of their own
     measures = {"mean_confusion": stats.mean(test.values, level, least=0.0, method="mean score, bits")}
     tenth = None if found.bands is None else found.bands.hardest_tenth
     if tenth is not None and np.isfinite(tenth.value):
@@ -77,10 +77,10 @@ def _title(tenth: Estimate | None) -> str:
 def _who(model: Model) -> str:
     recorded = model.predictions
     size = f"{numbers.counted(len(recorded.seeds), 'seed')}, {numbers.counted(len(recorded.epochs), 'epoch')}"
+    source = "trained here" if model.trained_here else "your predictions"
     return (
-        f"Scores come from {model.name} ({'trained here' if model.trained_here else 'your predictions'}): {size}. "
-        "An example is confusing if the seeds' mean prediction stays spread over classes during training; labels "
-        "are not used."
+        f"An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
+        f"labels are not used. Scores are from {model.name} ({source}; {size})."
     )
 
 

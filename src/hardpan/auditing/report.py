@@ -31,6 +31,7 @@ from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 GALLERY = 12
 THUMBNAILS = 8  # under a problem on the first screen
 COLUMNS = 20  # classes that are drawn as upright bars
+OPEN_ROWS = 8  # of a table that is open on the page
 CLASS_BARS = 12  # classes with the largest errors
 MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
 SMALLEST_SHOWN = 1e-12
@@ -219,19 +220,21 @@ def shown_problems(audit: Audit) -> tuple[shown.Problem, ...]:
                 item.count,
                 link,
                 text or "see them",
-                _thumbnails(audit, item.kind),
+                _thumbnails(audit, item),
             )
         )
     return tuple(found)
 
 
-def _thumbnails(audit: Audit, kind: str) -> Chart | None:
-    """A few pictures of a problem: the first ones of its section's gallery."""
-    key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(kind)
+def _thumbnails(audit: Audit, problem: Problem) -> Chart | None:
+    """A few pictures of a problem: the first ones of its gallery."""
+    key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(problem.kind)
+    if problem.severity == "note":
+        return None
     for part in audit.parts:
         if part.key == key:
             for chart in (*part.charts, *part.folded):
-                if isinstance(chart, Chart) and chart.drawing == "gallery":
+                if isinstance(chart, Chart) and chart.drawing == "gallery" and chart.options["of"] == problem.of:
                     return dataclasses.replace(chart, rows=chart.rows[:THUMBNAILS])
     return None
 
@@ -298,13 +301,13 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
         if best is not None and floor.best is not None:
             detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {numbers.estimate(best)}."
             found.append(Tile("Best model", floors.value_words(best), detail))
-        if headroom is not None:
-            below = "the lower end of the bracket" if floor.bracket.low_from else "0: nothing bounds it from below"
-            found.append(
-                Tile(
-                    "Headroom", f"at most {limit_in_points(headroom.high)}", f"From the best error down to {below}."
-                )
-            )
+        if headroom is not None and floor.bracket.low_from:
+            detail = "From the best error down to the lower end of the lowest possible error."
+            found.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
+        if audit.learning is not None and audit.learning.exponent.low > 0:
+            double = audit.learning.at_double
+            detail = f"{floors.capital(audit.learning.model)}, extrapolated: {numbers.estimate(double)}."
+            found.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
     tail = measures.get("tail_share")
     if tail is not None and not too_few("tail_share", tail):
         detail = f"Of the ensemble's errors: {numbers.estimate(tail)}."
@@ -420,20 +423,24 @@ def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: 
         if evidence.is_images and len(item.rows):
             captions = [f"{100 * p:.0f} %" for p in item.probability]
             suggested = [names[other] for other in item.suggested]
-            charts.append(_gallery(evidence, item.rows, captions, f"Suspicious labels in {part}", suggested))
+            title_of = f"Suspicious labels in {part}"
+            charts.append(_gallery(evidence, item.rows, captions, title_of, part, suggested))
     table = Table("Most suspicious labels", ("split", "example", "label", "suggested", "probability"), tuple(rows))
+    # Without pictures the first rows of the table are what there is to look at.
+    first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
     return Section(
         title,
         tuple(sentences),
         charts=tuple(charts[:1]),
-        folded=(table, *charts[1:]),
+        tables=first,
+        folded=(table, *charts[1:]) if charts or len(rows) > OPEN_ROWS else (),
         key="labels",
         short="Labels",
     )
 
 
 def _gallery(
-    evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, suggested: Sequence[str] = ()
+    evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, of: str, suggested: Sequence[str] = ()
 ) -> Chart:
     dataset, some = evidence.dataset, rows[:GALLERY]
     place = dataset.metadata.get("row", np.arange(len(dataset)))
@@ -452,7 +459,8 @@ def _gallery(
     ]
     words = "Under each picture: its label"
     words += ", in orange the suggested class, its probability" if suggested else ""
-    return gallery_chart(title, pictures, tiles, f"{words}, and its row.")
+    where = "file" if "path" in dataset.metadata else "row"
+    return gallery_chart(title, pictures, tiles, f"{words}, and its {where}.", of=of)
 
 
 def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
@@ -491,15 +499,24 @@ def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
             f"{'train' if number % 2 else 'test'}, {away[both[number - number % 2]]:.3g} apart"
             for number in range(len(both))
         ]
-        charts.append(_gallery(evidence, both, captions, "Closest pairs: test example, then training example"))
+        charts.append(
+            _gallery(evidence, both, captions, "Closest pairs: test example, then training example", "test")
+        )
     conflicts = [item for item in problems if item.kind == "conflicting-labels"]
     tables = [pairs]
     if conflicts:
         listed = tuple((place(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
         tables.insert(0, Table("Copies with different labels", ("example", "label"), listed))
     title = problems[0].title if problems else "No copies across the split"
+    across = any(item.kind in ("test-copies", "near-copies") for item in problems)
     return Section(
-        title, tuple(sentences), folded=(*tables, *charts), key="copies", short="Copies", methods=_COPIES_METHOD
+        title,
+        tuple(sentences),
+        charts=tuple(charts) if across else (),
+        folded=tuple(tables) if across else (*tables, *charts),
+        key="copies",
+        short="Copies",
+        methods=_COPIES_METHOD,
     )
 
 
@@ -539,10 +556,8 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
         for c in np.argsort(-rates, kind="stable")[:MOST_ROWS]
         if counts[c].sum()
     )
-    charts = (
-        [confusion_matrix(counts, names, f"Labels (rows) and predictions (columns) of {best}")] if k > 1 else []
-    )
-    reliability = reliability_chart(probs[best].max(axis=1), answers == truth, f"Calibration of {best}")
+    charts = [confusion_matrix(counts, names, "Confusion matrix, percent of each label")] if k > 1 else []
+    reliability = reliability_chart(probs[best].max(axis=1), answers == truth, "Accuracy against stated confidence")
     errors = tuple(
         (name, stats.share(int((p.argmax(axis=1) != truth).sum()), len(truth), evidence.config.confidence), note)
         for group, note in ((probs, None), (evidence.seen_probs(), MAY_HAVE_SEEN))
@@ -552,10 +567,9 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     balanced = float(np.mean(np.diag(counts)[present] / counts.sum(axis=1)[present]))
     accuracy = stats.share(int(np.diag(counts).sum()), len(test), evidence.config.confidence)
     said = (
-        f"{floors.capital(best)} on {len(test):,} test examples: accuracy {numbers.estimate(accuracy)}; balanced "
-        f"accuracy, with equal weight for every class, {numbers.percent(balanced, accuracy.stderr)}.",
-        "Rows of the matrix are labels, in percent of the label. Confidence is calibrated where points lie on the "
-        "dashed line.",
+        f"The best model with probabilities, {best}: accuracy {numbers.estimate(accuracy)} on {len(test):,} test "
+        f"examples; balanced accuracy (every class weighted equally) {numbers.percent(balanced, accuracy.stderr)}.",
+        "Where points lie on the dashed line, stated confidence can be taken at its word.",
     )
     return Section(
         title,
@@ -574,7 +588,7 @@ def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
     """Error per class with its interval, worst first."""
     bars = tuple(
         {
-            "name": name if other is None else f"{name} (as {other})",
+            "name": name if other is None else f"{name} → {other}",
             "value": item.value,
             "low": item.low,
             "high": item.high,
@@ -582,7 +596,7 @@ def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
         for name, item, other in rows[:CLASS_BARS]
     )
     words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item, _ in rows[:CLASS_BARS])
-    return Chart("bars", "Error by class, and what it is most often confused with", bars, words, {"percent": True})
+    return Chart("bars", "Error by class → the class it is most often taken for", bars, words, {"percent": True})
 
 
 def contents_section(evidence: Evidence, verdicts: Mapping[str, Entry]) -> Section:
@@ -683,7 +697,7 @@ def flow_sections(evidence: Evidence, flow: FlowView | None, curve: Any) -> tupl
                 (words,),
                 folded=(chart,),
                 key="dial",
-                short="Dial",
+                short="Gaussian model",
             ),
         )
     chart = dial(flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted")
@@ -816,24 +830,28 @@ def _usable(found: AuditComparison) -> HardnessOrder | None:
 
 
 def _measures(found: AuditComparison) -> Section:
-    rows = []
+    rows, rejected = [], []
     for measure in found.values:
         cells = [_cell(found, measure, name) for name in found.names]
         change = _change(measure, found.differences.get(measure))
-        rows.append((floors.capital(MEASURES[measure]), *cells, *([change] if found.differences else [])))
+        row = (floors.capital(MEASURES[measure]), *cells, *([change] if found.differences else []))
+        doubted = any(entry.status != "not refuted" for entry in found.verdicts.get(measure, {}).values())
+        (rejected if doubted else rows).append(row)
     columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
-    missing = [
-        f"Not measured on {name}: {', '.join(MEASURES[measure] for measure in lacking)}."
-        for name in found.names
-        if (lacking := [m for m, values in found.values.items() if name not in values])
-    ]
+    folded: list[Table | Chart] = []
+    if rejected:
+        folded.append(Table("Estimates that an audit rejects", columns, tuple(rejected)))
+        folded.append(Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_doubts(found))))
     charts = [_chart(m, found) for m in ("best_error", "flow_floor") if len(found.values.get(m, {})) >= 2]
+    if rejected:
+        folded += [item for item in charts if any(row["status"] != "not refuted" for row in item.rows)]
+        charts = [item for item in charts if item not in folded]
     return Section(
         "Side by side",
-        tuple(_changes(found)) or ("Every number is that of the audit's own report.",),
+        tuple(_changes(found)) or ("Every number is from the audit's own report.",),
         charts=tuple(charts),
         tables=(Table("Measures", columns, tuple(rows)),),
-        warnings=(*_doubts(found), *missing),
+        folded=tuple(folded),
         key="measures",
     )
 
@@ -878,16 +896,14 @@ def _chart(measure: str, found: AuditComparison) -> Chart:
     )
 
 
-def _doubts(found: AuditComparison) -> list[str]:
-    """Numbers that their own audits reject."""
-    said = []
-    for measure, entries in found.verdicts.items():
-        doubted = {name: entry for name, entry in entries.items() if entry.status != "not refuted"}
-        said += [
-            f"{floors.capital(MEASURES[measure])} of {name}: {floors.reason(entry)}"
-            for name, entry in doubted.items()
-        ]
-    return said
+def _doubts(found: AuditComparison) -> list[tuple[str, str, str]]:
+    """Numbers that their own audits reject: measure, dataset, reason."""
+    return [
+        (floors.capital(MEASURES[measure]), name, floors.reason(entry))
+        for measure, entries in found.verdicts.items()
+        for name, entry in entries.items()
+        if entry.status != "not refuted"
+    ]
 
 
 def _rankings(found: AuditComparison) -> Section:
@@ -912,9 +928,7 @@ def _rankings(found: AuditComparison) -> Section:
         + ("its audit has no flow." if bits is None else f"its flow needs {bits:.3g} bits per dimension.")
         for name, bits in found.left_out.items()
     )
-    return Section(
-        "Which is harder?", (comparison_headline(found),), tables=tuple(tables), warnings=left_out, key="order"
-    )
+    return Section("Which is harder?", tables=tuple(tables), warnings=left_out, key="order")
 
 
 def _stability(items: Sequence[OrderStability]) -> Section:
@@ -923,7 +937,7 @@ def _stability(items: Sequence[OrderStability]) -> Section:
         f"same from {item.low:.2g} to {item.high:.2g}."
         for item in items
     )
-    return Section("Temperature", said, charts=(*(_curves(item) for item in items), _agreements(items, said)))
+    return Section("Temperature", said, folded=(*(_curves(item) for item in items), _agreements(items, said)))
 
 
 _AS_FITTED = ({"x": 1.0, "label": "as fitted"},)

@@ -20,6 +20,7 @@ from hardpan.report.sections import Chart
 
 CELLS = 80
 MOST_CLASSES = 12
+FEWEST_IN_BAND = 5  # the interval of fewer examples fills the chart
 UNIT = "confusion score (bits)"
 
 
@@ -31,11 +32,13 @@ def distribution(groups: Mapping[str, NDArray[np.float64]], top: float, title: s
 
 
 def histograms(counts: Mapping[str, NDArray[Any]], edges: NDArray[np.float64], title: str) -> Chart:
-    """Histograms over the same cells."""
+    """Histograms over the same cells, up to the last that has examples."""
+    used = np.flatnonzero(np.sum(list(counts.values()), axis=0))
+    last = int(used[-1]) + 1 if len(used) else len(edges) - 1
     rows = tuple(
         {"group": name, "low": round(float(low), 6), "high": round(float(high), 6), "count": int(count)}
         for name, column in counts.items()
-        for low, high, count in zip(edges[:-1], edges[1:], column, strict=True)
+        for low, high, count in zip(edges[:last], edges[1 : last + 1], column[:last], strict=True)
     )
     words = "; ".join(f"{name}: {_halves(column, edges)}" for name, column in counts.items())
     return Chart("distribution", title, rows, f"Histogram of scores. {words}.", {"x_title": UNIT, "log": True})
@@ -65,7 +68,9 @@ def threshold(
 
 
 def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = UNIT) -> Chart:
-    """Error by band, one line per group; empty bands are left out."""
+    """Error by band, one line per group; bands with fewer than 5 examples are in the table only."""
+    largest = max((band.examples for result in groups.values() for band in result.bands), default=0)
+    fewest = min(FEWEST_IN_BAND, largest)
     rows = tuple(
         {
             "group": name,
@@ -79,7 +84,7 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = U
         }
         for name, result in groups.items()
         for band in result.bands
-        if band.error is not None
+        if band.error is not None and band.examples >= fewest
     )
     words = "; ".join(
         f"{name}: Pearson ρ over bands {numbers.plain(result.rho)}" for name, result in groups.items()

@@ -31,7 +31,7 @@ from hardpan.confusion.summaries import (
     TransferReport,
 )
 from hardpan.confusion.transfers import Transfer
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, rows_of
 from hardpan.files import versions_of
 from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table
@@ -70,10 +70,14 @@ def _provenance(seed: int = 0, hashes: Mapping[str, str] | None = None) -> Prove
 @view.register
 def _(result: ScoreReport) -> View:
     section = score_section(result)
+    bands = tuple(chart for chart in section.charts if chart.drawing == "error_by_band")
+    others = tuple(chart for chart in section.charts if chart not in bands)
     return View(
         title=f"Confusion scores of {Path(result.source).name}",
         headline=section.sentences[0],
-        sections=(_without_headline(section),),
+        lede=section.sentences[1:] if bands else (),
+        sections=(dataclasses.replace(section, charts=others, sentences=() if bands else section.sentences[1:]),),
+        hero=bands,
         provenance=_provenance(result.config.seed, {"scores, sha256": result.sha256}),
         columns={} if result.scores is None else _score_columns(result.scores, result.signals),
         name=Path(result.source).name,
@@ -115,7 +119,7 @@ def score_section(result: ScoreReport) -> Section:
         warnings=_warnings(result),
         folded=(
             *_band_tables(result),
-            *_lists(part, here, result.issues, result.config.confidence),
+            *_lists(part, here, result),
             charts.threshold(part.values, mean, part.largest, start),
             *_galleries(part, here, result.issues, result.dataset),
         ),
@@ -218,9 +222,10 @@ def _galleries(
         gallery(name, groups_by_class(scores, each=each, easiest=easiest), scores, dataset, predicted=predicted)
         for name, easiest in (("Most confusing of each class", False), ("Least confusing of each class", True))
     ]
-    if signals is not None and issues is not None:
+    if issues is not None:
         groups: Mapping[str, NDArray[np.int64]] = {"label looks wrong": issues.row[:MOST_ISSUES]}
         found.append(gallery("Labels that look wrong", groups, scores, dataset, predicted=predicted))
+    if signals is not None and signals.correct_seeds is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
         title = f"No seed right at the last epoch: {numbers.counted(len(missed), 'example')}"
@@ -229,15 +234,16 @@ def _galleries(
     return [item for item in found if item is not None]
 
 
-def _lists(
-    scores: Scores, signals: Signals | None, issues: LabelIssues | None, confidence: float
-) -> tuple[Table, ...]:
+def _lists(scores: Scores, signals: Signals | None, result: ScoreReport) -> tuple[Table, ...]:
     order = np.argsort(-scores.values, kind="stable")[:MOST_ROWS]
     columns = ["example", "score, bits"]
-    cells: list[list[object]] = [scores.ids[order].tolist(), np.round(scores.values[order], 4).tolist()]
+    names = scores.ids[order].tolist()
+    if result.dataset is not None:
+        names = [result.dataset.place(int(row)) for row in rows_of(result.dataset.ids, scores.ids[order])]
+    cells: list[list[object]] = [names, np.round(scores.values[order], 4).tolist()]
     if scores.stderr is not None:
-        low, high = (np.round(end[order], 4).tolist() for end in scores.interval(confidence))
-        columns += ["standard error", f"{100 * confidence:g} % from", "to"]
+        low, high = (np.round(end[order], 4).tolist() for end in scores.interval(result.config.confidence))
+        columns += ["standard error", f"{100 * result.config.confidence:g} % from", "to"]
         cells += [np.round(scores.stderr[order], 4).tolist(), low, high]
     if scores.labels is not None:
         columns.append("label")
@@ -248,8 +254,8 @@ def _lists(
     rows = tuple(zip(*cells, strict=True))
     title = f"The {len(order)} most confusing examples" if len(order) < len(scores) else "All examples, by score"
     tables = [Table(title, tuple(columns), rows)]
-    if issues is not None and len(issues):
-        tables.append(issue_table(issues))
+    if result.issues is not None and len(result.issues):
+        tables.append(issue_table(result.issues))
     return tuple(tables)
 
 
@@ -257,15 +263,16 @@ def issue_table(found: LabelIssues, most: int = MOST_ISSUES) -> Table:
     """Labels that look wrong, most suspicious first."""
     rows = tuple(
         (
-            str(found.id[i]),
+            int(found.row[i]),
             found.class_name(int(found.label[i])),
             found.class_name(int(found.suggested[i])),
             round(float(found.probability[i]), 3),
             round(float(found.suggested_probability[i]), 3),
+            str(found.id[i]),
         )
         for i in range(min(most, len(found)))
     )
-    columns = ("example", "label", "suggested", "mean p(label)", "mean p(suggested)")
+    columns = ("row", "label", "suggested", "mean p(label)", "mean p(suggested)", "id")
     return Table("Labels that look wrong: check before relabelling", columns, rows)
 
 
@@ -517,7 +524,17 @@ def _(result: ComparisonReport) -> View:
     return View(
         title="Difficulty scores as predictors of errors",
         headline=headline,
-        sections=(Section("Prediction of errors", tuple(sentences), {}, tuple(figures), tuple(tables)),),
+        lede=("AUROC is the chance that an error has a higher score than a right answer; 0.5 is guessing.",),
+        sections=(
+            Section(
+                "Prediction of errors",
+                tuple(sentences),
+                {},
+                tuple(figures),
+                (_short_table(found), *tables[2:]),
+                folded=tuple(tables[:2]),
+            ),
+        ),
         provenance=_provenance(result.config.seed),
         columns={"score": [row.name for row in found.rows]}
         | {name: [getattr(row, name).value for row in found.rows] for name in measures},

@@ -481,10 +481,8 @@ def _features(table: pyarrow.Table, meaning: _Meaning, where: str, resize: int |
             unused.append(name)
     notes = []
     if unused:
-        message = (
-            f"not used as features (text with too many different values, dates, or other types): {few(unused)}"
-        )
-        notes.append(DataWarning(message + "; kept as metadata", "unused_column", tuple(unused)))
+        message = f"not used as features (long text, dates, other types): {few(unused)}"
+        notes.append(DataWarning(message, "unused_column", tuple(unused)))
     if VECTOR in numbers and meaning.features == (VECTOR,) and not meaning.explicit:
         raise InputError(f"{where}{VECTOR} must be lists of numbers; got {table.schema.field(VECTOR).type}")
     if not (numbers or texts or lists):

@@ -30,6 +30,8 @@ from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
+MOST_UNBROKEN = 28  # characters of a number with its interval that stay on one line
+MOST_LEDE = 5  # sentences beside the first picture
 MOST_BESIDE_TILES = 4  # problems, those with pictures counted twice
 TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
@@ -66,13 +68,15 @@ def view_page(view: View, *, date: str = "") -> str:
         view: what the report says and shows.
         date: the day it was computed.
     """
+    view = _with_picture(view)
     keys = itertools.count(1)
     hero = [_item(chart, keys) for chart in view.hero]
     # A tall first chart has the second one beside it, under the problems.
     tall = bool(view.problems) and len(view.hero) > 1 and view.hero[0].drawing in TALL
-    # Beside a tall picture, few problems leave room for the numbers.
+    # Few problems leave room for the numbers beside the picture; without problems the text is there, too.
     rows = sum(2 if problem.examples else 1 for problem in view.problems)
-    tiles_beside = bool(view.hero and view.problems) and not tall and rows <= MOST_BESIDE_TILES
+    tiles_beside = bool(view.hero and view.tiles) and not tall and rows <= MOST_BESIDE_TILES
+    lede_beside = bool(view.hero and view.lede) and not view.problems
     sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
     for number, section in enumerate(sections, 1):  # a name that the page uses itself, or twice, gets its number
@@ -90,6 +94,7 @@ def view_page(view: View, *, date: str = "") -> str:
         hero=hero[:1] if tall else hero,
         below=hero[1:] if tall else [],
         tiles_beside=tiles_beside,
+        lede_beside=lede_beside,
         problems=[_problem(problem) for problem in view.problems],
         sections=sections,
         provenance=_with_versions(view.provenance),
@@ -100,6 +105,28 @@ def view_page(view: View, *, date: str = "") -> str:
         css=Markup(_css()),
         version=hardpan.__version__,
         table=functools.partial(_table, environment),
+    )
+
+
+def _with_picture(view: View) -> View:
+    """A view without a picture of its own gets the first section's first chart, and its text beside it."""
+    if view.hero or view.problems or not view.sections or not view.sections[0].charts:
+        return view
+    first, *others = view.sections
+    picture, *charts = first.charts
+    if picture.drawing == grids.GALLERY:
+        return view
+    pictures = [picture]
+    if charts and not (view.lede or view.tiles or first.sentences):  # two charts side by side
+        pictures.append(charts.pop(0))
+    room = max(0, MOST_LEDE - len(view.lede))
+    rest = dataclasses.replace(first, charts=tuple(charts), sentences=first.sentences[room:])
+    content = (rest.charts, rest.sentences, rest.tables, rest.folded, rest.estimates, rest.methods, rest.warnings)
+    return dataclasses.replace(
+        view,
+        hero=tuple(pictures),
+        lede=(*view.lede, *first.sentences[:room]),
+        sections=(*([rest] if any(content) else ()), *others),
     )
 
 
@@ -185,7 +212,8 @@ def _table(
     ]
     template = environment.get_template("table.html")
     texts = list(zip(*(numbers.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
-    shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, strict=True)]
+    whole = [[len(text) <= MOST_UNBROKEN and text[:1] in "0123456789+−" for text in row] for row in texts]
+    shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
     return Markup(template.render(title=title, columns=columns, rows=shown, numeric=numeric, sortable=sortable))
 
 

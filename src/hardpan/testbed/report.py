@@ -486,9 +486,8 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
             *_dates(report),
             _deviations(report, "gap", "Drop by model", "drop, original minus new accuracy"),
             _slope(report, original, new),
-            *residuals,
         ),
-        folded=(_models_table(report), _summary(report), *_group_tables(report)),
+        folded=(_models_table(report), _summary(report), *_group_tables(report), *residuals),
         warnings=report.notes,
     )
 
@@ -528,11 +527,15 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
     return (
         f"{len(rows):,} models {verb} {drop} on average from the original to the new test set "
         f"({report.metric}; {_span([row.gap.value for row in rows])}).",
-        f"{_kind(gap.confidence, report.evidence)}; over models, the test sets as they are: "
-        f"{numbers.plain(_absolute(report.gap_over_models, gap.value), scale=100, unit='points')}.",
+        f"{_kind(gap.confidence, report.evidence)}; for other models on these two "
+        f"test sets it is {_interval_only(_absolute(report.gap_over_models, gap.value))}.",
         f"Ranks change for {moved:,} of {len(rows):,} models; Kendall's τ between the two orders is "
         f"{numbers.plain(report.kendall)}.",
     )
+
+
+def _interval_only(item: Estimate) -> str:
+    return f"{100 * item.low:.1f} to {_plain_points(item.high)}"
 
 
 def _absolute(item: Estimate, sign: float | None = None) -> Estimate:
@@ -546,11 +549,10 @@ def _kind(confidence: float, evidence: str) -> str:
     level = f"{100 * confidence:g} %"
     if evidence == "counts":
         return (
-            f"The {level} interval contains the sampling of both test sets; from counts it is an upper bound "
-            "(the case of "
-            "nested errors), since counts do not show which examples models share"
+            f"The {level} interval covers the sampling of both test sets; from counts it is an upper bound, since "
+            "counts do not show which examples models share"
         )
-    return f"The {level} interval contains the sampling of both test sets, whose examples the models share"
+    return f"The {level} interval covers the sampling of both test sets"
 
 
 def _span(gaps: Sequence[float]) -> str:
@@ -579,13 +581,12 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
         sentences.append("The intervals of the lines are over models and take the two test sets as they are.")
     elif report.evidence == "counts":
         sentences.append(
-            "The intervals of the lines contain the sampling of both test sets; from counts they are upper bounds."
+            "The intervals of the lines cover the sampling of both test sets; from counts they are upper bounds."
         )
     else:
         sentences.append(
-            "The intervals of the lines contain the sampling of both test sets; the slopes are corrected for "
-            "the noise "
-            "of the original accuracies."
+            "The intervals of the lines cover the sampling of both test sets; slopes are corrected for noise in "
+            "the original accuracies."
         )
     if report.by_date is not None:
         sentences.append(f"With the date of publication the drop changes by {_per_year(report.by_date)}.")

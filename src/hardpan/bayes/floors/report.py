@@ -99,7 +99,6 @@ def _(floor: Floor) -> View:
         title=f"The floor of {floor.dataset}",
         headline=headline(floor),
         sections=(section(floor),),
-        tiles=tiles(floor),
         provenance=Provenance(
             method=METHOD,
             citations=CITATIONS,
@@ -215,9 +214,8 @@ def section(
     """The floor as a section: bracket, chart, estimates under an assumption, classifiers."""
     along = training_chart(floor.along)
     assumed, evidence = _assumed(floor), _evidence(floor)
-    title, said = "How low can the error go?", sentences(floor)
-    if bracket_in_title:
-        title, said = capital(bracket_words(floor)), said[1:]
+    title = capital(bracket_words(floor)) if bracket_in_title else "How low can the error go?"
+    said = sentences(floor)[1:]  # the first is the title, or the headline of the page
     folded: list[Table | Chart] = [_classifiers(floor)]
     if assumed.rows:
         folded += [assumed, chart(floor)]

@@ -11,7 +11,7 @@ from hardpan import numbers
 from hardpan.report.base import View
 
 CHART_ROWS = 24
-HERO_ROWS = 16
+HERO_ROWS = 24
 ROWS = 100  # of a table on a page; to_frame has all of them
 
 

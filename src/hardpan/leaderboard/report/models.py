@@ -123,8 +123,8 @@ def ranking_section(result: Ranking) -> Section:
     if m > 1 and math.isfinite(result.items_needed) and first_tier(result) > 1 and result.lead.value > 0:
         sentences.append(
             f"{result.models[0]} leads {result.models[1]} by {numbers.plain(result.lead, 100, 'points')}; "
-            f"about {numbers.round_up(result.items_needed)} items like these would separate two models that differ "
-            "by so much, among all pairs (80 % power)."
+            f"with a correction for all pairs it takes about {numbers.round_up(result.items_needed)} items like "
+            "these to separate two models that differ by so much (80 % power)."
         )
     known = np.isfinite(result.stderr_clustered) & (result.stderr > 0)
     if known.any():
@@ -151,6 +151,17 @@ def ranking_section(result: Ranking) -> Section:
         warnings=ranking_warnings(result),
         key="ranking",
         methods=PAIRED,
+    )
+
+
+def short_ranking_table(result: Ranking, rows: int) -> Table:
+    """The table's columns that fit a terminal: model, score, ranks, tier."""
+    table = ranking_table(result, rows)
+    kept = [table.columns.index(name) for name in (*table.columns[:2], "ranks", "tier")]
+    return Table(
+        table.title,
+        tuple(table.columns[i] for i in kept),
+        tuple(tuple(row[i] for i in kept) for row in table.rows),
     )
 
 

@@ -35,6 +35,7 @@ from hardpan.leaderboard.report.models import (
     ranking_headline,
     ranking_section,
     ranking_table,
+    short_ranking_table,
 )
 from hardpan.leaderboard.report.scores import (
     SHORT_METHODS,
@@ -127,7 +128,7 @@ def _(result: LeaderboardSummary) -> View:
         hero=tuple(hero),
         links=links,
         downloads=downloads,
-        terminal=(Section("Ranking", tables=(ranking_table(ranking, 10),)),),
+        terminal=(Section("Ranking", tables=(short_ranking_table(ranking, 10),)),),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import altair as alt
@@ -82,7 +83,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
             text="text:N", color=alt.Color("ink:N", scale=inks, legend=None)
         )
         layers.append(written_layer)
-    side = min(2 * _CELL, max(_CELL, round(8 * _CELL / max(1, len(rows_)))))
+    side = min(2 * _CELL, max(_CELL, round((14 if diagonal else 8) * _CELL / max(1, len(rows_)))))
     if len(rows_) > _MOST_WITH_TEXT:
         side = max(4, round(24 * _CELL / len(rows_)))
     layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent")
@@ -90,24 +91,23 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
 
 
 def joint(chart: Chart) -> alt.TopLevelMixin:
-    """A two-dimensional histogram with logarithmic colours and the diagonal dashed."""
+    """A two-dimensional histogram with logarithmic shades and the diagonal dashed."""
     rows = [dict(row) for row in chart.rows]
     top = float(chart.options.get("top", 1.0))
     scale = alt.Scale(domain=[0, top], nice=False)
     x = alt.X("x_low:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
     y = alt.Y("y_low:Q", title=str(chart.options.get("y_title", "")), scale=scale, axis=alt.Axis(**number_ticks()))
-    colour = alt.Color(
-        "count:Q",
-        scale=alt.Scale(type="log", scheme="viridis"),
-        legend=alt.Legend(
-            title="examples",
-            labelExpr=NUMBER,
-            tickCount=4,
-            gradientLength=160,
-            labelColor=LIGHT.muted,
-            titleColor=LIGHT.muted,
-        ),
+    most = max((row["count"] for row in rows), default=1)
+    legend = alt.Legend(
+        title="examples",
+        labelExpr=NUMBER,
+        values=[tick for tick in (1, 10, 100, 1000, 10_000, 100_000) if tick <= most],
+        symbolType="square",
+        symbolFillColor=LIGHT.floor,
+        labelColor=LIGHT.muted,
+        titleColor=LIGHT.muted,
     )
+    scale_of_counts = alt.Scale(type="log", domain=[1, max(2, most)], range=[0.2, 1])
     tips = [
         alt.Tooltip("x_low:Q", title=x_title(chart), format=".3~f"),
         alt.Tooltip("y_low:Q", title=str(chart.options.get("y_title", "")), format=".3~f"),
@@ -115,8 +115,15 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
     ]
     cells = (
         alt.Chart(data_of(rows))
-        .mark_rect()
-        .encode(x=x, x2="x_high:Q", y=y, y2="y_high:Q", color=colour, tooltip=tips)
+        .mark_rect(color=LIGHT.floor)
+        .encode(
+            x=x,
+            x2="x_high:Q",
+            y=y,
+            y2="y_high:Q",
+            opacity=alt.Opacity("count:Q", scale=scale_of_counts, legend=legend),
+            tooltip=tips,
+        )
     )
     ends = alt.Chart(data_of([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
     line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
@@ -169,7 +176,7 @@ def tiles(chart: Chart) -> dict[str, Any]:
 def _whereabouts(row: Mapping[str, Any]) -> str:
     """How a person finds an example again: its file, or its row with the split."""
     if row.get("path"):
-        return str(row["path"])
+        return PurePath(str(row["path"])).name  # all of the path is one click away
     if row.get("row") in (None, ""):
         return ""
     split = {"validation": "val."}.get(str(row.get("split")), row.get("split"))

@@ -241,8 +241,7 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     x = alt.X("x:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks()))
     title = str(chart.options.get("y_title", "error"))
     axis = alt.Axis(labelExpr=PERCENT, tickCount=6)
-    # The interval of a band with one example reaches to 100 %; it may leave the picture, the errors may not.
-    top = min(1.0, 1.25 * max((row["value"] for row in rows), default=1.0) + 0.02)
+    top = max((max(row["value"], row["error_high"]) for row in rows), default=1.0)
 
     def y(field: str) -> alt.Y:
         return alt.Y(f"{field}:Q", title=title, scale=alt.Scale(domain=[0, top], nice=False), axis=axis)
