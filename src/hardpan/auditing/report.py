@@ -830,7 +830,8 @@ def _usable(found: AuditComparison) -> HardnessOrder | None:
 
 
 def _measures(found: AuditComparison) -> Section:
-    rows, rejected = [], []
+    rows: list[tuple[Any, ...]] = []
+    rejected: list[tuple[Any, ...]] = []
     for measure in found.values:
         cells = [_cell(found, measure, name) for name in found.names]
         change = _change(measure, found.differences.get(measure))
