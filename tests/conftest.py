@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,12 +39,6 @@ settings.register_profile(
 )
 settings.load_profile("hardpan")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
-def pytest_runtest_logstart() -> None:
-    """Altair holds every part of a chart against its schema as it is made, and then the whole: once is enough."""
-    if altair := sys.modules.get("altair.utils.schemapi"):
-        altair.disable_debug_mode()
 
 
 @pytest.fixture(scope="session", autouse=True)

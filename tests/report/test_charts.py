@@ -3,8 +3,10 @@ import itertools
 import json
 import re
 
+import altair as alt
 import numpy as np
 import pytest
+from altair.utils.schemapi import validate_jsonschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report.samples import BARS, CONFUSION, CURVE, DISPUTED, EVERY, FAR, INTERVALS, LINES, floors
@@ -35,6 +37,8 @@ def test_every_drawing_keeps_the_contract(kind, log):
     assert not re.search(r"#[0-9a-f]{6}", drawn.svg), "a colour that does not follow the theme"
     assert drawn.specs[0]["description"] == chart.description
     assert len(drawn.specs) == (2 if kind in charts.SWITCHES else 1)
+    for spec in drawn.specs:
+        validate_jsonschema(spec, alt.LayerChart._schema, rootschema=alt.LayerChart._rootschema)
     text = json.dumps(drawn.specs)
     assert "http" not in text.replace("https://vega.github.io/schema", "")
     assert drawn.csv_url.startswith("data:text/csv")

@@ -70,6 +70,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from hardpan.errors import InputError
 from hardpan.report.charts import bars, curves, grids, intervals, points
@@ -193,7 +194,9 @@ def spec(chart: Chart) -> dict[str, Any]:
     """
     if chart.drawing not in KINDS:
         raise InputError(f"drawing must be one of {', '.join(KINDS)}; got {chart.drawing!r}")
-    drawn: dict[str, Any] = KINDS[chart.drawing](chart).to_dict()
+    # Altair would check every mark, scale and axis against its JSON schema; the tests check each kind once.
+    with debug_mode(False):
+        drawn: dict[str, Any] = KINDS[chart.drawing](chart).to_dict(validate=False)
     if chart.drawing in PICKS:
         _selectable(drawn, PICKS[chart.drawing])
     return drawn | {
@@ -227,7 +230,7 @@ def _first_row(layer: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
 def _config() -> dict[str, Any]:
     return {
         "aria": False,  # the figure carries one text alternative; one for every mark would only be noise
-        "background": None,
+        "background": "transparent",
         "font": FONT,
         "view": {"stroke": None},
         "axis": {

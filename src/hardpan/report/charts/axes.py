@@ -36,14 +36,21 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 _SHORT_LEGEND, _FEW = 30, 3  # letters that a narrow screen has room for in one line; names that may have one each
 
 
-def data_of(rows: Sequence[dict[str, Any]]) -> alt.Data:
+class Rows(alt.Data):
+    """Rows of a drawing: they never change, so the copies that Altair makes of its layers share them."""
+
+    def __deepcopy__(self, memo: Any) -> Rows:
+        return self
+
+
+def data_of(rows: Sequence[dict[str, Any]]) -> Rows:
     """Give a drawing its rows.
 
     Example:
         >>> data_of([{"x": 1}]).to_dict()
         {'values': [{'x': 1}]}
     """
-    return alt.Data(values=list(rows))  # type: ignore[no-untyped-call]  # Altair leaves its own signature open
+    return Rows(values=list(rows))  # type: ignore[no-untyped-call]  # Altair leaves its own signature open
 
 
 def estimate_of(row: Mapping[str, Any], value: str = "value", low: str = "low", high: str = "high") -> Estimate:

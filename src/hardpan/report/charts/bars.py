@@ -39,12 +39,12 @@ def bars(chart: Chart) -> alt.TopLevelMixin:
         tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("shown:N", title=x_title(chart, "value"))],
     )
     number = base.mark_text(align="left", baseline="middle", dx=5, color=LIGHT.ink).encode(
-        x=x("end"), text="text:N"
+        x=x("end"), text=alt.Text("text:N")
     )
     return alt.layer(
         base.mark_bar(color=LIGHT.floor).encode(x=x("value")),
-        base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(x=x("low"), x2="high:Q"),
-        number.encode(x=x("end"), text="text:N"),
+        base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(x=x("low"), x2=alt.X2("high:Q")),
+        number.encode(x=x("end"), text=alt.Text("text:N")),
     ).properties(height=22 * max(1, len(rows)))
 
 
@@ -68,8 +68,8 @@ def columns(chart: Chart) -> alt.TopLevelMixin:
     )
     return alt.layer(
         base.mark_bar().encode(y=y("value"), color=alt.Color("role:N", scale=roles, legend=None)),
-        base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(y=y("low"), y2="high:Q"),
-        base.mark_text(baseline="bottom", dy=-3, color=LIGHT.ink).encode(y=y("end"), text="text:N"),
+        base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(y=y("low"), y2=alt.Y2("high:Q")),
+        base.mark_text(baseline="bottom", dy=-3, color=LIGHT.ink).encode(y=y("end"), text=alt.Text("text:N")),
     ).properties(height=int(chart.options.get("height", 150)))
 
 
@@ -98,12 +98,12 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
         .mark_bar(height=24, stroke=LIGHT.card, strokeWidth=2)
         .encode(
             x=x,
-            x2="right:Q",
+            x2=alt.X2("right:Q"),
             color=colour,
             tooltip=[alt.Tooltip("name:N", title="part"), alt.Tooltip("shown:N", title="amount")],
         )
     )
-    return alt.layer(bar).properties(height=30)
+    return alt.layer(bar, height=30)
 
 
 def _bar(index: int, row: Mapping[str, Any], percent: bool) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def distribution(chart: Chart) -> alt.TopLevelMixin:
     tips = [alt.Tooltip("group:N"), alt.Tooltip("range:N", title="score"), alt.Tooltip("count:Q", format=",")]
     line = base.mark_line(interpolate="step-after", strokeWidth=2).encode(color=colour, strokeDash=dash)
     spot = base.mark_point(size=120, opacity=0, filled=True, color=LIGHT.floor).encode(tooltip=tips)
-    return alt.layer(line, spot).properties(height=230)
+    return alt.layer(line, spot, height=230)
 
 
 def threshold(chart: Chart) -> alt.TopLevelMixin:
@@ -219,9 +219,11 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     marked = base.transform_filter("abs(datum.low - threshold) < 1e-6").transform_calculate(said=said)
     text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 12.5, "lineBreak": "\n"}
     bars = base.mark_bar(stroke=LIGHT.paper, strokeWidth=0.5).encode(
-        x=x, x2="high:Q", y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
+        x=x, x2=alt.X2("high:Q"), y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
     )
-    words = marked.mark_text(**text, color=LIGHT.ink).encode(x=alt.value(-36), y=alt.value(-24), text="said:N")
+    words = marked.mark_text(**text, color=LIGHT.ink).encode(
+        x=alt.XValue(-36), y=alt.YValue(-24), text=alt.Text("said:N")
+    )
     return alt.layer(bars, words).add_params(chosen).properties(height=230)
 
 

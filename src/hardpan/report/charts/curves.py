@@ -56,7 +56,7 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
     ]
     base = alt.Chart(data_of(rows)).encode(x=x)
     layers = [
-        base.mark_area(color=LIGHT.shade).encode(y=vertical("low"), y2="high:Q"),
+        base.mark_area(color=LIGHT.shade).encode(y=vertical("low"), y2=alt.Y2("high:Q")),
         base.mark_line(color=LIGHT.floor, strokeWidth=2.5).encode(y=vertical("y")),
         base.mark_point(color=LIGHT.floor, size=120, filled=True, opacity=0).encode(y=vertical("y"), tooltip=tips),
     ]
@@ -72,8 +72,8 @@ def curve(chart: Chart) -> alt.TopLevelMixin:
             "fontSize": 12,
             "color": LIGHT.muted,
         }
-        layers.append(places.mark_text(**label).encode(y=alt.value(_HEIGHT), text="label:N"))
-    return alt.layer(*layers).properties(height=_HEIGHT)
+        layers.append(places.mark_text(**label).encode(y=alt.YValue(_HEIGHT), text=alt.Text("label:N")))
+    return alt.layer(*layers, height=_HEIGHT)
 
 
 _MOST_NAMED_AT_ENDS = 2
@@ -125,7 +125,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour)
     layers: list[Any] = []
     if all(row["low"] is not None for row in rows):
-        layers.append(base.mark_area(opacity=0.15).encode(y=vertical("low"), y2="high:Q"))
+        layers.append(base.mark_area(opacity=0.15).encode(y=vertical("low"), y2=alt.Y2("high:Q")))
     layers += [
         base.mark_line(strokeWidth=2.2).encode(y=vertical("y"), strokeDash=dash),
         base.mark_point(filled=True, size=34, opacity=1 if len(rows) <= _MOST_DOTS * len(names) else 0).encode(
@@ -137,7 +137,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         # The upper line's name is above it and the lower one's below it, so that they never overlap.
         sides: tuple[dict[str, Any], ...] = ({"baseline": "bottom", "dy": -6}, {"baseline": "top", "dy": 6})
         for row, side in zip(ends, sides, strict=False):
-            named = alt.Chart(data_of([row])).encode(x=x, y=vertical("y"), color=colour, text="series:N")
+            named = alt.Chart(data_of([row])).encode(x=x, y=vertical("y"), color=colour, text=alt.Text("series:N"))
             layers.append(named.mark_text(align="right", dx=-2, fontSize=12, **side))
     marked = [dict(row) for row in chart.options.get("marks", ())]
     if marked:
@@ -145,8 +145,8 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     rug = [{"x": float(value)} for value in chart.options.get("rug", ())]
     if rug:
         ticks = alt.Chart(data_of(rug)).mark_tick(color=LIGHT.ceiling, thickness=2, height=12, opacity=0.8)
-        layers.append(ticks.encode(x=x, y=alt.value(height - 6)))
-    return alt.layer(*layers).properties(height=height)
+        layers.append(ticks.encode(x=x, y=alt.YValue(height - 6)))
+    return alt.layer(*layers, height=height)
 
 
 def _smallest(rows: list[dict[str, Any]], log: bool) -> float:
@@ -242,7 +242,7 @@ def reliability(chart: Chart) -> alt.TopLevelMixin:
     diagonal = alt.Chart(data_of([{"x": scale.domain[0], "y": scale.domain[0]}, {"x": 1.0, "y": 1.0}]))
     return alt.layer(
         diagonal.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.2).encode(x=x, y=y("y")),
-        base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(y=y("low"), y2="high:Q"),
+        base.mark_rule(strokeWidth=1.5, opacity=0.7).encode(y=y("low"), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=1.5, opacity=0.6).encode(y=y("y")),
         base.mark_point(filled=True, size=60, opacity=1).encode(y=y("y"), tooltip=tips),
     ).properties(height=int(chart.options.get("height", _HEIGHT)))
@@ -280,10 +280,12 @@ def slider(chart: Chart) -> alt.TopLevelMixin:
     return (
         alt.layer(
             base.mark_line(strokeWidth=2.5),
-            here.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(y=alt.value(0), y2=alt.value("height")),
+            here.mark_rule(color=LIGHT.muted, strokeDash=[4, 3]).encode(y=alt.YValue(0), y2=alt.Y2Value("height")),
             base.mark_point(filled=True, size=120, opacity=0).encode(tooltip=tips),
             here.mark_point(filled=True, size=90, opacity=1).encode(tooltip=tips),
-            here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(text="shown:N"),
+            here.mark_text(align="right", dx=-10, dy=-10, fontSize=14, fontWeight="bold").encode(
+                text=alt.Text("shown:N")
+            ),
         )
         .add_params(chosen)
         .properties(height=_HEIGHT)

@@ -80,7 +80,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
     layers = [base.mark_rect().encode(color=alt.Color("side:N", scale=sides, legend=None), opacity=opacity)]
     if text:
         written_layer = base.mark_text(fontSize=11).encode(
-            text="text:N", color=alt.Color("ink:N", scale=inks, legend=None)
+            text=alt.Text("text:N"), color=alt.Color("ink:N", scale=inks, legend=None)
         )
         layers.append(written_layer)
     side = min(2 * _CELL, max(_CELL, round((14 if diagonal else 8) * _CELL / max(1, len(rows_)))))
@@ -118,16 +118,16 @@ def joint(chart: Chart) -> alt.TopLevelMixin:
         .mark_rect(color=LIGHT.floor)
         .encode(
             x=x,
-            x2="x_high:Q",
+            x2=alt.X2("x_high:Q"),
             y=y,
-            y2="y_high:Q",
+            y2=alt.Y2("y_high:Q"),
             opacity=alt.Opacity("count:Q", scale=scale_of_counts, legend=legend),
             tooltip=tips,
         )
     )
     ends = alt.Chart(data_of([{"x_low": 0, "y_low": 0}, {"x_low": top, "y_low": top}]))
     line = ends.mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.5).encode(x=x, y=y)
-    return alt.layer(cells, line).properties(height=320)
+    return alt.layer(cells, line, height=320)
 
 
 GALLERY = "gallery"

@@ -64,13 +64,13 @@ def intervals(chart: Chart) -> alt.TopLevelMixin:
     if chart.options.get("bracket"):
         low, high = chart.options["bracket"]
         shaded = data_of([{"low": max(low, edge), "high": max(high, edge)}])
-        layers.insert(0, alt.Chart(shaded).mark_rect(color=LIGHT.shade).encode(x=axis("low"), x2="high:Q"))
-    return alt.layer(*layers).properties(height=_ROW_HEIGHT * max(1, len(rows)))
+        layers.insert(0, alt.Chart(shaded).mark_rect(color=LIGHT.shade).encode(x=axis("low"), x2=alt.X2("high:Q")))
+    return alt.layer(*layers, height=_ROW_HEIGHT * max(1, len(rows)))
 
 
 def _names(base: alt.Chart) -> list[Any]:
     limit = alt.expr("width")
-    named = {"x": alt.value(0), "text": "label:N"}
+    named = {"x": alt.XValue(0), "text": alt.Text("label:N")}
     return [
         base.mark_text(**_NAME, limit=limit, color=LIGHT.ink).encode(**named).transform_filter(f"!({_REFUTED})"),
         base.mark_text(**_NAME, limit=limit, color=LIGHT.muted)
@@ -94,13 +94,13 @@ def _marks(base: alt.Chart, axis: Any) -> list[Any]:
     place: dict[str, Any] = {"yOffset": _BELOW_NAME, "opacity": 1}
     return [
         base.mark_rule(yOffset=_BELOW_NAME, strokeWidth=3).encode(
-            x=axis("low"), x2="high:Q", color=colour, strokeDash=dashes
+            x=axis("low"), x2=alt.X2("high:Q"), color=colour, strokeDash=dashes
         ),
         base.mark_point(**place, shape="triangle-left", strokeWidth=2, xOffset=5)
         .encode(x=axis("low"), size=alt.condition("datum.outside", alt.value(110), alt.value(40)), **look)
         .transform_filter("datum.cut"),
         base.mark_text(align="left", baseline="middle", dx=15, dy=_BELOW_NAME, fontSize=12, color=LIGHT.muted)
-        .encode(x=axis("low"), text="beyond:N")
+        .encode(x=axis("low"), text=alt.Text("beyond:N"))
         .transform_filter("datum.beyond != ''"),
         base.mark_point(**place, size=80, strokeWidth=2, shape="circle")
         .encode(x=axis("value"), **look)
@@ -181,15 +181,15 @@ def ranking(chart: Chart) -> alt.TopLevelMixin:
     axis = named_rows(190)
     base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=axis), tooltip=tips)
     layers = [
-        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
+        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2=alt.X2("high:Q"), color=colour),
         base.mark_point(size=55, filled=True, opacity=1).encode(x=x("value"), color=colour),
         base.mark_text(align="left", baseline="middle", dx=6, fontSize=11, color=LIGHT.ink).encode(
-            x=x("high"), text="text:N"
+            x=x("high"), text=alt.Text("text:N")
         ),
     ]
     if noted:
         text = base.mark_text(align="right", baseline="middle", fontSize=11, color=LIGHT.muted)
-        layers.append(text.encode(x=alt.value(alt.ExprRef("width")), text="note:N"))
+        layers.append(text.encode(x=alt.XValue(alt.ExprRef("width")), text=alt.Text("note:N")))
     first = [row for row in rows if row["tier"] == "first"]
     if 0 < len(first) < len(rows):
         shade = alt.Chart(data_of(first)).mark_rect(color=LIGHT.shade)
@@ -219,7 +219,7 @@ def dots(chart: Chart) -> alt.TopLevelMixin:
     tips = [alt.Tooltip("name:N"), alt.Tooltip("shown:N", title=x_title(chart))]
     base = alt.Chart(data_of(rows)).encode(y=alt.Y("key:N", sort=None, title=None, axis=named), tooltip=tips)
     return alt.layer(
-        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
+        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2=alt.X2("high:Q"), color=colour),
         base.mark_point(size=60, filled=True, opacity=1).encode(x=x("value"), color=colour),
     ).properties(height=24 * max(1, len(rows)))
 
@@ -253,10 +253,10 @@ def error_by_band(chart: Chart) -> alt.TopLevelMixin:
     if len(groups) <= _MOST_WITH_BARS:
         reach = base.mark_rule(strokeWidth=1.5, opacity=0.7, clip=True)
     else:  # a shade is one mark for a whole line, so it has no row to tell of
-        reach = base.mark_area(opacity=0.1, clip=True).encode(tooltip=alt.value(None))
+        reach = base.mark_area(opacity=0.1, clip=True).encode(tooltip=alt.TooltipValue(None))
     return alt.layer(
         base.mark_line(strokeWidth=2).encode(y=y("value"), strokeDash=dash),  # first: the legend looks like it
-        reach.encode(y=y("error_low"), y2="error_high:Q"),
+        reach.encode(y=y("error_low"), y2=alt.Y2("error_high:Q")),
         base.mark_point(size=36, filled=True, opacity=1).encode(y=y("value")),
     ).properties(height=260)
 
@@ -283,6 +283,6 @@ def deviations(chart: Chart) -> alt.TopLevelMixin:
     zero = alt.Chart(data_of([{"zero": 0.0}])).mark_rule(color=LIGHT.muted, strokeDash=[5, 4]).encode(x=x("zero"))
     return alt.layer(
         zero,
-        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2="high:Q", color=colour),
+        base.mark_rule(strokeWidth=2).encode(x=x("low"), x2=alt.X2("high:Q"), color=colour),
         base.mark_point(size=48, filled=True, opacity=1).encode(x=x("value"), color=colour),
     ).properties(height=18 * max(1, len(rows)))

@@ -68,19 +68,19 @@ def points(chart: Chart) -> alt.TopLevelMixin:
             text = alt.Chart(data_of([row])).mark_text(
                 align=spot.align, dx=spot.dx, dy=spot.dy, baseline="middle", fontSize=12, color=LIGHT.ink
             )
-            layers.append(text.encode(x=x, y=y, text="label:N"))
+            layers.append(text.encode(x=x, y=y, text=alt.Text("label:N")))
     if chart.options.get("rule") is not None:
         level = alt.Chart(data_of([{"y": float(chart.options["rule"])}]))
         layers.insert(0, level.mark_rule(color=LIGHT.ceiling, strokeDash=[5, 4]).encode(y=y))
         words = str(chart.options.get("rule_text", ""))
         if words:
             text = level.mark_text(align="left", baseline="top", dx=4, dy=4, fontSize=12, color=LIGHT.muted)
-            layers.append(text.encode(x=alt.value(0), y=y, text=alt.value(words)))
+            layers.append(text.encode(x=alt.XValue(0), y=y, text=alt.TextValue(words)))
     rug = [{"x": float(value)} for value in chart.options.get("rug", ())]
     if rug:
         ticks = alt.Chart(data_of(rug)).mark_tick(color=LIGHT.muted, thickness=1.5, height=10, clip=True)
-        layers.append(ticks.encode(x=x, y=alt.value(_POINTS_HEIGHT - 5)))
-    return alt.layer(*layers).properties(height=_POINTS_HEIGHT)
+        layers.append(ticks.encode(x=x, y=alt.YValue(_POINTS_HEIGHT - 5)))
+    return alt.layer(*layers, height=_POINTS_HEIGHT)
 
 
 def part(value: float, ends: Any, side: str) -> float:
@@ -150,15 +150,21 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     tips = [alt.Tooltip("name:N", title="model"), alt.Tooltip("shown:N", title="original, new")]
     same = [{"x": end, "y": end} for end in (min(map(min, domain.values())), max(map(max, domain.values())))]
     layers = [
-        alt.Chart(data_of(line)).mark_area(color=LIGHT.shade, clip=True).encode(x=x("x"), y=y("low"), y2="high:Q"),
+        alt.Chart(data_of(line))
+        .mark_area(color=LIGHT.shade, clip=True)
+        .encode(x=x("x"), y=y("low"), y2=alt.Y2("high:Q")),
         alt.Chart(data_of(same))
         .mark_line(color=LIGHT.muted, strokeDash=[5, 4], strokeWidth=1.2, clip=True)
         .encode(x=x("x"), y=y("y")),
         alt.Chart(data_of(line))
         .mark_line(color=LIGHT.ceiling, strokeWidth=2, clip=True)
         .encode(x=x("x"), y=y("y")),
-        base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x_low"), x2="x_high:Q", y=y("y"), color=colour),
-        base.mark_rule(strokeWidth=1, opacity=0.7).encode(x=x("x"), y=y("y_low"), y2="y_high:Q", color=colour),
+        base.mark_rule(strokeWidth=1, opacity=0.7).encode(
+            x=x("x_low"), x2=alt.X2("x_high:Q"), y=y("y"), color=colour
+        ),
+        base.mark_rule(strokeWidth=1, opacity=0.7).encode(
+            x=x("x"), y=y("y_low"), y2=alt.Y2("y_high:Q"), color=colour
+        ),
         base.mark_point(size=42, filled=True, opacity=1).encode(x=x("x"), y=y("y"), color=colour, tooltip=tips),
     ]
     words = [*_line_names(rows, line, domain), *_left_out_names(rows)]
@@ -167,8 +173,8 @@ def scatter(chart: Chart) -> alt.TopLevelMixin:
     for side, place in places.items():
         part = data_of([item for item in words if item["side"] == side])
         text: dict[str, Any] = {"fontSize": 12, "color": LIGHT.muted, "baseline": "middle", **place}
-        layers.append(alt.Chart(part).mark_text(**text).encode(x=x("x"), y=y("y"), text="label:N"))
-    return alt.layer(*layers).properties(height=340)
+        layers.append(alt.Chart(part).mark_text(**text).encode(x=x("x"), y=y("y"), text=alt.Text("label:N")))
+    return alt.layer(*layers, height=340)
 
 
 def _line_names(
@@ -246,16 +252,16 @@ def slope(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.Color("change:N", scale=colours, legend=None)
     base = alt.Chart(data_of(joined)).encode(x=x, y=y, color=colour, tooltip=tips)
     layers: list[Any] = [
-        base.mark_line(strokeWidth=1.6).encode(detail="name:N"),
+        base.mark_line(strokeWidth=1.6).encode(detail=alt.Detail("name:N")),
         base.mark_point(filled=True, size=36),
     ]
     for side, align, away in zip(sides, ("right", "left"), (-1, 1), strict=True):
         here = base.transform_filter(alt.datum.side == side)
         text: dict[str, Any] = {"fontSize": 11, "align": align}
-        layers.append(here.mark_text(dx=7 * away, **text).encode(text="rank:N"))
+        layers.append(here.mark_text(dx=7 * away, **text).encode(text=alt.Text("rank:N")))
         room = alt.expr("width * 1.4 / 3.8 - 36")
-        layers.append(here.mark_text(dx=32 * away, limit=room, **text).encode(text="name:N"))
-    return alt.layer(*layers).properties(height=60 + 17 * max(1, len(chart.rows)))
+        layers.append(here.mark_text(dx=32 * away, limit=room, **text).encode(text=alt.Text("name:N")))
+    return alt.layer(*layers, height=60 + 17 * max(1, len(chart.rows)))
 
 
 def dates(chart: Chart) -> alt.TopLevelMixin:
@@ -283,7 +289,7 @@ def dates(chart: Chart) -> alt.TopLevelMixin:
     line = alt.Chart(data_of(ahead))
     return alt.layer(
         line.mark_line(color=LIGHT.ceiling, strokeWidth=2).encode(x=x, y=y("value")),
-        base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2="high:Q", color=colour),
+        base.mark_rule(strokeWidth=1, opacity=0.7).encode(y=y("low"), y2=alt.Y2("high:Q"), color=colour),
         base.mark_point(size=42, filled=True, opacity=1).encode(y=y("value"), color=colour),
     ).properties(height=260)
 
@@ -368,12 +374,12 @@ def confused(chart: Chart) -> alt.TopLevelMixin:
     names = [
         alt.Chart(data_of(part))
         .mark_text(align=place.align, dx=place.dx, dy=place.dy, baseline="middle", fontSize=12, color=LIGHT.ink)
-        .encode(x=x("x"), y=y("y"), text="name:N")
+        .encode(x=x("x"), y=y("y"), text=alt.Text("name:N"))
         for place, part in _named(rows).items()
     ]
     return alt.layer(
-        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2="x_high:Q", y=y("y")),
-        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2="y_high:Q"),
+        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x_low"), x2=alt.X2("x_high:Q"), y=y("y")),
+        base.mark_rule(color=LIGHT.floor, strokeWidth=1.5).encode(x=x("x"), y=y("y_low"), y2=alt.Y2("y_high:Q")),
         base.mark_point(color=LIGHT.floor, size=60, filled=True, opacity=1).encode(
             x=x("x"), y=y("y"), tooltip=tips
         ),
