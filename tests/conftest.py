@@ -38,7 +38,8 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("hardpan")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# The shell has no windows, so a page costs half of what it does in a whole Chromium.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session", autouse=True)

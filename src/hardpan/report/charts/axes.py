@@ -50,7 +50,7 @@ def data_of(rows: Sequence[dict[str, Any]]) -> Rows:
         >>> data_of([{"x": 1}]).to_dict()
         {'values': [{'x': 1}]}
     """
-    return Rows(values=list(rows))  # type: ignore[no-untyped-call]  # Altair leaves its own signature open
+    return Rows(values=list(rows))  # type: ignore[no-untyped-call]  # inherited from Altair
 
 
 def estimate_of(row: Mapping[str, Any], value: str = "value", low: str = "low", high: str = "high") -> Estimate:
