@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 START_SECONDS = 60
+# Dask waits half a minute by default before it gives up a worker that was killed.
+SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
 
 
 @contextmanager
@@ -27,7 +29,9 @@ def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         log = folder / f"{len(started)}.log"
         line = [sys.executable, "-m", f"distributed.cli.{command}", *arguments]
         with log.open("wb") as stream:
-            started.append(subprocess.Popen(line, stdout=stream, stderr=stream, cwd=folder))
+            started.append(
+                subprocess.Popen(line, stdout=stream, stderr=stream, cwd=folder, env=os.environ | SETTINGS)
+            )
         return log
 
     try:
@@ -41,7 +45,7 @@ def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
             process.terminate()
         for process in started:
             try:
-                process.wait(5)
+                process.wait(2)
             except subprocess.TimeoutExpired:  # one whose worker was killed a moment ago waits long for it
                 process.kill()
                 process.wait()

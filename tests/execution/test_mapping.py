@@ -108,7 +108,9 @@ def test_a_task_whose_worker_is_killed_runs_again(backend, where, tmp_path):
     assert found == [i * i for i in range(12)]
 
 
-@pytest.mark.parametrize("backend", ["processes", "dask", pytest.param("ray", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "backend", ["processes", *(pytest.param(b, marks=pytest.mark.soak) for b in ("dask", "ray"))]
+)
 def test_a_task_that_kills_every_worker_is_given_up_and_named(backend, where, tmp_path):
     def deadly(i: int) -> int:
         if i == 1:
