@@ -133,17 +133,19 @@ def product_seconds(flow: Any, x: Any) -> float:
     return time.process_time() - begun
 
 
-def inference(given: dict[str, Any]) -> dict[str, dict[str, float]]:
+KINDS = {"plain": "float32", "in planes": "float32", "in planes, bf16": "bf16"}  # steps, and their precision
+
+
+def inference(given: dict[str, Any]) -> dict[str, float]:
     """Every kind of steps in turn, several rounds: the least CPU time of each, and what differs from the plain."""
     from hardpan.flows import cpu_steps
 
     flow, x, rows, usable = given["flow"], given["x"], given["rows"], cpu_steps.usable
-    kinds = {"plain": "float32", "in planes": "float32", "in planes, bf16": "bf16"}
     seconds: dict[tuple[str, str], float] = {}
     posteriors: dict[str, Any] = {}
     nll: dict[str, float] = {}
     for _ in range(4):
-        for kind, precision in kinds.items():
+        for kind, precision in KINDS.items():
             flow.to(precision=precision)
             cpu_steps.usable = usable if kind != "plain" else lambda x: False
             started = time.process_time()
@@ -157,15 +159,16 @@ def inference(given: dict[str, Any]) -> dict[str, dict[str, float]]:
                 seconds[kind, what] = min(value, seconds.get((kind, what), math.inf))
             nll[kind] = -float(flow.log_prob(x[:64]).mean()) if kind not in nll else nll[kind]
     cpu_steps.usable = usable
-    result = {}
-    for kind in kinds:
+    result: dict[str, float] = {}
+    for kind in KINDS:
         apart = abs(posteriors[kind] - posteriors["plain"])
-        result[kind] = {what: rows / value for (name, what), value in seconds.items() if name == kind} | {
+        values = {what: rows / value for (name, what), value in seconds.items() if name == kind} | {
             "mean difference": float(apart.mean()),
             "largest difference": float(apart.max()),
             "other decisions": float((posteriors[kind].argmax(1) != posteriors["plain"].argmax(1)).mean()),
             "nll": nll[kind],
         }
+        result |= {f"{kind}/{name}": value for name, value in values.items()}
     return result
 
 
@@ -174,8 +177,12 @@ def inference_table() -> dict[str, Any]:
     rows, count = [], steps_of(256)
     for name in ("mnist", "fashion-mnist"):
         result = harness.isolated(prepare_zoo, inference, name=name, rows=count).output
-        plain = result["plain"]
-        for kind, values in result.items():
+        by_kind = {
+            kind: {key.partition("/")[2]: value for key, value in result.items() if key.startswith(f"{kind}/")}
+            for kind in KINDS
+        }
+        plain = by_kind["plain"]
+        for kind, values in by_kind.items():
             row = {"flow": name, "steps": kind, "posteriors/s": round(values["posteriors"]),
                    "samples/s": round(values["samples"]),
                    "products alone/s": round(values["products"]) if "products" in values else None,

@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
+from tests.flows.small import three_digits
 
-from hardpan import files
+from hardpan import files, flows
 from hardpan.bayes import gaussian_curve
 from hardpan.flows.sampling import FlowSamples
 
@@ -22,3 +24,22 @@ def test_a_report_that_was_read_back_has_the_same_numbers(temperatures):
     assert same.tables == section.tables
     assert [item.drawing for item in section.charts] == ["curve", "gallery"]
     assert [item.drawing for item in same.charts] == ["curve"]
+
+
+def test_a_card_says_what_its_own_folder_computes(tmp_path):
+    data = three_digits()
+    flow = flows.fit(data, flows.FlowConfig(preset="tiny", epochs=2, steps=2, width=8, pad_to=12))
+    card = flows.write_card(flow, data, tmp_path / "card")
+    again, test = flows.load(tmp_path / "card"), data.splits(seed=0).test
+    x, labels = data.x[test], data.labels[test]
+    assert card.nll == again.nll(x, labels)
+    assert card.original_bits == pytest.approx(card.nll.value / np.log(2) / 64)
+    assert card.bits == pytest.approx(card.original_bits * 64 / 144)
+    assert card.own_error == pytest.approx((again.posterior(x).argmax(1) != labels).mean())
+    assert card.bayes_error.value == pytest.approx(again.bayes_error().value, rel=1e-6)
+    assert card.size == (tmp_path / "card" / "weights.safetensors").stat().st_size
+    with Image.open(tmp_path / "card" / "samples.png") as picture:
+        assert picture.size == (10 * 5 * 14, 3 * 5 * 14)
+    text = (tmp_path / "card" / "card.md").read_text(encoding="utf-8")
+    assert card.sha256 in text
+    assert f"{card.original_bits:.3f} over the original" in text

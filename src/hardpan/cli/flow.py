@@ -52,6 +52,12 @@ def fit(
         typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best validation NLL decides."),
     ] = "",
     sweep_preset: Annotated[str, typer.Option(help="The preset of the trials.")] = "small",
+    card: Annotated[
+        bool,
+        typer.Option(
+            "--card", help="Also write DIR/card: weights in half precision, card.md, samples.png; for a library."
+        ),
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Fit a class-conditional flow to a dataset: exact likelihoods, and the Bayes error of the fitted distribution.
@@ -63,6 +69,7 @@ def fit(
     """
     from hardpan import flows
     from hardpan.data.opening import short_name
+    from hardpan.engine import distributed
 
     out = out or Path(f"flow-{short_name(data)}")
     check_out(out)
@@ -79,9 +86,12 @@ def fit(
             )
         else:
             flow = flows.fit(dataset, config, out=out, progress=progress)
+        if card and distributed.is_main():
+            progress("card", 1.0)
+            flows.write_card(flow, dataset, out / "card")
     emit_report(flow.record, json=json)
     if not json:
-        typer.echo(f"Flow: {out}")
+        typer.echo(f"Flow: {out}" + (f"\nCard: {out / 'card'}" if card else ""))
 
 
 @app.command()

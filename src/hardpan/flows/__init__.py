@@ -13,6 +13,7 @@ from hardpan.lazy import exports
 
 if TYPE_CHECKING:
     from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
+    from hardpan.flows.cards import FlowCard, write_card
     from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
     from hardpan.flows.fitting import fit, sweep
     from hardpan.flows.flow import Flow, FlowRecord, load, weights_hash
@@ -24,6 +25,7 @@ _HOME = {
     "PRESETS": ".config",
     "Benchmark": ".benchmark",
     "Flow": ".flow",
+    "FlowCard": ".cards",
     "FlowConfig": ".config",
     "FlowRecord": ".flow",
     "FlowSamples": ".sampling",
@@ -37,6 +39,7 @@ _HOME = {
     "sweep": ".fitting",
     "synthesize": ".benchmark",
     "weights_hash": ".flow",
+    "write_card": ".cards",
 }
 
 __all__ = [
@@ -44,6 +47,7 @@ __all__ = [
     "PRESETS",
     "Benchmark",
     "Flow",
+    "FlowCard",
     "FlowConfig",
     "FlowRecord",
     "FlowSamples",
@@ -57,6 +61,7 @@ __all__ = [
     "sweep",
     "synthesize",
     "weights_hash",
+    "write_card",
 ]
 
 __getattr__, __dir__ = exports(__name__, _HOME, __all__)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from hardpan import files, numbers
 from hardpan.estimates import Estimate
 from hardpan.flows.benchmark import Benchmark
+from hardpan.flows.cards import PER_TEMPERATURE, PICTURE, FlowCard
 from hardpan.flows.charts import TemperatureSamples, sample_gallery, training_chart, unsettled_warning
 from hardpan.flows.flow import FlowRecord
 from hardpan.flows.judging import Judgement
@@ -207,3 +210,54 @@ def _samples(result: FlowSamples) -> View:
         headline = f"The Bayes error of the samples goes from {ends[0]} to {ends[-1]}."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
     return View(f"Samples of {result.flow}", headline, (section,), provenance=made, columns=columns)
+
+
+def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:
+    """A model card as Markdown."""
+    fitted, config, name = card.record.fitted, card.record.config, card.record.fitted["dataset"]
+    said = {
+        "not refuted": "No test refutes that it is also that of the data, which is no proof.",
+        "assumption rejected": "It is not that of the data: its own decisions err more often than it says.",
+    }
+    against = "It is not that of the data: a classifier on the same examples contradicts it."
+    pictures: tuple[str, ...] = ()
+    if temperatures:
+        listed = ", ".join(f"{t:g}" for t in temperatures)
+        pictures = ("", f"![Samples]({PICTURE})", "", f"{PER_TEMPERATURE} samples at each temperature: {listed}.")
+    separated = (
+        ()
+        if card.separated is None
+        else (
+            ("separating samples from test examples", f"{numbers.estimate(card.separated)} right; 50 % is chance"),
+        )
+    )
+    rows = (
+        (
+            "test NLL, label included",
+            f"{numbers.plain(card.nll, unit='nats')} per example, {card.nll.n:,} examples",
+        ),
+        (
+            "bits per dimension",
+            f"{card.bits:.3f} over the padded example, {card.original_bits:.3f} over the original",
+        ),
+        ("Bayes error of the flow", numbers.estimate(card.bayes_error)),
+        ("error of its own decisions on test examples", numbers.percent(card.own_error)),
+        ("error of a linear model on them", numbers.estimate(card.best_classifier)),
+        *separated,
+        ("fitted to", f"{fitted['train_rows']:,} examples; {fitted['split']}"),
+        ("fit", f"{fitted['epochs']} epochs, {fitted['seconds']:,.0f} s on {fitted['device']}"),
+        ("weights", f"{card.size:,} bytes, float16, sha256 {card.sha256}"),
+    )
+    settings = ", ".join(
+        f"{f.name} {value}"
+        for f in dataclasses.fields(config)
+        if (value := getattr(config, f.name)) != f.default and value is not None
+    )
+    return "\n".join((
+        f"# Flow of {name}", "",
+        f"A class-conditional normalizing flow of {len(card.record.class_names)} classes, fitted by `hardpan flow "
+        f"fit {name} --card`. Read it with `hardpan.flows.load(FOLDER)`.", "",
+        "| | |", "| --- | --- |", *(f"| {label} | {text} |" for label, text in rows), "",
+        f"The Bayes error above is exact for examples drawn from the flow. {said.get(card.status, against)}",
+        *pictures, "", f"Settings that differ from the defaults: {settings}.", "",
+    ))  # fmt: skip
