@@ -1,10 +1,13 @@
 """Planted problems are found, and clean data raise no alarm."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from hardpan import Dataset, auditing
-from hardpan.auditing.problems import suspect_labels
+from hardpan.auditing.evidence import Trial
+from hardpan.auditing.labels import Suspects, planted_labels, suspect_labels, trial_of
 
 BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained
 
@@ -196,6 +199,31 @@ def test_random_flips_are_told_from_errors_of_the_models():
     expected = found.precision(0.99)
     assert found.telling
     assert expected.low <= wrong <= expected.high
+
+
+def test_a_trial_with_known_labels_bounds_the_precision_of_suspects():
+    rows = np.arange(200)
+    shared = {"searched": 2000, "error": 0.1, "guessing": 0.5, "sure_errors": 66, "sure": 667}
+    half = Suspects(rows, rows, rows, **shared, trial=Trial(200, 150, round(0.05 * 1800), 1800))
+    expected = half.precision(0.95)
+    assert expected.value == pytest.approx(0.5)
+    assert 0.3 < expected.low < expected.value < expected.high == 1.0
+    assert half.telling
+    as_many = dataclasses.replace(half, trial=Trial(200, 150, 180, 1800))
+    assert as_many.precision(0.95).low == 0.0
+    assert not as_many.telling
+
+
+def test_a_trial_recovers_planted_flips_and_counts_the_other_suspects():
+    truth = np.arange(1000) % 2
+    planted, flipped = planted_labels(np.eye(2)[truth], 0.1, seed=3)
+    assert np.array_equal(planted != truth, flipped)
+    probs = np.where(np.eye(2, dtype=bool)[truth], 0.9, 0.1)
+    probs[:6] = probs[:6, ::-1]  # six errors of the models
+    trial = trial_of(probs, planted, flipped)
+    assert trial.flips + trial.clean == 1000
+    assert trial.recovered == flipped[6:].sum()
+    assert trial.false == (~flipped[:6]).sum()
 
 
 def test_models_that_guess_cannot_doubt_labels():

@@ -7,11 +7,12 @@
     training.py    classifiers, out-of-fold predictions, learning curve, flow, within the budget
     networks.py    the small networks
     problems.py    copies, labels, classes, size, features, predictions
+    labels.py      labels that look wrong, and whether the models can be trusted to say so
     hardness.py    which examples are hard
     fresh.py       will the score hold
     examples.py    every example in one table
     comparison.py  audits side by side
-    report.py      what people read
+    report/        what people read: problems, sections, the overview, comparisons
 """
 
 from hardpan.auditing.comparison import AuditComparison, compare, read_audit

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardpan import stats
 from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import Fitted
 from hardpan.bayes.floors.inputs import Floats, Labels
@@ -18,7 +19,6 @@ from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
-from hardpan.report.sections import Section
 from hardpan.stats.intervals import check_confidence
 
 FLOWS = ("bundled", "auto", "none")
@@ -93,7 +93,10 @@ class AuditConfig:
 @record
 @dataclass(frozen=True, slots=True)
 class AuditStep:
-    """One step of an audit: seconds that were planned for it and that it took, or why it was skipped."""
+    """One step of an audit: seconds that were planned for it and that it took, or why it was skipped.
+
+    ``skipped`` is "not-requested", "no-test", "predictions", "no-torch" or "no-time"; empty where it was done.
+    """
 
     name: str
     planned: float
@@ -121,15 +124,16 @@ class FlowView:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a step of the audit adds to the report: a section, measures, methods, sources, hashes and files."""
+class Note:
+    """Something that was not possible or went otherwise than planned; the report says it in words.
 
-    section: Section
-    measures: Mapping[str, Estimate] = field(default_factory=dict)
-    method: tuple[str, ...] = ()
-    citations: tuple[str, ...] = ()
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    Attributes:
+        kind: "skipped", "fewer-networks", "epochs", "no-flow" or "no-curve".
+        details: numbers and names by name.
+    """
+
+    kind: str
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +143,32 @@ class Nearest:
     rows: Labels
     distances: Floats
     training: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A search for wrong labels where the truth is known.
+
+    Attributes:
+        flips: labels that were flipped at random.
+        recovered: flips among the suspects.
+        false: other suspects: errors of the models.
+        clean: labels that were not flipped.
+    """
+
+    flips: int
+    recovered: int
+    false: int
+    clean: int
+
+    @property
+    def false_rate(self) -> float:
+        """Proportion of the right labels that look wrong."""
+        return self.false / max(1, self.clean)
+
+    def recall(self, confidence: float) -> Estimate | None:
+        """Proportion of the flips that were recovered; None without flips."""
+        return stats.share(self.recovered, self.flips, confidence) if self.flips else None
 
 
 @dataclass(slots=True, eq=False)
@@ -154,6 +184,7 @@ class Evidence:
         models: models with predictions; the first is the ensemble that is scored.
         fitted: classifiers of scikit-learn that were fitted here, on the test rows of ``inputs``.
         out_of_fold: (n_train, K) predictions of training examples by models that did not see them.
+        trials: searches for wrong labels where the truth is known, by split.
         annotations: votes or soft labels.
         correct_by_size: training sizes of the learning curve, and which test rows are right at each.
         curve_model: the model of the learning curve.
@@ -171,12 +202,13 @@ class Evidence:
     models: tuple[Model, ...] = ()
     fitted: tuple[Fitted, ...] = ()
     out_of_fold: Floats | None = None
+    trials: Mapping[str, Trial] = field(default_factory=dict)
     annotations: Annotations | None = None
     correct_by_size: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
     curve_model: str = ""
     nearest: Nearest | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     steps: list[AuditStep] = field(default_factory=list)
 
     @property

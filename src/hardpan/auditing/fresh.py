@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import files, numbers, stats, testbed
+from hardpan import files, stats, testbed
 from hardpan.auditing import training
-from hardpan.auditing.evidence import Evidence, Part
+from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.models import Model
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
-from hardpan.report.sections import Section, Table
-from hardpan.testbed import report as testbed_report
 
-METHOD = (
-    "The networks of the ensemble are evaluated on the fresh set without change. The drop is accuracy on the "
-    "original test set minus accuracy on the fresh one, mean over the networks; its interval combines the "
-    "Clopper–Pearson intervals of the two mean accuracies (Zou and Donner's MOVER), so it contains the sampling "
-    "of both test sets.",
-)
 _NO_MODEL = (
     "new_test: {} needs models that can be run on it; let the audit train its ensemble (no --predictions), or "
     "evaluate your models on both sets and pass --testbed counts.csv"
 )
 
 
-def find(evidence: Evidence) -> Part:
+@dataclass(frozen=True, slots=True, eq=False)
+class FreshScores:
+    """The same models on the original and on a fresh test set.
+
+    Attributes:
+        drop: mean accuracy on the original set minus that on the fresh one.
+        comparison: of the models of a table; None where the ensemble was evaluated.
+        name: of the fresh set.
+        size: its examples.
+        before: accuracy of each network on the original test set.
+        after: the same on the fresh one.
+        sha256: of the fresh examples.
+    """
+
+    drop: Estimate
+    comparison: testbed.Comparison | None = None
+    name: str = ""
+    size: int = 0
+    before: tuple[float, ...] = ()
+    after: tuple[float, ...] = ()
+    sha256: str = ""
+
+
+def find(evidence: Evidence) -> FreshScores:
     """Compare the models of ``config.testbed``, or evaluate the ensemble on ``config.new_test``."""
-    return _table(evidence) if evidence.config.testbed else _new_test(evidence)
+    config = evidence.config
+    if not config.testbed:
+        return _new_test(evidence)
+    table = testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
+    comparison = testbed.compare(table, seed=config.seed, confidence=config.confidence)
+    return FreshScores(comparison.mean_gap, comparison)
 
 
 def check(evidence: Evidence) -> None:
@@ -46,61 +66,21 @@ def check(evidence: Evidence) -> None:
         raise InputError(_NO_MODEL.format(config.new_test))
 
 
-def _table(evidence: Evidence) -> Part:
-    config = evidence.config
-    table = testbed.two_sets(*config.testbed, new_set=config.testbed_new or None)
-    report = testbed.compare(table, seed=config.seed, confidence=config.confidence)
-    made = testbed_report.provenance(report)
-    section = testbed_report.section(report)
-    section = dataclasses.replace(
-        section, warnings=(*_other_set(report, evidence), *section.warnings), key="fresh", short="Fresh data"
-    )
-    return Part(section, {"drop": report.mean_gap}, made.method, made.citations, made.hashes)
-
-
-def _other_set(report: testbed.Comparison, evidence: Evidence) -> tuple[str, ...]:
-    """A warning where the table's original set cannot be the test set of this audit."""
-    sizes, here = sorted({row.original.n for row in report.rows}), len(evidence.split.test)
-    if here in sizes:
-        return ()
-    size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    return (
-        f"The table has models on an original set of {size} examples, and the test set of this audit has {here:,}: "
-        "this section is about that set, not about this test set.",
-    )
-
-
-def _new_test(evidence: Evidence) -> Part:
+def _new_test(evidence: Evidence) -> FreshScores:
     fresh = Dataset.open(evidence.config.new_test)
     labels = _labels(fresh, evidence)
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:
         raise InputError(_NO_MODEL.format(evidence.config.new_test))
     truth = evidence.labels[evidence.split.test]
-    before = [float((answers == truth).mean()) for answers in _original(model, evidence)]
-    after = [
+    before = tuple(float((answers == truth).mean()) for answers in _original(model, evidence))
+    after = tuple(
         float((training.predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
         for number in range(len(model.weights))
-    ]
+    )
     first, second = float(np.mean(before)), float(np.mean(after))
     drop = _drop(first, len(truth), second, len(labels), evidence.config.confidence)
-    rows = tuple(
-        (f"network {number}", f"{100 * a:.2f} %", f"{100 * b:.2f} %", f"{100 * (a - b):+.2f}")
-        for number, (a, b) in enumerate(zip(before, after, strict=True))
-    )
-    section = Section(
-        "Will the score hold?",
-        (
-            f"On {fresh.name} ({len(labels):,} examples) the networks are right on {100 * second:.1f} %, on the "
-            f"original test set on {100 * first:.1f} %: a drop of {numbers.signed(drop)}.",
-            "One ensemble shows whether the two sets differ, not whether models were tuned to the first one: for "
-            "that, compare many models (hardpan testbed compare).",
-        ),
-        tables=(Table("Networks on both sets", ("model", "original", "fresh", "drop, points"), rows),),
-        key="fresh",
-        short="Fresh data",
-    )
-    return Part(section, {"drop": drop}, METHOD, hashes={"Fresh examples, sha256": files.array_hash(fresh.x)})
+    return FreshScores(drop, None, fresh.name, len(labels), before, after, files.array_hash(fresh.x))
 
 
 def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:

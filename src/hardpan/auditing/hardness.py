@@ -1,53 +1,57 @@
-"""Which examples are hard: confusion scores of the ensemble, errors by band, pictures, and the hard subset."""
+"""Which examples are hard: confusion scores of the ensemble, errors by band, and the hard subset."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan import confusion, files, numbers, stats
-from hardpan.auditing.evidence import Evidence, Part
+from hardpan import confusion, stats
+from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.models import Model
-from hardpan.confusion.charts import error_by_band
-from hardpan.confusion.report import CITATIONS, METHOD, score_section
 from hardpan.estimates import Estimate
-from hardpan.report.sections import Chart, Section, Table
 
 HARD_QUANTILE = 0.9
-WIDEST = 0.5  # an interval of the proportion of errors that is wider says nothing
-SUBSET = "hard-subset.json"
 
 
-def find(evidence: Evidence) -> Part:
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Hardness:
+    """Confusion of every example, and errors by band of it.
+
+    Attributes:
+        model: that was scored.
+        summary: scores, bands and pictures of it.
+        subset: the most confusing tenth of the test set.
+        bands: errors of every model by band of these scores, where there are several.
+        measures: numbers of the audit by name.
+        columns: per-example results for the joined table.
+    """
+
+    model: Model
+    summary: confusion.ScoreReport
+    subset: confusion.Subset
+    bands: Mapping[str, confusion.Bands]
+    measures: Mapping[str, Estimate]
+    columns: Mapping[str, NDArray[Any]]
+
+
+def find(evidence: Evidence) -> Hardness:
     """Score every example by the first model, and compare the scores with its errors on the test set."""
     model, level = evidence.models[0], evidence.config.confidence
     scores, signals = _scored(model, evidence)
     test = scores.select(np.flatnonzero(np.isin(model.rows, evidence.split.test)))
     hard = confusion.subset(test, quantile=HARD_QUANTILE)
     config = confusion.ConfusionConfig(split="test", confidence=level)
-    found = confusion.summarize(scores, signals, evidence.dataset, config=config, subset=hard)
-    section = score_section(dataclasses.replace(found, issues=None))  # labels have a section of their own
+    summary = confusion.summarize(scores, signals, evidence.dataset, config=config, subset=hard)
     measures = {"mean_confusion": stats.mean(test.values, level, least=0.0, method="mean score, bits")}
-    tenth = None if found.bands is None else found.bands.hardest_tenth
+    tenth = None if summary.bands is None else summary.bands.hardest_tenth
     if tenth is not None and np.isfinite(tenth.value):
         measures["tail_share"] = tenth
-    section = dataclasses.replace(
-        section,
-        title=_title(tenth),
-        sentences=(_who(model),),
-        methods=(*section.sentences, *METHOD),
-        estimates={},
-        key="hard",
-        short="Hard examples",
-    )
-    if len(evidence.models) > 1:
-        section = _with_others(section, test, evidence)
-    evidence.columns |= _columns(scores, signals, model, evidence)
-    subset = {SUBSET: files.dumps(files.to_json(hard)) + "\n"}
-    return Part(section, measures, METHOD, CITATIONS, files=subset)
+    bands = _bands(test, evidence) if len(evidence.models) > 1 else {}
+    return Hardness(model, summary, hard, bands, measures, _columns(scores, signals, model, evidence))
 
 
 def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusion.Signals]:
@@ -68,39 +72,19 @@ def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusi
     return scores, dataclasses.replace(signals, ids=scores.ids)
 
 
-def _title(tenth: Estimate | None) -> str:
-    if tenth is None or not np.isfinite(tenth.value) or tenth.high - tenth.low > WIDEST:
-        return "The most confusing examples"
-    return f"The most confusing tenth of the test set has {numbers.estimate(tenth)} of the errors"
-
-
-def _who(model: Model) -> str:
-    recorded = model.predictions
-    size = f"{numbers.counted(len(recorded.seeds), 'seed')}, {numbers.counted(len(recorded.epochs), 'epoch')}"
-    source = "trained here" if model.trained_here else "your predictions"
-    return (
-        f"An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
-        f"labels are not used. Scores are from {model.name} ({source}; {size})."
-    )
-
-
-def _with_others(section: Section, test: confusion.Scores, evidence: Evidence) -> Section:
-    """Add the error of every further model by band of the first one's scores."""
+def _bands(test: confusion.Scores, evidence: Evidence) -> dict[str, confusion.Bands]:
+    """The errors of every model by band of the first one's scores."""
     rows_by_id = {str(name): row for row, name in enumerate(evidence.dataset.ids)}
     rows = np.array([rows_by_id[str(name)] for name in test.ids])
-    found, table = {}, []
-    for model in evidence.models:
-        if not model.covers(rows):
-            continue
-        correct = model.probs[rows].argmax(axis=1) == evidence.labels[rows]
-        bands = confusion.bands(test, correct, confidence=evidence.config.confidence)
-        found[model.name] = bands
-        tenth = bands.hardest_tenth
-        table.append((model.name, bands.error, tenth if np.isfinite(tenth.value) else None, bands.rho.value))
-    chart: Chart = error_by_band(found, "Error of every model by band of the first one's scores")
-    columns = ("model", "error", "errors in the confusing tenth", "ρ by band")
-    shown = Table("Does confusion of one model predict the errors of the others?", columns, tuple(table))
-    return dataclasses.replace(section, folded=(shown, chart, *section.folded))
+    return {
+        model.name: confusion.bands(
+            test,
+            model.probs[rows].argmax(axis=1) == evidence.labels[rows],
+            confidence=evidence.config.confidence,
+        )
+        for model in evidence.models
+        if model.covers(rows)
+    }
 
 
 def _columns(

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hardpan import stats
-from hardpan.auditing.evidence import USABLE, Evidence
+from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.labels import Suspects
 from hardpan.auditing.near_copies import near_copies, turned_copies
 from hardpan.bayes.floors.inputs import Floats, Labels
-from hardpan.confusion import label_issues
 from hardpan.estimates import Estimate
 
 MOST_ROWS = 200  # rows that a problem lists; the files beside the report have all of them
@@ -30,12 +29,7 @@ LEAK_SPREAD = 0.1  # deviation within classes, relative to the distance between 
 BROKEN_CLASSES = 0.05  # of the test set, examples of classes that train lacks
 INDEX_GAIN = 0.5  # an index column that halves the error of the most frequent class predicts the label
 FEWEST_SUSPECTS = 3
-SURE = 0.5  # a suggested class has at least this probability
-USUAL = 0.2  # quantile of the probability of correctly predicted examples that a suggested class has to reach
 POWER = 1.96 + 0.84  # two-sided 5 %, power 80 %
-SUREST = 3  # random flips fall as often on the third of which models are most sure as on the others
-TELLING = 0.4  # expected precision from which suspects are a problem of the labels, not errors of the models
-CLUELESS = 0.6  # of the error of guessing: models that err more cannot doubt labels
 
 KINDS = (
     "one-class",
@@ -113,52 +107,6 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Suspects:
-    """Labels that look wrong in one split.
-
-    Attributes:
-        rows: rows of the dataset, most suspicious first.
-        suggested: class that the models prefer.
-        probability: its probability.
-        searched: how many labels were checked.
-        error: of the models on these labels.
-        guessing: error of always answering the most frequent class.
-        sure_errors: errors on the third of the examples of which the models are most sure.
-        sure: how many examples that third has.
-    """
-
-    rows: Labels
-    suggested: Labels
-    probability: Floats
-    searched: int
-    error: float = 0.0
-    guessing: float = 1.0
-    sure_errors: int = 0
-    sure: int = 0
-
-    def precision(self, confidence: float) -> Estimate | None:
-        """Proportion of the suspects that is wrong, if labels are wrong as often on easy examples as on hard ones.
-
-        Errors of models are rare where they are most sure, wrong labels are not: the error rate on the surest third
-        estimates the rate of wrong labels, of which four fifths are expected among the suspects (the rule leaves
-        out the lowest fifth of the probabilities). None without suspects.
-        """
-        if not len(self.rows) or not self.sure:
-            return None
-        rate = stats.share(self.sure_errors, self.sure, confidence)
-        factor = (1 - USUAL) * self.searched / len(self.rows)
-        value, low, high = (min(1.0, factor * end) for end in (rate.value, rate.low, rate.high))
-        method = "error rate on the third of which models are most sure"
-        return Estimate(value, factor * rate.stderr, low, high, confidence, method, self.sure)
-
-    @property
-    def telling(self) -> bool:
-        """Whether the suspects say something of the labels; else they are mostly errors of the models."""
-        expected = self.precision(0.95)
-        return self.error <= CLUELESS * self.guessing and expected is not None and expected.value >= TELLING
-
-
 def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: float | None) -> list[Problem]:
     """All problems, the most severe first.
 
@@ -175,82 +123,6 @@ def find_problems(evidence: Evidence, suspects: Mapping[str, Suspects], error: f
     return sorted(
         found, key=lambda item: (not item.breaks, SEVERITIES.index(item.severity), KINDS.index(item.kind))
     )
-
-
-def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
-    """Labels that models doubt: another class is at least as probable as it is on its own examples.
-
-    With t_j the mean probability of class j over examples labelled j, a label y is suspicious when the best other
-    class has p_j ≥ max(t_j, 1/2), p_j > p_y, and p_j is not below the lowest fifth of its values on examples that
-    are labelled and predicted j: near a boundary between classes models are less sure. Sorted by p_j − p_y.
-
-    Args:
-        probs: (n, K) held-out or out-of-fold probabilities.
-        labels: (n,) class numbers.
-        rows: (n,) rows of the dataset.
-
-    Source: Northcutt, Jiang and Chuang, "Confident learning" (2021).
-
-    Example:
-        >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.05, 0.95]])
-        >>> suspect_labels(p, np.array([0, 0, 1, 1, 0]), np.arange(5)).rows.tolist()
-        [4]
-    """
-    found = label_issues(probs, labels=labels)
-    usual = np.ones(probs.shape[1])
-    predicted = probs.argmax(axis=1)
-    for c in range(probs.shape[1]):
-        agreed = probs[(labels == c) & (predicted == c), c]
-        if len(agreed):
-            usual[c] = float(np.quantile(agreed, USUAL))
-    sure = found.suggested_probability >= np.maximum(usual[found.suggested], SURE)
-    at = found.row[sure]
-    wrong = predicted != labels
-    surest = _surest(probs, predicted)
-    return Suspects(
-        rows[at],
-        found.suggested[sure],
-        found.suggested_probability[sure],
-        len(labels),
-        error=float(wrong.mean()),
-        guessing=1.0 - float(np.bincount(labels).max()) / len(labels),
-        sure_errors=int(wrong[surest].sum()),
-        sure=len(surest),
-    )
-
-
-def _surest(probs: Floats, predicted: Labels) -> Labels:
-    """The third of the examples of each predicted class that has the largest probability of it."""
-    chosen = []
-    for c in np.unique(predicted):
-        members = np.flatnonzero(predicted == c)
-        order = np.argsort(-probs[members, c], kind="stable")
-        chosen.append(members[order[: -(-len(members) // SUREST)]])
-    return np.concatenate(chosen)
-
-
-def find_suspects(evidence: Evidence) -> dict[str, Suspects]:
-    """Labels that look wrong: in test by the mean of the good models, in train by out-of-fold predictions."""
-    found: dict[str, Suspects] = {}
-    inputs = evidence.inputs
-    if inputs is None:
-        return found
-    labels = evidence.labels
-    probs = evidence.test_probs() or evidence.seen_probs()
-    learnable = np.isin(labels[inputs.test], labels[inputs.split.train])  # models cannot know the other classes
-    if probs and learnable.any():
-        rows = inputs.test[learnable]
-        truth = labels[rows]
-        probs = {name: p[learnable] for name, p in probs.items()}
-        errors = {name: float((p.argmax(axis=1) != truth).mean()) for name, p in probs.items()}
-        usable = [p for name, p in probs.items() if errors[name] <= USABLE * min(errors.values()) + 1e-9]
-        found["test"] = suspect_labels(np.mean(usable, axis=0), truth, rows)
-    if evidence.out_of_fold is not None:
-        train = inputs.split.train
-        known = evidence.out_of_fold.sum(axis=1) > 0
-        if known.any():
-            found["train"] = suspect_labels(evidence.out_of_fold[known], labels[train[known]], train[known])
-    return found
 
 
 def _counted(evidence: Evidence, count: int, total: int) -> tuple[Estimate, Estimate]:
@@ -349,15 +221,18 @@ def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Pr
             continue
         count, proportion = _counted(evidence, len(found.rows), found.searched)
         severity = "high" if proportion.value > 0.05 else "medium"
-        details: dict[str, Any] = {"error": found.error, "guessing": found.guessing}
+        details: dict[str, Any] = {"error": found.error, "clueless": found.clueless}
         voted = _precision(evidence, found)
         expected = found.precision(evidence.config.confidence)
+        if found.trial is not None:
+            details["expected_false"] = found.trial.false_rate * found.searched
+            details["recall"] = found.trial.recall(evidence.config.confidence)
+        if expected is not None:
+            details["expected_precision"] = expected
         if voted is not None:
             details["precision"] = voted
         elif not found.telling:
             severity = "note"
-        elif expected is not None:
-            details["expected_precision"] = expected
         yield Problem(
             "labels",
             severity,
@@ -520,25 +395,3 @@ DETECTORS: tuple[Callable[[Evidence], Iterator[Problem]], ...] = (
     _permuted,
     _fresh,
 )
-
-
-def label_table(
-    evidence: Evidence, suspects: Mapping[str, Suspects]
-) -> tuple[list[str], list[tuple[Any, ...]], dict[str, NDArray[Any]]]:
-    """All suspicious labels: columns and rows of problems/labels.csv, and columns of the joined table."""
-    dataset = evidence.dataset
-    numbers = dataset.metadata.get("row")
-    names, files = dataset.class_names, dataset.metadata.get("path")
-    rows = []
-    suggested = np.full(len(dataset), None, dtype=object)
-    probability = np.full(len(dataset), np.nan)
-    for part, found in suspects.items():
-        for row, other, value in zip(found.rows, found.suggested, found.probability, strict=True):
-            number = int(numbers[row]) if numbers is not None else int(row)
-            label = names[int(evidence.labels[row])]
-            cells = (number, str(dataset.ids[row]), part, label, names[int(other)], round(float(value), 4))
-            rows.append(cells if files is None else (*cells, str(files[row])))
-            suggested[row], probability[row] = names[int(other)], float(value)
-    columns = {"suggested_label": suggested, "suggested_probability": probability}
-    headers = ["row", "id", "split", "label", "suggested", "probability", *(["path"] if files is not None else [])]
-    return headers, rows, columns

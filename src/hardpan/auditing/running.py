@@ -21,10 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hardpan import bayes, files, stats
-from hardpan.auditing import examples, fresh, hardness, problems, training
-from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest
+from hardpan.auditing import examples, fresh, hardness, labels, problems, training
+from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
+from hardpan.auditing.labels import Suspects
 from hardpan.auditing.near_copies import nearest_training
-from hardpan.auditing.problems import Problem, Suspects
+from hardpan.auditing.problems import Problem
 from hardpan.bayes.floors.bracketing import (
     MOST_CLASSES,
     MOST_COVARIANCE_ROWS,
@@ -56,6 +57,7 @@ from hardpan.tables import csv_text
 FEWEST_EXAMPLES = 10
 LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor` from here on
 WORK = "work"
+HARD_SUBSET = "hard-subset.json"
 CURVE_RTOL = 1e-2
 CURVE_DRAWS = 500
 _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
@@ -287,7 +289,8 @@ def _run(
     tell: Progress,
     on_plan: Callable[[tuple[AuditStep, ...]], None] | None,
 ) -> Audit:
-    from hardpan.auditing import report
+    from hardpan.auditing.report import overview, sections
+    from hardpan.auditing.report.problems import described
 
     config, dataset = evidence.config, evidence.dataset
     budget, steps = training.plan(evidence)
@@ -295,7 +298,9 @@ def _run(
         on_plan(steps)
     evidence.steps = [step for step in steps if step.skipped]
     evidence.notes += [
-        f"{step.name}: {step.skipped}." for step in evidence.steps if step.skipped == training.NO_TORCH
+        Note("skipped", {"step": step.name, "why": step.skipped})
+        for step in evidence.steps
+        if step.skipped == "no-torch"
     ]
     flow = training.train_all(evidence, budget, work, _between(tell, 0.02, 0.7))
     view = None
@@ -307,41 +312,42 @@ def _run(
         from hardpan import flows
 
         view = training.flow_view(evidence, flows.load(work / "flow"), "", None)
-    floor, suspects, sections = None, {}, []
+    floor, suspects, parts = None, {}, []
     measures: dict[str, Estimate] = {}
     if evidence.inputs is not None:
         floor = _floor(evidence, flow, _between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
         _near_columns(evidence, evidence.nearest)
-        suspects = problems.find_suspects(evidence)
+        suspects = labels.find_suspects(evidence)
         measures |= _floor_measures(floor, view)
     tell("scoring the examples", 0.88)
     hard = hardness.find(evidence) if evidence.models else None
     if hard is not None:
         measures |= hard.measures
-        sections.append(hard.section)
+        evidence.columns |= hard.columns
+        parts.append(sections.hard_section(hard))
     drop = fresh.find(evidence) if (config.testbed or config.new_test) and evidence.inputs is not None else None
     if drop is not None:
-        measures |= drop.measures
-        sections.append(drop.section)
+        measures["drop"] = drop.drop
+        parts.append(sections.fresh_section(evidence, drop))
     best = measures.get("best_error")
     found = problems.find_problems(evidence, suspects, best.value if best is not None else None)
-    described = tuple(report.described(item, evidence) for item in found)
-    names, rows, columns = problems.label_table(evidence, suspects)
+    listed = tuple(described(item, evidence) for item in found)
+    names, rows, columns = labels.label_table(evidence, suspects)
     if any(len(item.rows) for item in suspects.values()):
         evidence.columns |= columns
-        sections.append(report.labels_section(evidence, suspects, described))
+        parts.append(sections.labels_section(evidence, suspects, listed))
     if evidence.inputs is not None:
         measures["duplicated"] = stats.share(
             len(evidence.inputs.copied), len(evidence.split.test), config.confidence
         )
-        sections.append(report.copies_section(evidence, described))
+        parts.append(sections.copies_section(evidence, listed))
     verdicts = _verdicts(floor, flow)
     probs = evidence.test_probs() if evidence.inputs is not None else {}
     if probs and evidence.inputs is not None and len(evidence.inputs.test):
-        sections.append(report.models_section(evidence, probs))
-    sections.append(report.contents_section(evidence, verdicts))
+        parts.append(sections.models_section(evidence, probs))
+    parts.append(sections.contents_section(evidence))
     curves, dial = _curves(evidence, flow, view)
     table = examples.join(dataset, evidence.parts, evidence.columns)
     downloads: dict[str, Any] = dict(examples.files(table, dataset))
@@ -349,27 +355,30 @@ def _run(
         {name: [row[column] for row in rows] for column, name in enumerate(names)}
     )
     if hard is not None:
-        downloads |= hard.files
+        downloads[HARD_SUBSET] = files.dumps(files.to_json(hard.subset)) + "\n"
+    learning = _learning(evidence)
     return Audit(
         dataset=dataset.name,
         config=config,
-        problems=described,
+        problems=listed,
         floor=floor,
         measures=measures,
         verdicts=verdicts,
         curves=curves,
-        learning=_learning(evidence),
+        learning=learning,
         budget=_error_budget(evidence, floor, probs, suspects),
         steps=tuple(evidence.steps),
-        notes=tuple(evidence.notes),
+        notes=tuple(overview.note_words(note) for note in evidence.notes),
         size={
             "examples": len(dataset),
             "classes": dataset.n_classes,
             **{part: len(members) for part, members in evidence.parts.items()},
         },
         features=dataset.feature_names,
-        parts=(*sections, *report.flow_sections(evidence, view, dial)),
-        origin=_provenance(evidence, floor, hard, drop, source, view),
+        parts=(*parts, *sections.flow_sections(evidence, view, dial)),
+        origin=overview.provenance(
+            evidence, _command(source, config), floor, hard, drop, "" if view is None else view.sha256
+        ),
         examples=table,
         downloads=downloads,
     )
@@ -479,9 +488,7 @@ def _learning(evidence: Evidence) -> DataCurve | None:
     best = stats.share(min(counts), n, level) if counts else errors[-1]
     rising = any(b.low > a.high for a, b in itertools.combinations(errors, 2))
     if rising or errors[-1].low > 2 * best.high:  # says how long training took, not what data would bring
-        evidence.notes.append(
-            f"No learning curve: {evidence.curve_model} was not trained long enough; a larger --budget helps."
-        )
+        evidence.notes.append(Note("no-curve", {"model": evidence.curve_model}))
         return None
     rng = np.random.default_rng([evidence.config.seed, 81])
     logs = np.log(sizes)
@@ -573,31 +580,6 @@ def _curves(
         return {}, None
     pairs = tuple((t, e.value) for t, e in zip(curve.temperatures, curve.estimates, strict=True))
     return {"Gaussian model": pairs}, curve
-
-
-def _provenance(
-    evidence: Evidence, floor: Floor | None, hard: Any, drop: Any, source: str, view: FlowView | None
-) -> Provenance:
-    from hardpan.bayes.floors import report as floors
-
-    parts = [item for item in (hard, drop) if item is not None]
-    hashes = {
-        "Examples, sha256": files.array_hash(evidence.dataset.x),
-        "Labels, sha256": files.array_hash(evidence.labels),
-        **(floor.hashes if floor is not None else {}),
-    }
-    if view is not None and view.sha256:
-        hashes["Flow, sha256"] = view.sha256
-    for item in parts:
-        hashes |= item.hashes
-    return Provenance(
-        method=(*floors.METHOD, *(text for item in parts for text in item.method)),
-        citations=tuple(dict.fromkeys([*floors.CITATIONS, *(text for item in parts for text in item.citations)])),
-        command=_command(source, evidence.config),
-        seed=evidence.config.seed,
-        versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
-        hashes=hashes,
-    )
 
 
 def _command(source: str, config: AuditConfig) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.auditing import networks
-from hardpan.auditing.evidence import USABLE, AuditStep, Evidence, FlowView
+from hardpan.auditing.evidence import USABLE, AuditStep, Evidence, FlowView, Note
+from hardpan.auditing.labels import flip_rate, planted_labels, suspect_labels, trial_of
 from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import CLASSIFIERS, fit_classifier
 from hardpan.bayes.floors.flow import FlowEvidence, fits, flow_evidence
@@ -32,8 +33,6 @@ BUNDLED_SHARE = 0.1  # of the budget that evaluating a bundled flow may take
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
 GALLERY_EACH = 16
 FLOW_EPOCHS = 36
-NO_TORCH = "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble"
-USED_UP = "earlier steps used up the budget"
 OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
 OVERRUN, OVERRUN_SECONDS = 0.25, 10.0  # so much over the budget
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
@@ -73,13 +72,13 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     skipped = {}
     usable = evidence.inputs is not None and len(evidence.inputs.test) > 0
     if config.ensemble == "none" or not usable:
-        skipped = dict.fromkeys(weights, "not requested" if usable else "no test example to evaluate models on")
+        skipped = dict.fromkeys(weights, "not-requested" if usable else "no-test")
         weights = {}
     elif config.predictions or evidence.models:
-        skipped["networks"] = "predictions were passed"
+        skipped["networks"] = "predictions"
         weights.pop("networks")
     elif not networks.available():
-        skipped["networks"] = NO_TORCH
+        skipped["networks"] = "no-torch"
         weights.pop("networks")
         if images:
             weights["extra trees"] = 3.0
@@ -87,7 +86,7 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
         if networks.available() and usable:
             weights["flow"] = max(2.0, 0.5 * sum(weights.values()))
         else:
-            skipped["flow"] = NO_TORCH if usable else "no test example to evaluate models on"
+            skipped["flow"] = "no-torch" if usable else "no-test"
     budget = Budget(config.budget, weights)
     steps = [AuditStep(name, seconds) for name, seconds in budget.planned.items()]
     return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
@@ -102,8 +101,8 @@ def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress
         assert inputs is not None
         late = max(OVERRUN_SECONDS, OVERRUN * evidence.config.budget)
         if name in OPTIONAL and budget.overrun() > late:
-            evidence.steps.append(AuditStep(name, budget.planned[name], skipped=USED_UP))
-            evidence.notes.append(f"{name}: {USED_UP}.")
+            evidence.steps.append(AuditStep(name, budget.planned[name], skipped="no-time"))
+            evidence.notes.append(Note("skipped", {"step": name, "why": "no-time"}))
             continue
         seconds = budget.allot(name)
         progress(f"{name} (up to {seconds:.0f} s)", number / len(names))
@@ -123,7 +122,7 @@ def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress
         elif name == "networks":
             _ensemble(evidence, inputs, seconds, work)
         elif name == "out-of-fold":
-            evidence.out_of_fold = _out_of_fold(evidence, inputs, seconds)
+            _out_of_fold(evidence, inputs, seconds)
         elif name == "learning curve":
             _learning_curve(evidence, inputs, seconds)
         elif name == "flow":
@@ -156,9 +155,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
     for number in range(config.seeds):
         path = work / f"network-{number}"
         if trained and time.monotonic() > end and not config.ensemble_epochs:
-            evidence.notes.append(
-                f"{len(trained)} of {config.seeds} networks were trained: the time of this step was used up."
-            )
+            evidence.notes.append(Note("fewer-networks", {"trained": len(trained), "planned": config.seeds}))
             break
         one = networks.load_state(path)
         if one is None or one.probs.shape[1] != len(rows):
@@ -193,19 +190,17 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
     evidence.models = (*evidence.models, model)
     epochs = [one.epochs for one in trained]
     if not config.ensemble_epochs and max(epochs) < networks.MOST_EPOCHS - 1:
-        low, high = min(epochs), max(epochs)
-        evidence.notes.append(
-            f"Networks stopped after {low:.1f} to {high:.1f} epochs (time limit or early stopping); a rerun on "
-            "another machine gives slightly different numbers."
-        )
+        evidence.notes.append(Note("epochs", {"low": min(epochs), "high": max(epochs)}))
 
 
-def _fold_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: Labels, seconds: float) -> Floats:
-    """Predictions of ``rows`` by the audit's quick model, trained on ``train``."""
+def _fold_probs(
+    evidence: Evidence, inputs: FloorInputs, labels: Labels, train: Labels, rows: Labels, seconds: float
+) -> Floats:
+    """Predictions of ``rows`` by the audit's quick model, trained on ``train`` with these labels."""
     config, split = evidence.config, inputs.split
     if evidence.is_images and networks.available():
         one = networks.train_network(
-            network_data(evidence, inputs),
+            dataclasses.replace(network_data(evidence, inputs), labels=labels),
             train,
             split.validation,
             rows,
@@ -216,48 +211,80 @@ def _fold_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: La
         )
         return np.asarray(one.probs[-1], dtype=np.float64)
     name = "extra trees" if evidence.is_images else "boosted trees"
-    item = fit_classifier(name, inputs.table, train, split.validation, rows, seconds=seconds, seed=config.seed)
-    return item.probs
+    table = dataclasses.replace(inputs.table, labels=labels)
+    return fit_classifier(name, table, train, split.validation, rows, seconds=seconds, seed=config.seed).probs
 
 
-def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> Floats:
-    """Predictions of every training example by a model that was trained on the other folds.
+def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> None:
+    """Predictions of every training example by a model that did not see it, and a trial of the search for labels.
+
+    The trial trains again on planted labels (:mod:`hardpan.auditing.labels`); of images only one fold.
+    """
+    train, test, seed = inputs.split.train, inputs.test, evidence.config.seed
+    end = time.monotonic() + seconds
+    again = 1 if evidence.is_images else FOLDS
+    first = seconds * FOLDS / (FOLDS + again)
+    probs, _ = _cross_validated(evidence, inputs, evidence.labels, FOLDS, first)
+    evidence.out_of_fold = probs[train]
+    known = train[probs[train].sum(axis=1) > 0]
+    if not len(known):
+        return
+    rate = flip_rate(suspect_labels(probs[known], evidence.labels[known], known))
+    labels, flipped = planted_labels(probs, rate, seed)
+    if len(np.unique(labels[known])) < 2:
+        return
+    probs, done = _cross_validated(evidence, inputs, labels, again, end - time.monotonic())
+    rows = {"train": train[done], "test": test}
+    evidence.trials = {
+        part: trial_of(probs[at], labels[at], flipped[at]) for part, at in rows.items() if probs[at].any()
+    }
+
+
+def _cross_validated(
+    evidence: Evidence, inputs: FloorInputs, labels: Labels, folds: int, seconds: float
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Predictions (N, K) of training rows by models of other folds, of the others by all models; which were done.
 
     Equal inputs are kept in one fold: a copy of an example would reveal its label.
     """
-    train = inputs.split.train
+    train, others = inputs.split.train, np.concatenate([inputs.split.validation, inputs.test])
     order = np.random.default_rng([evidence.config.seed, 51]).permutation(int(inputs.equal.group.max()) + 1)
     fold = order[inputs.equal.group[train]] % FOLDS
-    probs = np.zeros((len(train), evidence.dataset.n_classes))
+    probs = np.zeros((len(evidence.dataset), evidence.dataset.n_classes))
+    done = np.zeros(len(train), dtype=bool)
     end = time.monotonic() + seconds
-    for number in range(FOLDS):
-        left = max(1.0, (end - time.monotonic()) / (FOLDS - number))
+    for number in range(folds):
+        left = max(1.0, (end - time.monotonic()) / (folds - number))
         out = fold == number
-        if out.any() and len(np.unique(evidence.labels[train[~out]])) > 1:
-            probs[out] = _mean_probs(evidence, inputs, train[~out], train[out], left)
-    return probs
+        if out.any() and len(np.unique(labels[train[~out]])) > 1:
+            rows = np.concatenate([train[out], others])
+            probs[rows] += _mean_probs(evidence, inputs, labels, train[~out], rows, left)
+            done |= out
+    return probs / np.maximum(probs.sum(axis=1, keepdims=True), 1e-300), done
 
 
-def _mean_probs(evidence: Evidence, inputs: FloorInputs, train: Labels, rows: Labels, seconds: float) -> Floats:
+def _mean_probs(
+    evidence: Evidence, inputs: FloorInputs, labels: Labels, train: Labels, rows: Labels, seconds: float
+) -> Floats:
     """Predictions of ``rows`` by the quick model; of images the mean with extra trees, of those that are good.
 
     A network that had too little time is left out: it doubts nothing, or everything.
     """
     if not evidence.is_images or not networks.available():
-        return _fold_probs(evidence, inputs, train, rows, seconds)
+        return _fold_probs(evidence, inputs, labels, train, rows, seconds)
     validation, n = inputs.split.validation, len(rows)
     both = np.concatenate([rows, validation])
     trees = fit_classifier(
         "extra trees",
-        inputs.table,
+        dataclasses.replace(inputs.table, labels=labels),
         train,
         validation,
         both,
         seconds=TREE_SHARE * seconds,
         seed=evidence.config.seed,
     )
-    found = [trees.probs, _fold_probs(evidence, inputs, train, both, (1 - TREE_SHARE) * seconds)]
-    truth = evidence.labels[validation]
+    found = [trees.probs, _fold_probs(evidence, inputs, labels, train, both, (1 - TREE_SHARE) * seconds)]
+    truth = labels[validation]
     errors = [float((p[n:].argmax(axis=1) != truth).mean()) if len(truth) else 0.0 for p in found]
     usable = [p[:n] for p, error in zip(found, errors, strict=True) if error <= USABLE * min(errors) + 1e-9]
     return np.asarray(np.mean(usable, axis=0))
@@ -280,7 +307,7 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
             continue
         left = max(1.0, (end - time.monotonic()) * size / total)
         total -= size
-        found[size] = _fold_probs(evidence, inputs, rows, test, left).argmax(axis=1) == truth
+        found[size] = _fold_probs(evidence, inputs, evidence.labels, rows, test, left).argmax(axis=1) == truth
     evidence.correct_by_size = found
     quick = "one convolutional network" if networks.available() else "extra trees"
     evidence.curve_model = quick if evidence.is_images else "boosted trees"
@@ -307,7 +334,7 @@ def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Pro
             seed=config.seed,
         )
     except InputError as error:
-        evidence.notes.append(f"No flow of this dataset: {error}.")
+        evidence.notes.append(Note("no-flow", {"reason": str(error)}))
         return None
 
 

@@ -80,6 +80,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def show_plan(steps: tuple[AuditStep, ...]) -> None:
     """Print on stderr what will be trained, and for how long at most."""
+    from hardpan.auditing.report.overview import SKIPPED
+
     console = Console(stderr=True, highlight=False)
     planned = [step for step in steps if not step.skipped]
     if planned:
@@ -87,4 +89,4 @@ def show_plan(steps: tuple[AuditStep, ...]) -> None:
         console.print(f"Training for at most {sum(step.planned for step in planned):.0f} s: {times}")
     for why in sorted({step.skipped for step in steps if step.skipped}):
         names = ", ".join(step.name for step in steps if step.skipped == why)
-        console.print(f"Skipped: {names} ({why})")
+        console.print(f"Skipped: {names} ({SKIPPED[why]})")

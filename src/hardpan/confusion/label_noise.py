@@ -101,7 +101,7 @@ def label_issues(
     )
     needed = typical[result.other]
     lead = result.other_probability - own
-    rows = np.flatnonzero((result.other_probability >= needed) & (lead > 0))
+    rows = np.flatnonzero((result.other_probability >= needed - 1e-6) & (lead > 0))  # equal up to rounding
     rows = rows[np.argsort(-lead[rows], kind="stable")]
     return LabelIssues(
         row=rows,

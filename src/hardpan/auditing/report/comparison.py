@@ -1,0 +1,284 @@
+"""What a comparison of audits says and shows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from hardpan import numbers
+from hardpan.auditing.comparison import AuditComparison, HardnessOrder, OrderStability, too_few
+from hardpan.auditing.report.problems import few
+from hardpan.bayes.floors import report as floors
+from hardpan.estimates import Estimate
+from hardpan.files import versions_of
+from hardpan.report.base import View
+from hardpan.report.sections import Chart, Provenance, Section, Table
+
+SMALLEST_SHOWN = 1e-12
+MEASURES = {
+    "bracket": "bracket of the lowest error",
+    "flow_floor": "Bayes error of the flow",
+    "gaussian_floor": "Bayes error of the Gaussian model",
+    "best_error": "error of the best model",
+    "headroom": "headroom",
+    "mean_confusion": "mean confusion (bits)",
+    "tail_share": "errors in the confusing tenth",
+    "drop": "drop on fresh data",
+    "bits": "bits per dimension of the flow",
+    "duplicated": "test examples with a copy in train",
+}
+"""What each measure is, in words."""
+PLAIN = ("mean_confusion", "bits")  # measures that are no fractions
+DIFFERENCES = ("headroom", "drop")  # measures in points
+COMPARISON_METHOD = (
+    "Every number is read from the reports of the audits; nothing is computed again from the data. The interval "
+    "of a difference combines the two intervals (Zou and Donner's MOVER), as for independent samples.",
+    "A dataset is harder than another by a measure when its number is larger; two are not separated when the "
+    "interval of their difference, corrected for the number of pairs, contains 0. Kendall's τ compares two "
+    "orders: 1 is the same order, −1 the reverse.",
+)
+COMPARISON_CITATIONS = (
+    "Theisen, Wang, Varshney, Xiong and Socher, “Evaluating State-of-the-Art Classification Models Against Bayes "
+    "Optimality”, 2021, Table 1.",
+    "Zou and Donner, “Construction of confidence limits about effect measures: a general approach”, 2008.",
+)
+
+
+def comparison_view(found: AuditComparison) -> View:
+    """The page of a comparison."""
+    sections = [_measures(found)]
+    if found.rankings:
+        sections.append(_rankings(found))
+    if found.stability:
+        sections.append(_stability(found.stability))
+    return View(
+        title=f"Comparison of {numbers.listed(found.names)}",
+        headline=comparison_headline(found),
+        sections=tuple(sections),
+        provenance=Provenance(COMPARISON_METHOD, COMPARISON_CITATIONS, versions=versions_of(), hashes=found.hashes),
+        columns={
+            "measure": [measure for measure, values in found.values.items() for _ in values],
+            "dataset": [name for values in found.values.values() for name in values],
+            "value": [item.value for values in found.values.values() for item in values.values()],
+            "low": [item.low for values in found.values.values() for item in values.values()],
+            "high": [item.high for values in found.values.values() for item in values.values()],
+        },
+        name=numbers.listed(found.names),
+        terminal=tuple(sections[:2]),
+    )
+
+
+def in_words(measure: str, item: Estimate) -> str:
+    """A measure as a person reads it, with its interval.
+
+    Example:
+        >>> in_words("tail_share", Estimate(1.0, 0.0, 0.16, 1.0, n=2))
+        'too few errors (2)'
+        >>> in_words("bracket", Estimate(0.02, 0.0, 0.005, 0.02)), in_words("bits", Estimate(2.3456, 0.0, 2.3, 2.4))
+        ('0.5–2.0 %', '2.35 (2.30–2.40)')
+    """
+    if too_few(measure, item):
+        return f"too few errors ({item.n})"
+    if measure == "bracket":
+        return numbers.percent_range(item.low, item.high)
+    if measure in PLAIN:
+        return numbers.plain(item)
+    return numbers.plain(item, scale=100, unit="points") if measure in DIFFERENCES else numbers.estimate(item)
+
+
+def comparison_headline(found: AuditComparison) -> str:
+    """Which dataset is harder, or which ones are not separated."""
+    ranking = _usable(found)
+    if ranking is None:
+        return f"{numbers.listed(found.names)} share no measure of hardness."
+    words = MEASURES[ranking.measure]
+    order = f"From hard to easy by the {words}: {', '.join(ranking.names)}"
+    if len(ranking.names) > 2:
+        return f"{order}{_not_separated(ranking)}."
+    shown_values = " against ".join(
+        in_words(ranking.measure, found.values[ranking.measure][name]) for name in ranking.names
+    )
+    if ranking.not_separated:
+        return f"{numbers.listed(found.names)} are not separated by the {words}: {shown_values}."
+    return f"{ranking.names[0]} is harder than {ranking.names[1]} by the {words}: {shown_values}."
+
+
+def _not_separated(ranking: HardnessOrder) -> str:
+    pairs = [f"{a} and {b}" for a, b in ranking.not_separated]
+    return f"; not separated: {'; '.join(few(pairs))}" if pairs else ""
+
+
+def _usable(found: AuditComparison) -> HardnessOrder | None:
+    """The first ranking without a refuted number; where there is none, the first."""
+    for ranking in found.rankings:
+        verdicts = found.verdicts.get(ranking.measure, {})
+        if all(verdicts[name].status == "not refuted" for name in ranking.names if name in verdicts):
+            return ranking
+    return found.rankings[0] if found.rankings else None
+
+
+def _measures(found: AuditComparison) -> Section:
+    rows: list[tuple[Any, ...]] = []
+    rejected: list[tuple[Any, ...]] = []
+    for measure in found.values:
+        cells = [_cell(found, measure, name) for name in found.names]
+        change = _change(measure, found.differences.get(measure))
+        row = (floors.capital(MEASURES[measure]), *cells, *([change] if found.differences else []))
+        doubted = any(entry.status != "not refuted" for entry in found.verdicts.get(measure, {}).values())
+        (rejected if doubted else rows).append(row)
+    columns = ("measure", *found.names, *(["second minus first"] if found.differences else []))
+    folded: list[Table | Chart] = []
+    if rejected:
+        folded.append(Table("Estimates that an audit rejects", columns, tuple(rejected)))
+        folded.append(Table("Why they are rejected", ("measure", "dataset", "reason"), tuple(_doubts(found))))
+    charts = [_chart(m, found) for m in ("best_error", "flow_floor") if len(found.values.get(m, {})) >= 2]
+    if rejected:
+        folded += [item for item in charts if any(row["status"] != "not refuted" for row in item.rows)]
+        charts = [item for item in charts if item not in folded]
+    return Section(
+        "Side by side",
+        tuple(_changes(found)) or ("Every number is from the audit's own report.",),
+        charts=tuple(charts),
+        tables=(Table("Measures", columns, tuple(rows)),),
+        folded=tuple(folded),
+        key="measures",
+    )
+
+
+def _changes(found: AuditComparison) -> list[str]:
+    """For two audits: what differs, in words."""
+    said = []
+    for measure, change in found.differences.items():
+        if change.low <= 0 <= change.high:
+            continue
+        way = "higher" if change.value > 0 else "lower"
+        size = _change(measure, change)
+        said.append(
+            f"{floors.capital(MEASURES[measure])} is {way} on {found.names[1]} than on {found.names[0]}: {size}."
+        )
+    if found.differences and not said:
+        said.append("No measure separates the two.")
+    return said
+
+
+def _chart(measure: str, found: AuditComparison) -> Chart:
+    values = found.values[measure]
+    ordered = sorted(values, key=lambda name: -values[name].value)
+    rows = []
+    for name in ordered:
+        item, entry = values[name], found.verdicts.get(measure, {}).get(name)
+        status = "not refuted" if entry is None else entry.status
+        role = "refuted" if status in ("refuted", "assumption rejected") else "ceiling"
+        reason = item.method if entry is None else floors.reason(entry)
+        ends = {"value": item.value, "low": item.low, "high": item.high}
+        rows.append({"name": name, **ends, "role": role, "status": status, "reason": reason})
+    words = "; ".join(f"{name} {_cell(found, measure, name)}" for name in ordered)
+    positive = [e.value for e in values.values() if e.value > 0]
+    wide = bool(positive) and max(positive) > 30 * min(positive)
+    options = {"x_title": MEASURES[measure], "log": wide}
+    return Chart(
+        "intervals",
+        floors.capital(MEASURES[measure]),
+        tuple(rows),
+        f"{floors.capital(MEASURES[measure])}: {words}.",
+        options,
+    )
+
+
+def _doubts(found: AuditComparison) -> list[tuple[str, str, str]]:
+    """Numbers that their own audits reject: measure, dataset, reason."""
+    return [
+        (floors.capital(MEASURES[measure]), name, floors.reason(entry))
+        for measure, entries in found.verdicts.items()
+        for name, entry in entries.items()
+        if entry.status != "not refuted"
+    ]
+
+
+def _rankings(found: AuditComparison) -> Section:
+    rows = tuple(
+        (
+            floors.capital(MEASURES[item.measure]),
+            " > ".join(item.names),
+            "; ".join(f"{a} and {b}" for a, b in item.not_separated) or None,
+        )
+        for item in found.rankings
+    )
+    agreement = tuple(
+        (f"{MEASURES[a.measure]} and {MEASURES[b.measure]}", round(tau.value, 3), tau.n)
+        for a, b in itertools.combinations(found.rankings, 2)
+        if (tau := found.agreement.get(f"{a.measure}, {b.measure}")) is not None
+    )
+    tables = [Table("The order by each measure", ("by", "from hard to easy", "not separated"), rows)]
+    if agreement:
+        tables.append(Table("Agreement of the orders", ("orders", "Kendall's τ", "datasets"), agreement))
+    left_out = tuple(
+        f"{name} is left out of the rankings: "
+        + ("its audit has no flow." if bits is None else f"its flow needs {bits:.3g} bits per dimension.")
+        for name, bits in found.left_out.items()
+    )
+    return Section("Which is harder?", tables=tuple(tables), warnings=left_out, key="order")
+
+
+def _stability(items: Sequence[OrderStability]) -> Section:
+    said = tuple(
+        f"By the Bayes error of the {item.curve}, the order at temperature 1 ({' > '.join(item.names)}) is the "
+        f"same from {item.low:.2g} to {item.high:.2g}."
+        for item in items
+    )
+    return Section("Temperature", said, folded=(*(_curves(item) for item in items), _agreements(items, said)))
+
+
+_AS_FITTED = ({"x": 1.0, "label": "as fitted"},)
+
+
+def _curves(item: OrderStability) -> Chart:
+    rows = tuple(
+        {"series": name, "x": temperature, "y": error}
+        for name in item.names
+        for temperature, error in zip(item.temperatures, item.errors[name], strict=True)
+        if error > SMALLEST_SHOWN
+    )
+    words = (
+        f"Bayes errors of the {item.curve} of {numbers.listed(item.names)}: where lines cross, the order changes."
+    )
+    options = {
+        "x_title": "temperature τ",
+        "y_title": "Bayes error",
+        "log_x": True,
+        "log": True,
+        "marks": _AS_FITTED,
+    }
+    return Chart("lines", f"Bayes error of the {item.curve} against temperature", rows, words, options)
+
+
+def _agreements(items: Sequence[OrderStability], said: Sequence[str]) -> Chart:
+    rows = tuple(
+        {"series": item.curve, "x": temperature, "y": tau}
+        for item in items
+        for temperature, tau in zip(item.temperatures, item.agreement, strict=True)
+    )
+    options = {
+        "x_title": "temperature τ",
+        "y_title": "Kendall's τ with the order at temperature 1",
+        "log_x": True,
+        "percent": False,
+        "domain": (-1.05, 1.05),
+        "marks": _AS_FITTED,
+    }
+    return Chart("lines", "Does the order depend on the temperature?", rows, " ".join(said), options)
+
+
+def _cell(found: AuditComparison, measure: str, name: str) -> str | None:
+    item, entry = found.values[measure].get(name), found.verdicts.get(measure, {}).get(name)
+    if item is None:
+        return None
+    doubt = f", {entry.status}" if entry is not None and entry.status != "not refuted" else ""
+    return f"{in_words(measure, item)}{doubt}"
+
+
+def _change(measure: str, item: Estimate | None) -> str | None:
+    if item is None:
+        return None
+    return numbers.signed(item, 1.0, "") if measure in PLAIN else numbers.signed(item)

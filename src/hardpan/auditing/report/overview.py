@@ -1,0 +1,251 @@
+"""The page of an audit: headline, tiles, first screen, learning curve, what was trained."""
+
+from __future__ import annotations
+
+from hardpan import files, numbers
+from hardpan.auditing import examples
+from hardpan.auditing.comparison import too_few
+from hardpan.auditing.evidence import AuditStep, Evidence, Note
+from hardpan.auditing.fresh import FreshScores
+from hardpan.auditing.hardness import Hardness
+from hardpan.auditing.report.problems import shown_problems
+from hardpan.auditing.report.sections import FRESH_METHOD
+from hardpan.auditing.running import Audit, DataCurve, ErrorBudget
+from hardpan.bayes.floors import report as floors
+from hardpan.bayes.floors.bracketing import Floor
+from hardpan.confusion.report import CITATIONS as HARD_CITATIONS
+from hardpan.confusion.report import METHOD as HARD_METHOD
+from hardpan.report.base import View
+from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+from hardpan.testbed import report as testbed_report
+
+SKIPPED = {
+    "not-requested": "not requested",
+    "no-test": "no test example to evaluate models on",
+    "predictions": "predictions were passed",
+    "no-torch": "torch is not installed; pip install 'hardpan[torch]' adds a network ensemble",
+    "no-time": "earlier steps used up the budget",
+}
+"""Why a step of an audit was skipped, in words."""
+
+
+def audit_view(audit: Audit) -> View:
+    """The page of an audit."""
+    size = audit.size
+    learning = [_learning_section(audit.learning)] if audit.learning is not None else []
+    floor = [floors.section(audit.floor, bracket_in_title=True)] if audit.floor is not None else []
+    first = [part for part in audit.parts if part.key in ("hard", "fresh", "labels", "models")]
+    last = [part for part in audit.parts if part not in first]
+    run = _run_section(audit)
+    return View(
+        title=f"Audit of {audit.dataset}",
+        headline=headline(audit),
+        sections=(*first, *learning, *floor, *last, *([run] if run is not None else [])),
+        lede=_lede(audit),
+        tiles=tiles(audit),
+        provenance=audit.origin,
+        columns={} if audit.examples is None else examples.columns(audit.examples),
+        name=audit.dataset,
+        size=f"{size['train']:,} train, {size['test']:,} test, {size['classes']:,} classes" if size else "",
+        problems=shown_problems(audit),
+        hero=tuple(_hero(audit)),
+        links={"report.json": "report.json", "labels.csv": "problems/labels.csv"},
+        terminal=(),
+        downloads=audit.downloads,
+    )
+
+
+def headline(audit: Audit) -> str:
+    """What is broken, or the best model's error and the bracket of the lowest possible error."""
+    broken = [item for item in audit.problems if item.breaks]
+    if broken:
+        return f"{audit.dataset} is broken as a benchmark: {floors.lower_case(broken[0].title)}."
+    best = audit.measures.get("best_error")
+    if audit.floor is None or best is None:
+        return f"On {audit.dataset} nothing could be measured."
+    bracket = audit.floor.bracket
+    words = floors.bracket_words(audit.floor)
+    said = f"The best model here has {numbers.estimate(best)} error. {floors.capital(words)}"
+    if not bracket.low_from:
+        said += "; nothing in these data bounds it from below"
+    return said + "." + floors.refused_words(audit.floor)
+
+
+def _lede(audit: Audit) -> tuple[str, ...]:
+    if audit.floor is None or not audit.floor.seen:
+        return ()
+    return (floors.seen_words([entry.name for entry in audit.floor.seen]),)
+
+
+def tiles(audit: Audit) -> tuple[Tile, ...]:
+    """The numbers of an audit; what was not measured is among the problems."""
+    measures, floor = audit.measures, audit.floor
+    broken = any(item.breaks for item in audit.problems)
+    found = []
+    if floor is not None and not broken:
+        found += list(floors.tiles(floor)[:1])
+        best, headroom = measures.get("best_error"), measures.get("headroom")
+        if best is not None and floor.best is not None:
+            detail = f"{floors.capital(floor.best.name)} on {best.n:,} test examples: {numbers.estimate(best)}."
+            found.append(Tile("Best model", floors.value_words(best), detail))
+        if headroom is not None and floor.bracket.low_from:
+            detail = "From the best error down to the lower end of the lowest possible error."
+            found.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
+        if audit.learning is not None and audit.learning.exponent.low > 0:
+            double = audit.learning.at_double
+            detail = f"{floors.capital(audit.learning.model)}, extrapolated: {numbers.estimate(double)}."
+            found.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
+    tail = measures.get("tail_share")
+    if tail is not None and not too_few("tail_share", tail):
+        detail = f"Of the ensemble's errors: {numbers.estimate(tail)}."
+        found.append(Tile("Errors in the confusing tenth", floors.value_words(tail), detail))
+    drop = measures.get("drop")
+    if drop is not None:
+        found.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
+    return tuple(found)
+
+
+def _hero(audit: Audit) -> list[Chart]:
+    if any(item.breaks for item in audit.problems):
+        return []
+    charts = []
+    budget = audit.budget
+    if budget is not None and sum(item.value > 0 for item in (budget.labels, budget.agreed, budget.rest)) > 1:
+        charts.append(_budget_chart(budget))
+    if audit.learning is not None:
+        charts.append(_learning_chart(audit.learning, height=150))
+    elif audit.floor is not None:
+        charts.append(floors.ceilings(audit.floor))
+    return charts
+
+
+def _budget_chart(budget: ErrorBudget) -> Chart:
+    parts = (
+        ("label looks wrong", budget.labels),
+        ("all models predict the same other class", budget.agreed),
+        ("models disagree", budget.rest),
+    )
+    rows = tuple(
+        {"name": name, "value": item.value, "shown": f"{100 * item.value:.2g} points", "low": item.low}
+        for name, item in parts
+    )
+    words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item in parts)
+    words = f"Errors of {budget.model}, the best model here: {words}"
+    total = floors.value_words(budget.total)
+    return Chart("composition", f"Where the {total} error of {budget.model} comes from", rows, words, {})
+
+
+def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
+    rows = tuple(
+        {"series": curve.model, "x": size, "y": item.value, "low": item.low, "high": item.high}
+        for size, item in zip(curve.sizes, curve.errors, strict=True)
+    )
+    words = "; ".join(
+        f"{size:,} examples: {numbers.estimate(item)}" for size, item in zip(curve.sizes, curve.errors, strict=True)
+    )
+    options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
+    title = f"Learning curve: about {numbers.estimate(curve.at_double)} error with twice the data"
+    return Chart("lines", title, rows, words, options)
+
+
+def _learning_section(curve: DataCurve) -> Section:
+    double = numbers.estimate(curve.at_double)
+    now = floors.value_words(curve.errors[-1])
+    unclear = curve.exponent.low <= 0
+    title = (
+        "These data do not show that more of them would help"
+        if unclear
+        else f"Twice the data: about {double} error"
+    )
+    sentences = (
+        f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
+        f"them the error is {now}. Fitted to these errors, a power law falls as n to the power −b, b = "
+        f"{numbers.plain(curve.exponent)}.",
+        f"Extrapolated to twice the training examples: {double}. The interval contains the sampling of the test "
+        "set, not the error of the power law itself.",
+    )
+    table = Table(
+        "Error by training size",
+        ("training examples", "error"),
+        tuple(zip(curve.sizes, curve.errors, strict=True)),
+    )
+    return Section(title, sentences, folded=(_learning_chart(curve), table), key="learning", short="More data")
+
+
+def _run_section(audit: Audit) -> Section | None:
+    if not audit.steps and not audit.notes:
+        return None
+    rows = tuple((step.name, round(step.planned, 1), _taken(step)) for step in audit.steps)
+    done = sum(step.seconds for step in audit.steps)
+    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time. "
+    said += "Steps that finished early left their time to later ones."
+    table = Table("Steps", ("step", "planned, s", "taken"), rows)
+    return Section("What was trained", (said, *audit.notes), folded=(table,), key="run", short="Run")
+
+
+def _taken(step: AuditStep) -> str:
+    return f"skipped: {SKIPPED[step.skipped]}" if step.skipped else f"{step.seconds:.1f} s"
+
+
+def note_words(note: Note) -> str:
+    """What a note says."""
+    details = note.details
+    if note.kind == "skipped":
+        return f"{details['step']}: {SKIPPED[details['why']]}."
+    if note.kind == "fewer-networks":
+        counts = f"{details['trained']} of {details['planned']}"
+        return f"{counts} networks were trained: the time of this step was used up."
+    if note.kind == "epochs":
+        return (
+            f"Networks stopped after {details['low']:.1f} to {details['high']:.1f} epochs (time limit or early "
+            "stopping); a rerun on another machine gives slightly different numbers."
+        )
+    if note.kind == "no-curve":
+        return f"No learning curve: {details['model']} was not trained long enough; a larger --budget helps."
+    return f"No flow of this dataset: {details['reason']}."
+
+
+def provenance(
+    evidence: Evidence,
+    command: str,
+    floor: Floor | None,
+    hard: Hardness | None,
+    fresh: FreshScores | None,
+    flow_sha256: str,
+) -> Provenance:
+    """How the audit was computed."""
+    method, citations = list(floors.METHOD), list(floors.CITATIONS)
+    hashes = {
+        "Examples, sha256": files.array_hash(evidence.dataset.x),
+        "Labels, sha256": files.array_hash(evidence.labels),
+        **(floor.hashes if floor is not None else {}),
+    }
+    if flow_sha256:
+        hashes["Flow, sha256"] = flow_sha256
+    if hard is not None:
+        method, citations = [*method, *HARD_METHOD], [*citations, *HARD_CITATIONS]
+    if fresh is not None and fresh.comparison is not None:
+        made = testbed_report.provenance(fresh.comparison)
+        method, citations = [*method, *made.method], [*citations, *made.citations]
+        hashes |= made.hashes
+    elif fresh is not None:
+        method += FRESH_METHOD
+        hashes["Fresh examples, sha256"] = fresh.sha256
+    return Provenance(
+        method=tuple(method),
+        citations=tuple(dict.fromkeys(citations)),
+        command=command,
+        seed=evidence.config.seed,
+        versions=files.versions_of("numpy", "scipy", "scikit-learn", *(["torch"] if evidence.models else [])),
+        hashes=hashes,
+    )
+
+
+def limit_in_points(value: float) -> str:
+    """An upper limit of a difference in points.
+
+    Example:
+        >>> limit_in_points(0.02708), limit_in_points(3.1e-6)
+        ('2.7 points', '0.00031 points')
+    """
+    return f"{100 * value:.1f} points" if value >= 0.01 else f"{100 * value:.2g} points"

@@ -1,0 +1,222 @@
+"""What a problem says: its title, its advice, and how the first screen shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardpan import numbers
+from hardpan.auditing.evidence import Evidence
+from hardpan.auditing.labels import TELLING
+from hardpan.auditing.problems import Problem
+from hardpan.auditing.running import Audit
+from hardpan.bayes.floors import report as floors
+from hardpan.report import sections as shown
+from hardpan.report.sections import Chart
+
+THUMBNAILS = 8  # under a problem on the first screen
+_SPLITS = {"test": "the test set", "train": "the training set", "all": "the data"}
+
+
+def described(problem: Problem, evidence: Evidence) -> Problem:
+    """The problem with its title and advice."""
+    title, advice = _words(problem, evidence)
+    return dataclasses.replace(problem, title=title, advice=advice)
+
+
+def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
+    noun = "image" if evidence.is_images else "example"
+    details, where = problem.details, _SPLITS[problem.of]
+    count = 0 if problem.count is None else round(problem.count.value)
+    proportion = "" if problem.proportion is None else numbers.estimate(problem.proportion)
+    columns = numbers.listed(few(details.get("columns", ()))) if details.get("columns") else ""
+    if problem.kind == "one-class":
+        return (
+            f"All examples of {where} have one class",
+            "Nothing can be learned or measured: check the label column and the split.",
+        )
+    if problem.kind == "test-copies":
+        verb = "is a copy" if count == 1 else "are copies"
+        return (
+            f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
+            f"{proportion} of the test set. Remove them: their score says nothing about new data. All numbers "
+            "here "
+            "leave them out.",
+        )
+    if problem.kind == "near-copies":
+        verb = "is nearly a copy" if count == 1 else "are nearly copies"
+        turned = f" {details['turned']:,} of them turned or mirrored." if details.get("turned") else ""
+        return (
+            f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
+            f"{proportion} of {details['searched']:,} searched, closer than chance explains.{turned} Look at the "
+            "pairs before removing any.",
+        )
+    if problem.kind == "conflicting-labels":
+        return (
+            f"{numbers.counted(details['groups'], 'input')} {'has' if details['groups'] == 1 else 'have'} copies "
+            "with different labels",
+            f"{numbers.counted(count, 'row')}. At least one label of each is wrong or the input is ambiguous.",
+        )
+    if problem.kind == "duplicates":
+        verb = "repeats" if count == 1 else "repeat"
+        return (
+            f"{numbers.counted(count, 'row')} of {where} {verb} another one",
+            f"{proportion}. Repeated test rows make intervals too narrow; repeated training rows count double.",
+        )
+    if problem.kind == "labels":
+        return _label_words(problem, where)
+    if problem.kind == "missing-classes":
+        classes = numbers.listed(few(details["classes"]))
+        n = len(details["classes"])
+        words = numbers.counted(n, "class", "classes")
+        if problem.of == "all":
+            return f"{words} {'has' if n == 1 else 'have'} no example", f"{classes}: remove the names, or add data."
+        effect = {
+            "train": "Every test example of these classes is an error",
+            "test": "Scores say nothing about these classes",
+        }[problem.of]
+        return f"{words} {'is' if n == 1 else 'are'} missing from {where}", f"{classes}. {effect}."
+    if problem.kind == "imbalance":
+        small = details["classes"]
+        more = f" Fewer than 5 test examples: {numbers.listed(few(small))}." if small else ""
+        return (
+            f"The largest class has {details['ratio']:,.0f} times the examples of the smallest",
+            f"Accuracy hides the small classes: report the error per class as well.{more}",
+        )
+    if problem.kind == "small-test":
+        return (
+            f"Models closer than {100 * details['smallest']:.2g} points cannot be ranked",
+            f"{details['n']:,} test examples; to show a difference of a tenth of the error takes about "
+            f"{numbers.round_up(details['needed'])}.",
+        )
+    if problem.kind == "index-feature" and details.get("dropped"):
+        return (
+            f"The file has a row index that is left out here: {columns}",
+            "Drop it from the file: others would train on it.",
+        )
+    if problem.kind == "index-feature":
+        tail = (
+            "It predicts the label, so scores do not measure generalisation: drop it."
+            if details["predicts"]
+            else "If so, drop it."
+        )
+        return f"A row number or identifier is among the features: {columns}", tail
+    if problem.kind == "constant-columns":
+        return f"Constant features: {columns}", "They carry no information; check how they were exported."
+    if problem.kind == "leak-feature":
+        return (
+            f"A feature is nearly the label: {columns}",
+            "Check whether it is known before the label; if not, drop it.",
+        )
+    if problem.kind == "permuted-classes":
+        return (
+            f"The class columns of {details['model']} look permuted ({details['moved']} classes)",
+            "Another order of its columns fits the labels far better: check the order of the class names.",
+        )
+    if problem.kind == "fresh":
+        return (
+            "Not measured: whether the score holds on fresh data",
+            "Needs the scores of some models on this test set and on a fresh one: --testbed scores.csv.",
+        )
+    return floors.capital(str(details.get("message", problem.kind)).rstrip(".")), ""
+
+
+def _label_words(problem: Problem, where: str) -> tuple[str, str]:
+    assert problem.count is not None
+    count = round(problem.count.value)
+    if problem.severity == "note":
+        return _label_doubts(problem, count, where)
+    low, high = int(np.floor(problem.count.low)), int(np.ceil(problem.count.high))
+    details = problem.details
+    precision, expected, recall = (details.get(name) for name in ("precision", "expected_precision", "recall"))
+    advice = (
+        f"{numbers.estimate(problem.proportion)} of the labels that were checked. " if problem.proportion else ""
+    )
+    if precision is not None:
+        advice += f"Annotators' votes confirm {numbers.estimate(precision)} of them. "
+    elif expected is not None and recall is not None:
+        advice += (
+            f"At least {numbers.percent(expected.low, 0.05)} of these are wrong ({expected.confidence:.0%} "
+            f"confidence; estimate {numbers.percent(expected.value, 0.05)}). In a test with labels that are known, "
+            f"{numbers.estimate(recall)} of the flipped ones were found. Look before you correct. "
+        )
+    elif expected is not None:
+        advice += (
+            f"About {numbers.estimate(expected)} of these are wrong if mistakes are as frequent on easy examples "
+            "as on hard ones: look at the list before correcting. "
+        )
+    verb = "looks wrong" if count == 1 else "look wrong"
+    return f"{numbers.counted(count, 'label')} of {where} {verb} ({low:,}–{high:,})", advice.strip()
+
+
+def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
+    """Doubts about labels that the models' own errors may explain."""
+    details = problem.details
+    expected, false = details.get("expected_precision"), details.get("expected_false")
+    if details["clueless"]:
+        title = f"Labels of {where} could not be checked: the models err on"
+        return f"{title} {numbers.percent(details['error'], 0.1)}", "Doubts are in problems/labels.csv."
+    title = f"No sign of wrong labels in {where}: the models' own errors explain {count:,} doubts"
+    if false is None:
+        return title, "Random mistakes would show where the models are most sure as well. problems/labels.csv."
+    if false < count and expected is not None:
+        few_doubts = expected.value >= TELLING
+        title = (
+            f"{numbers.counted(count, 'label')} of {where} may be wrong, too few to tell from the models' errors"
+            if few_doubts
+            else f"The models are not good enough to judge the labels of {where}"
+        )
+    return title, (
+        f"{numbers.counted(count, 'label')} looked wrong; about {false:.0f} are expected if none is: as many as "
+        "where models were trained again on labels that are known. problems/labels.csv."
+    )
+
+
+def few(names: Sequence[str], most: int = 6) -> list[str]:
+    """The first names, and how many more there are."""
+    listed = list(names[:most])
+    return [*listed, f"{len(names) - most} more"] if len(names) > most else listed
+
+
+def shown_problems(audit: Audit) -> tuple[shown.Problem, ...]:
+    """The problems for the first screen and the terminal."""
+    links = {
+        "labels": ("problems/labels.csv", "labels.csv"),
+        "test-copies": ("#copies", "see them"),
+        "near-copies": ("#copies", "see them"),
+        "conflicting-labels": ("#copies", "see them"),
+        "duplicates": ("#copies", "see them"),
+        "missing-classes": ("#classes", "see them"),
+        "imbalance": ("#classes", "see them"),
+    }
+    found = []
+    for item in audit.problems:
+        link, text = links.get(item.kind, ("", ""))
+        found.append(
+            shown.Problem(
+                item.kind,
+                item.severity,
+                item.title,
+                item.advice,
+                item.count,
+                link,
+                text or "see them",
+                _thumbnails(audit, item),
+            )
+        )
+    return tuple(found)
+
+
+def _thumbnails(audit: Audit, problem: Problem) -> Chart | None:
+    """A few pictures of a problem: the first ones of its gallery."""
+    key = {"labels": "labels", "test-copies": "copies", "near-copies": "copies"}.get(problem.kind)
+    if problem.severity == "note":
+        return None
+    for part in audit.parts:
+        if part.key == key:
+            for chart in (*part.charts, *part.folded):
+                if isinstance(chart, Chart) and chart.drawing == "gallery" and chart.options["of"] == problem.of:
+                    return dataclasses.replace(chart, rows=chart.rows[:THUMBNAILS])
+    return None

@@ -1,0 +1,443 @@
+"""Sections that an audit makes while it has the data: hard examples, fresh data, labels, copies, models."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hardpan import numbers, safe_files, stats
+from hardpan.auditing.evidence import Evidence, FlowView
+from hardpan.auditing.fresh import FreshScores
+from hardpan.auditing.hardness import Hardness
+from hardpan.auditing.labels import Suspects
+from hardpan.auditing.problems import Problem
+from hardpan.bayes.floors import report as floors
+from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.verdict import MAY_HAVE_SEEN
+from hardpan.confusion.charts import error_by_band
+from hardpan.confusion.report import METHOD as HARD_METHOD
+from hardpan.confusion.report import score_section
+from hardpan.report.figures import confusion_matrix, dial, reliability_chart
+from hardpan.report.galleries import gallery_chart, thumbnails
+from hardpan.report.sections import Chart, Section, Table
+from hardpan.testbed import Comparison
+from hardpan.testbed import report as testbed_report
+
+GALLERY = 12
+COLUMNS = 20  # classes that are drawn as upright bars
+OPEN_ROWS = 8  # of a table that is open on the page
+CLASS_BARS = 12  # classes with the largest errors
+MOST_BARS, MOST_ROWS, MOST_LISTED = 60, 1000, 40
+WIDEST = 0.5  # an interval of the proportion of errors that is wider says nothing
+FRESH_METHOD = (
+    "The networks of the ensemble are evaluated on the fresh set without change. The drop is accuracy on the "
+    "original test set minus accuracy on the fresh one, mean over the networks; its interval combines the "
+    "Clopper–Pearson intervals of the two mean accuracies (Zou and Donner's MOVER), so it contains the sampling "
+    "of both test sets.",
+)
+
+
+def hard_section(hard: Hardness) -> Section:
+    """The most confusing examples, and the errors of the models on them."""
+    recorded, tenth = hard.model.predictions, hard.measures.get("tail_share")
+    section = score_section(dataclasses.replace(hard.summary, issues=None))  # labels have a section of their own
+    title = "The most confusing examples"
+    if tenth is not None and tenth.high - tenth.low <= WIDEST:
+        title = f"The most confusing tenth of the test set has {numbers.estimate(tenth)} of the errors"
+    size = f"{numbers.counted(len(recorded.seeds), 'seed')}, {numbers.counted(len(recorded.epochs), 'epoch')}"
+    source = "trained here" if hard.model.trained_here else "your predictions"
+    sentence = (
+        "An example is confusing if the mean prediction of the seeds stays spread over classes during training; "
+        f"labels are not used. Scores are from {hard.model.name} ({source}; {size})."
+    )
+    others: tuple[Table | Chart, ...] = ()
+    if hard.bands:
+        rows = tuple(
+            (
+                name,
+                bands.error,
+                bands.hardest_tenth if np.isfinite(bands.hardest_tenth.value) else None,
+                bands.rho.value,
+            )
+            for name, bands in hard.bands.items()
+        )
+        columns = ("model", "error", "errors in the confusing tenth", "ρ by band")
+        others = (
+            Table("Does confusion of one model predict the errors of the others?", columns, rows),
+            error_by_band(hard.bands, "Error of every model by band of the first one's scores"),
+        )
+    return dataclasses.replace(
+        section,
+        title=title,
+        sentences=(sentence,),
+        methods=(*section.sentences, *HARD_METHOD),
+        folded=(*others, *section.folded),
+        estimates={},
+        key="hard",
+        short="Hard examples",
+    )
+
+
+def fresh_section(evidence: Evidence, fresh: FreshScores) -> Section:
+    """Whether the score holds: models of a table, or the networks, on both sets."""
+    if fresh.comparison is not None:
+        section = testbed_report.section(fresh.comparison)
+        warnings = (*_other_set(fresh.comparison, evidence), *section.warnings)
+        return dataclasses.replace(section, warnings=warnings, key="fresh", short="Fresh data")
+    rows = tuple(
+        (f"network {number}", f"{100 * a:.2f} %", f"{100 * b:.2f} %", f"{100 * (a - b):+.2f}")
+        for number, (a, b) in enumerate(zip(fresh.before, fresh.after, strict=True))
+    )
+    first, second = (100 * float(np.mean(values)) for values in (fresh.before, fresh.after))
+    return Section(
+        "Will the score hold?",
+        (
+            f"On {fresh.name} ({fresh.size:,} examples) the networks are right on {second:.1f} %, on the "
+            f"original test set on {first:.1f} %: a drop of {numbers.signed(fresh.drop)}.",
+            "One ensemble shows whether the two sets differ, not whether models were tuned to the first one: for "
+            "that, compare many models (hardpan testbed compare).",
+        ),
+        tables=(Table("Networks on both sets", ("model", "original", "fresh", "drop, points"), rows),),
+        key="fresh",
+        short="Fresh data",
+    )
+
+
+def _other_set(comparison: Comparison, evidence: Evidence) -> tuple[str, ...]:
+    """A warning where the table's original set cannot be the test set of this audit."""
+    sizes, here = sorted({row.original.n for row in comparison.rows}), len(evidence.split.test)
+    if here in sizes:
+        return ()
+    size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    return (
+        f"The table has models on an original set of {size} examples, and the test set of this audit has {here:,}: "
+        "this section is about that set, not about this test set.",
+    )
+
+
+def labels_section(evidence: Evidence, suspects: Mapping[str, Suspects], found: Sequence[Problem]) -> Section:
+    """Labels that look wrong, with pictures where the examples are images."""
+    problems = [item for item in found if item.kind == "labels"]
+    total = sum(len(item.rows) for item in suspects.values())
+    title = problems[0].title if problems else f"{numbers.counted(total, 'label')} may be wrong"
+    sentences = [
+        "Models that did not see these examples prefer another class: in test by the mean of the good models, in "
+        "train by out-of-fold predictions. All of them are in problems/labels.csv.",
+        *(f"{item.title}. {item.advice}" for item in problems[1:]),
+    ]
+    charts, rows = [], []
+    names = evidence.dataset.class_names
+    for part, item in suspects.items():
+        rows += [
+            (part, evidence.dataset.place(int(row)), names[evidence.labels[row]], names[other], round(float(p), 3))
+            for row, other, p in zip(item.rows, item.suggested, item.probability, strict=True)
+        ][:MOST_LISTED]
+        if evidence.is_images and len(item.rows):
+            captions = [f"{100 * p:.0f} %" for p in item.probability]
+            suggested = [names[other] for other in item.suggested]
+            title_of = f"Suspicious labels in {part}"
+            charts.append(_gallery(evidence, item.rows, captions, title_of, part, suggested))
+    table = Table("Most suspicious labels", ("split", "example", "label", "suggested", "probability"), tuple(rows))
+    # Without pictures the first rows of the table are what there is to look at.
+    first = () if charts else (dataclasses.replace(table, rows=table.rows[:OPEN_ROWS]),)
+    return Section(
+        title,
+        tuple(sentences),
+        charts=tuple(charts[:1]),
+        tables=first,
+        folded=(table, *charts[1:]) if charts or len(rows) > OPEN_ROWS else (),
+        key="labels",
+        short="Labels",
+    )
+
+
+def _gallery(
+    evidence: Evidence, rows: Labels, captions: Sequence[str], title: str, of: str, suggested: Sequence[str] = ()
+) -> Chart:
+    dataset, some = evidence.dataset, rows[:GALLERY]
+    place = dataset.metadata.get("row", np.arange(len(dataset)))
+    pictures = thumbnails(dataset.x[some], float(dataset.x.min()), float(dataset.x.max()))
+    tiles = [
+        {
+            "group": "",
+            "shown": captions[number],
+            "label": dataset.class_names[evidence.labels[row]],
+            "id": str(dataset.ids[row]),
+            "row": int(place[row]),
+            **({"suggested": suggested[number]} if suggested else {}),
+            **({"path": str(dataset.metadata["path"][row])} if "path" in dataset.metadata else {}),
+        }
+        for number, row in enumerate(some.tolist())
+    ]
+    words = "Under each picture: its label"
+    words += ", in orange the suggested class, its probability" if suggested else ""
+    where = "file" if "path" in dataset.metadata else "row"
+    return gallery_chart(title, pictures, tiles, f"{words}, and its {where}.", of=of)
+
+
+def copies_section(evidence: Evidence, found: Sequence[Problem]) -> Section:
+    """Copies, near-copies and conflicting labels."""
+    kinds = ("test-copies", "near-copies", "conflicting-labels", "duplicates")
+    problems = [item for item in found if item.kind in kinds]
+    inputs = evidence.inputs
+    assert inputs is not None
+    sentences = [f"{item.title}. {item.advice}" for item in problems]
+    if not problems:
+        sentences.append("No test example has a copy or a near-copy in train, and no row repeats another.")
+    if inputs.equal.by_chance:
+        others = "Other rows" if problems else "Rows"
+        sentences = sentences if problems else []
+        sentences.append(
+            f"{others} of this table coincide by chance, because its columns have few values: they are not called "
+            "copies. They are split one by one, and their labels bound the lowest error from below."
+        )
+    ids, names, labels = evidence.dataset.ids, evidence.dataset.class_names, evidence.labels
+    away = np.asarray(evidence.columns["duplicate_distance"], dtype=np.float64)
+    order = np.argsort(np.where(np.isfinite(away), away, np.inf), kind="stable")[:MOST_LISTED]
+    near = evidence.columns["duplicate"]
+    place, row_of = evidence.dataset.place, {str(name): row for row, name in enumerate(ids)}
+    rows = tuple(
+        (place(int(row)), names[labels[row]], place(row_of[str(near[row])]), round(float(away[row]), 4))
+        for row in order
+        if np.isfinite(away[row])
+    )
+    pairs = Table(
+        "Closest pairs across the split", ("test example", "label", "nearest training example", "distance"), rows
+    )
+    charts = []
+    if evidence.is_images and len(order):
+        both = np.array([r for row in order[: GALLERY // 2] for r in (row, row_of[str(near[row])])])
+        captions = [
+            f"{'train' if number % 2 else 'test'}, {away[both[number - number % 2]]:.3g} apart"
+            for number in range(len(both))
+        ]
+        charts.append(
+            _gallery(evidence, both, captions, "Closest pairs: test example, then training example", "test")
+        )
+    conflicts = [item for item in problems if item.kind == "conflicting-labels"]
+    tables = [pairs]
+    if conflicts:
+        listed = tuple((place(row), names[labels[row]]) for row in conflicts[0].rows[:MOST_LISTED])
+        tables.insert(0, Table("Copies with different labels", ("example", "label"), listed))
+    title = problems[0].title if problems else "No copies across the split"
+    across = any(item.kind in ("test-copies", "near-copies") for item in problems)
+    return Section(
+        title,
+        tuple(sentences),
+        charts=tuple(charts) if across else (),
+        folded=tuple(tables) if across else (*tables, *charts),
+        key="copies",
+        short="Copies",
+        methods=_COPIES_METHOD,
+    )
+
+
+_COPIES_METHOD = (
+    "Two examples are copies when all their numbers are equal. In a table whose columns have few values rows "
+    "coincide by chance; up to 20 times as many coincidences as independent columns would give are not called "
+    "copies (rows that share a rare value are judged apart from the others). The nearest training examples of "
+    "each test example are found exactly (Euclidean distance). A near-copy is less than half as far from the "
+    "nearest one as from the second nearest, where there are more of these than chance explains (0.1 %), or an "
+    "image that equals a training image once turned or mirrored.",
+)
+
+
+def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
+    """The best model's confusions and calibration."""
+    assert evidence.inputs is not None
+    test, names = evidence.inputs.test, evidence.dataset.class_names
+    truth = evidence.labels[test]
+    best = min(probs, key=lambda name: float((probs[name].argmax(axis=1) != truth).mean()))
+    answers, k = probs[best].argmax(axis=1), len(names)
+    counts = np.zeros((k, k))
+    np.add.at(counts, (truth, answers), 1)
+    wrong = counts.sum(axis=1) - np.diag(counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = np.where(counts.sum(axis=1) >= 5, wrong / counts.sum(axis=1), 0.0)
+    worst = int(np.argmax(rates))
+    title = f"{floors.capital(best)}: no errors on the test set"
+    if wrong.sum():
+        title = f"Class {names[worst]} is misclassified most often: {100 * rates[worst]:.0f} %"
+    others = counts - np.diag(np.diag(counts))
+    rows = tuple(
+        (
+            names[c],
+            stats.share(int(wrong[c]), int(counts[c].sum()), evidence.config.confidence),
+            names[int(others[c].argmax())] if others[c].sum() else None,
+        )
+        for c in np.argsort(-rates, kind="stable")[:MOST_ROWS]
+        if counts[c].sum()
+    )
+    charts = [confusion_matrix(counts, names, "Confusion matrix, percent of each label")] if k > 1 else []
+    reliability = reliability_chart(probs[best].max(axis=1), answers == truth, "Accuracy against stated confidence")
+    errors = tuple(
+        (name, stats.share(int((p.argmax(axis=1) != truth).sum()), len(truth), evidence.config.confidence), note)
+        for group, note in ((probs, None), (evidence.seen_probs(), MAY_HAVE_SEEN))
+        for name, p in group.items()
+    )
+    present = counts.sum(axis=1) > 0
+    balanced = float(np.mean(np.diag(counts)[present] / counts.sum(axis=1)[present]))
+    accuracy = stats.share(int(np.diag(counts).sum()), len(test), evidence.config.confidence)
+    said = (
+        f"The best model with probabilities, {best}: accuracy {numbers.estimate(accuracy)} on {len(test):,} test "
+        f"examples; balanced accuracy (every class weighted equally) {numbers.percent(balanced, accuracy.stderr)}.",
+        "Where points lie on the dashed line, stated confidence can be taken at its word.",
+    )
+    return Section(
+        title,
+        said,
+        charts=(*charts, _class_errors(rows), reliability),
+        folded=(
+            Table("Error by class", ("class", "error", "most often confused with"), rows, bars=("error",)),
+            Table("All models with probabilities", ("model", "error", "note"), errors),
+        ),
+        key="models",
+        short="Models",
+    )
+
+
+def _class_errors(rows: Sequence[tuple[Any, ...]]) -> Chart:
+    """Error per class with its interval, worst first."""
+    bars = tuple(
+        {
+            "name": name if other is None else f"{name} → {other}",
+            "value": item.value,
+            "low": item.low,
+            "high": item.high,
+        }
+        for name, item, other in rows[:CLASS_BARS]
+    )
+    words = "; ".join(f"{name} {numbers.estimate(item)}" for name, item, _ in rows[:CLASS_BARS])
+    return Chart("bars", "Error by class → the class it is most often taken for", bars, words, {"percent": True})
+
+
+def contents_section(evidence: Evidence) -> Section:
+    """How many examples each class has, in which split, and what was found per class."""
+    dataset, split = evidence.dataset, evidence.split
+    k = dataset.n_classes
+    counts = {name: np.bincount(evidence.labels[rows], minlength=k) for name, rows in evidence.parts.items()}
+    total = np.bincount(evidence.labels, minlength=k)
+    kind = "images of " + " × ".join(map(str, dataset.x.shape[1:])) if evidence.is_images else "feature vectors"
+    size = int(np.prod(dataset.x.shape[1:]))
+    sentences = [
+        f"{dataset.name} has {len(dataset):,} {kind} ({size:,} numbers each) in {k:,} classes.",
+        f"All numbers use one split: {len(split.train):,} train, {len(split.validation):,} validation, "
+        f"{len(split.test):,} test ({split.method}, seed {split.seed}).",
+        _balance(total, dataset.class_names),
+    ]
+    if dataset.feature_names:
+        sentences.append(f"Features: {safe_files.few(dataset.feature_names, 50)}.")
+    bars, which = _bars(total)
+    chart = Chart(
+        "columns" if len(bars) <= COLUMNS else "bars",
+        f"Examples per class{which}",
+        tuple({"name": dataset.class_names[c], "value": int(total[c])} for c in bars),
+        f"Bars of class sizes{which}: from {int(total.min()):,} to {int(total.max()):,} examples.",
+        {"x_title": "class" if len(bars) <= COLUMNS else "examples", "height": 110},
+    )
+    order = range(k) if k <= MOST_ROWS else np.argsort(-total, kind="stable")[:MOST_ROWS].tolist()
+    columns = (total, *counts.values())
+    more = _per_class(evidence)
+    rows = tuple(
+        (dataset.class_names[c], *(int(column[c]) for column in columns), *(column[c] for column in more.values()))
+        for c in order
+    )
+    title = "Per class" if k <= MOST_ROWS else f"Per class: the {MOST_ROWS:,} largest of {k:,}"
+    table = Table(title, ("class", "examples", *counts, *more), rows, bars=("examples",))
+    return Section(
+        f"{len(dataset):,} examples in {k:,} classes",
+        tuple(sentences),
+        charts=(chart,),
+        folded=(table,),
+        key="classes",
+        short="Dataset",
+    )
+
+
+def _per_class(evidence: Evidence) -> dict[str, list[Any]]:
+    """Per class, on the test set: errors of the models, mean confusion."""
+    test, labels, k = evidence.split.test, evidence.labels, evidence.dataset.n_classes
+    level = evidence.config.confidence
+    by_class = [test[labels[test] == c] for c in range(k)]
+    found: dict[str, list[Any]] = {}
+    for model in evidence.models:
+        if model.covers(test):
+            wrong = model.probs.argmax(axis=1) != labels
+            found[f"error of {model.name}"] = [
+                stats.share(int(wrong[rows].sum()), len(rows), level) if len(rows) else None for rows in by_class
+            ]
+    if "confusion" in evidence.columns:
+        values = np.asarray(evidence.columns["confusion"], dtype=np.float64)
+        found["mean confusion, bits"] = [_mean(values[rows]) for rows in by_class]
+    return found
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    known = values[np.isfinite(values)]
+    return round(float(known.mean()), 3) if len(known) else None
+
+
+def _balance(total: NDArray[np.int64], names: tuple[str, ...]) -> str:
+    small, large = int(total.argmin()), int(total.argmax())
+    if total[small] == total[large]:
+        return f"Every class has {int(total[small]):,} examples."
+    return (
+        f"The smallest class ({names[small]}) has {int(total[small]):,} examples, the largest ({names[large]}) "
+        f"{int(total[large]):,}."
+    )
+
+
+def _bars(total: NDArray[np.int64]) -> tuple[list[int], str]:
+    """The classes that a chart has room for, and which they are."""
+    if len(total) <= MOST_BARS:
+        return list(range(len(total))), ""
+    order = np.argsort(-total, kind="stable").tolist()
+    half = MOST_BARS // 2
+    return order[:half] + order[-half:], f": the {half} largest and the {half} smallest of {len(total):,}"
+
+
+def flow_sections(evidence: Evidence, flow: FlowView | None, curve: Any) -> tuple[Section, ...]:
+    """The dial: Bayes error of the flow, or of the Gaussian model, against temperature."""
+    if flow is None:
+        if curve is None:
+            return ()
+        chart = dial(curve.temperatures, curve.estimates, "Bayes error of the Gaussian model", at_one="as fitted")
+        words = "The Bayes error of the fitted Gaussian model as its spread is scaled: a model, not the data."
+        return (
+            Section(
+                "How the Gaussian model's error depends on spread",
+                (words,),
+                folded=(chart,),
+                key="dial",
+                short="Gaussian model",
+            ),
+        )
+    chart = dial(flow.temperatures, flow.curve, "Bayes error of the flow against temperature", at_one="as fitted")
+    charts = [chart]
+    if flow.gallery:
+        charts.append(_samples(evidence, flow))
+    words = (
+        "The flow's exact Bayes error as its latents are scaled. It describes the flow; whether it describes the "
+        "data is tested in the table of estimates under an assumption."
+    )
+    return (
+        Section(
+            "A flow of this dataset", (words,), charts=(chart,), folded=tuple(charts[1:]), key="dial", short="Flow"
+        ),
+    )
+
+
+def _samples(evidence: Evidence, flow: FlowView) -> Chart:
+    from hardpan.flows.charts import TemperatureSamples, sample_gallery
+
+    samples = [TemperatureSamples(t, error, images, {}) for t, error, images in flow.gallery]
+    words = "; ".join(
+        f"{len(images)} samples at temperature {t:g}, Bayes error {numbers.percent(error.value, error.value / 20)}"
+        for t, error, images in flow.gallery
+    )
+    low, high = float(evidence.dataset.x.min()), float(evidence.dataset.x.max())
+    return sample_gallery(samples, low, high, "Samples of the flow by temperature", words)
