@@ -337,7 +337,7 @@ def run_job(job: Job, options: argparse.Namespace) -> None:
         seeds=1,
         epochs=job.epochs or options.epochs,
         batch=job.batch or options.batch,
-        rate=job.rate or options.rate,
+        rate=job.rate or options.rate or None,
         record_every=(job.epochs or 1) if options.groups is not None else 1,
         objective=job.objective,
         objective_options=goal,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,15 @@ def summarize(folder: Path) -> dict[str, Any]:
     runs: dict[str, dict[str, Any]] = {}
     groups: dict[str, NDArray[Any]] = {}
     about: dict[str, str] = {}
+    commands: list[str] = []
     for path in sorted(folder.rglob("mitigation.npz")):
         with np.load(path, allow_pickle=False) as stored:
             held = {name: stored[name] for name in stored.files}
-        if not held["seeds"].size or not held["finished"]:
+        if not held["seeds"].size:  # a file holds whole runs only
             continue
         groups = {name: held[name] for name in ("train", "scores", "cut")}
-        about = {name: str(held[name]) for name in ("command", "device", "torch")} | {"model": str(held["name"])}
+        about = {name: str(held[name]) for name in ("device", "torch")} | {"model": str(held["name"])}
+        commands.append(re.sub(r"/\S*/", "", str(held["command"])))  # without folders of that machine
         for name in dict.fromkeys(held["objectives"].tolist()):
             rows = held["objectives"] == name
             epochs, batch = int(held["epochs"][rows][0]), int(held["batches"][rows][0])
@@ -84,7 +87,7 @@ def summarize(folder: Path) -> dict[str, Any]:
             if len(errors) > 1:
                 tried.setdefault(name, {})[f"{sweep['epochs'][name]} epochs"] = errors
     return {
-        **about,
+        **about, "command": "`, `".join(commands),
         "hard_train": int((groups["train"] & hard).sum()), "train": int(groups["train"].sum()),
         "hard_test": int(bands["hard"].sum()), "test": int(test.sum()), "cut": float(groups["cut"]),
         "objectives": objectives, "validation_errors": tried,
@@ -107,7 +110,8 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
         "reproductions.objectives`; do not edit. Every objective has the learning rate with the smallest error on "
         "5,000 validation images (one seed per rate, below), and at least as many steps as ordinary training: "
         "subsampling leaves few examples, so it has more epochs of batches of 128. Errors are means over the "
-        "seeds; intervals are over test examples, changes paired by example.",
+        "seeds that ended in time; intervals are over test examples, changes paired by example, so with one or "
+        "two seeds they do not contain the variation between seeds.",
     ]
     for record in records:
         lines += ["", *_section(record)]
@@ -144,12 +148,17 @@ def _finding(record: Mapping[str, Any]) -> str:
     change = record["objectives"]["groupdro"]["change"]
     easy, hard = change["easy"], change["hard"]
     effect = "lowers" if hard[2] < 0 else "raises" if hard[1] > 0 else "does not measurably change"
-    changes = {name: row["change"]["hard"] for name, row in record["objectives"].items() if row["change"]}
-    better = [name for name, item in changes.items() if item[2] < 0]
-    others = f"{', '.join(better)}: a lower error than ordinary training in" if better else "No objective helps in"
+    rows = record["objectives"]
+    better = [name for name, row in rows.items() if row["change"] and row["change"]["hard"][2] < 0]
+    longer = [name for name in better if rows[name]["epochs"] > rows["erm"]["epochs"]]
+    others = "No objective has a lower error than ordinary training in the hard band."
+    if better:
+        others = f"A lower error than ordinary training in the hard band: {', '.join(better)}."
+    if longer:
+        others += f" {', '.join(longer)} trained for more epochs than ordinary training, which may be the reason."
     return (
         f"GroupDRO {effect} the error of the hard band here ({_points(hard)} points; the paper: −1.3) and changes "
-        f"that of the easy band by {_points(easy)} points (the paper: +0.8). {others} the hard band."
+        f"that of the easy band by {_points(easy)} points (the paper: +0.8). {others}"
     )
 
 
