@@ -110,6 +110,14 @@ def test_scores_of_models_that_lack_the_hardest_items(skill):
     assert abs(board.raw_score[row] - p[0].mean()) > 6 * board.stderr[row]
 
 
+def test_a_single_item_gives_an_exact_interval():
+    board = rank(Outcomes.from_arrays([[1.0], [0.0], [np.nan]]))
+    assert board.low[:2] == pytest.approx([0.025, 0.0])
+    assert board.high[:2] == pytest.approx([1.0, 0.975])
+    assert board.rank_high.tolist() == [3, 3, 3]
+    assert rank(Outcomes.from_arrays([[0.4]])).high.tolist() == [1.0]
+
+
 def test_too_little_overlap_gives_a_wide_rank_set():
     rng = np.random.default_rng(4)
     scores = (rng.random((4, 400)) < [[0.9], [0.7], [0.5], [0.3]]).astype(float)

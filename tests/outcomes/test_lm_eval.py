@@ -250,3 +250,33 @@ def test_a_first_answer_without_a_score_is_not_parsed(tmp_path: Path) -> None:
         for doc, value in enumerate((None, 1.0))
     ]
     assert Outcomes.open(write_lm_eval(tmp_path, "quiz", rows)).scores.tolist() == [[0, 1]]
+
+
+def _scored(doc, **metrics):
+    return {"doc_id": doc, "doc": {}, "target": "x", "filtered_resps": ["y"], "metrics": list(metrics), **metrics}
+
+
+def test_metrics_of_several_instructions_count_by_their_mean(tmp_path):
+    rows = [_scored(doc, prompt_acc=doc > 0, inst_acc=[True, doc > 0, False, False]) for doc in range(4)]
+    write_lm_eval(tmp_path / "m", "ifeval", rows)
+    assert Outcomes.open(tmp_path).scores.mean() == 0.75
+    assert Outcomes.open(tmp_path, metric="inst_acc").scores.tolist() == [[0.25, 0.5, 0.5, 0.5]]
+
+
+def test_percentages_are_divided_by_max_score(tmp_path):
+    write_lm_eval(tmp_path / "m", "squad", [_scored(doc, f1=20.0 * doc) for doc in range(1, 5)])
+    with pytest.raises(InputError, match="max_score"):
+        Outcomes.open(tmp_path)
+    assert Outcomes.open(tmp_path, max_score=100).scores.tolist() == [[0.2, 0.4, 0.6, 0.8]]
+
+
+def test_tasks_without_scores_are_skipped_beside_others(tmp_path):
+    write_lm_eval(tmp_path / "n", "wikitext", [_scored(0, word_perplexity=[-12.3, 5])])
+    with pytest.raises(InputError, match="word_perplexity"):
+        Outcomes.open(tmp_path)
+    write_lm_eval(tmp_path / "m", "quiz", [_scored(doc, acc=1.0) for doc in range(3)])
+    outcomes = Outcomes.open(tmp_path)
+    assert (outcomes.models, outcomes.n_items) == (("m",), 3)
+    assert any("word_perplexity" in note for note in outcomes.notes)
+    with pytest.raises(InputError, match="word_perplexity"):
+        Outcomes.open(tmp_path / "n", metric="word_perplexity")

@@ -122,7 +122,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         >>> found.items[0], found.suggested[0], round(found.margin[0], 2)
         (np.str_('item-1'), np.str_('D'), np.float64(0.33))
     """
-    outcomes = as_outcomes(outcomes, items=1)
+    outcomes = as_outcomes(outcomes)
     answers, key = _answers(outcomes)
     # A right answer counts for the key however it is worded: "The answer is 4." is 4.
     right = outcomes.scores.reshape(answers.shape) == 1

@@ -249,7 +249,7 @@ def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
     square = np.zeros(m)
     for columns in column_blocks(n):
         square += ((scores[:, columns] - mean[:, None]) ** 2).sum(axis=1)
-    stderr = np.sqrt(square / (n - 1) / n)
+    stderr = np.sqrt(square / (n - 1) / n) if n > 1 else np.full(m, np.nan)
     missing = np.full(m, np.nan)
     if groups is None:
         return _Means(mean, mean, stderr, missing, missing)
@@ -305,7 +305,7 @@ def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | N
         square += (influence**2).sum(axis=1)
         if sums is not None and indicator is not None:
             sums += np.asarray((indicator[columns].T @ influence.T).T)
-    stderr = np.sqrt(square * n / (n - 1))
+    stderr = np.sqrt(square * n / (n - 1)) if n > 1 else np.full(m, np.nan)
     missing = np.full(m, np.nan)
     if sums is None or groups is None:
         return _Means(score, raw, stderr, missing, missing, unconnected)

@@ -44,7 +44,7 @@ class Groups:
         return sparse.csr_array((np.ones(n), (np.arange(n), self.codes)), shape=(n, self.count))
 
 
-def as_outcomes(source: object, *, models: int = 1, items: int = 2) -> Outcomes:
+def as_outcomes(source: object, *, models: int = 1, items: int = 1) -> Outcomes:
     """Outcomes, of predictions, or of what ``Outcomes.open`` opens, with at least so many models and items."""
     if isinstance(source, Predictions):
         source = source.outcomes()

@@ -92,7 +92,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
         >>> found.models[0], found.inflated.tolist().count(True)
         ('model-6', 1)
     """
-    outcomes = as_outcomes(outcomes)
+    outcomes = as_outcomes(outcomes, items=2)
     reference = reference if isinstance(reference, Outcomes) else Outcomes.open(reference)
     level = check_confidence(confidence)
     names = tuple(name for name in outcomes.models if name in set(reference.models))

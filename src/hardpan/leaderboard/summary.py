@@ -104,7 +104,9 @@ def summarize(
     ranking = rank(used, cluster, confidence=confidence, seed=seed)
     scores = used.item_scores()
     varied = np.nanmin(scores) < np.nanmax(scores)
-    fit = items(used, model, choices=choices, seed=seed) if used.n_models > 1 and varied else None
+    fit = (
+        items(used, model, choices=choices, seed=seed) if min(used.n_models, used.n_items) > 1 and varied else None
+    )
     keys = None
     answered = used.answers is not None and used.key is not None and bool((used.answers != "").any())
     if answered and used.n_models >= FEWEST_FOR_KEYS:

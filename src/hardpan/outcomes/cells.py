@@ -81,7 +81,7 @@ class Cells:
         ):
             raise InputError(f"max_score must be a number above 0; got {max_score!r}")
         self.notes: list[str] = []
-        self._unparsed, self._max = unparsed, max_score
+        self._unparsed, self.max_score = unparsed, max_score
         self._models: dict[str, int] = {}
         self._items: dict[Hashable, int] = {}
         self._labels: list[str] = []
@@ -180,9 +180,9 @@ class Cells:
             self._missed += 1
             value = 0.0 if self._unparsed == "wrong" else math.nan
         else:
-            value = score if self._max is None else score / self._max
+            value = score if self.max_score is None else score / self.max_score
             if not 0.0 <= value <= 1.0:
-                most = "1" if self._max is None else f"max_score={self._max:g}"
+                most = "1" if self.max_score is None else f"max_score={self.max_score:g}"
                 place = f"{where}, line {line}" if line else where
                 raise InputError(
                     f"{place}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
@@ -212,7 +212,7 @@ class Cells:
         where: str,
     ) -> None:
         """All scores of one model, (N,) or (N, repeats), NaN where missing."""
-        values = scores if self._max is None else scores / self._max
+        values = scores if self.max_score is None else scores / self.max_score
         known = values[~np.isnan(values)]
         if known.size and not (known.min() >= 0.0 and known.max() <= 1.0):
             raise InputError(

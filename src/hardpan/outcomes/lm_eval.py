@@ -46,31 +46,45 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read samples files into the cells, and state what was chosen."""
     folders = _Folders()
     summary = _Summary()
+    unscored: list[_NoMetricError] = []
     for log in logs:
         name = _NAME.fullmatch(log.path.stem)
         results = folders.results(log.path.parent, (name and name["date"]) or "")
         task = name["task"] if name else _task(log.path.stem, results)
         model = folders.model(log.path, results, named=name is not None)
-        _read_file(log, cells, options, _Run(cells.model(model), task, results), summary)
+        try:
+            _read_file(log, cells, options, _Run(model, task, results), summary)
+        except _NoMetricError as error:
+            # A folder of many tasks may have some without scores, such as perplexities.
+            unscored.append(error)
+            continue
         if name and name["date"]:
             cells.describe_model(cells.model(model), "date", name["date"][:10])
-    for what, wanted, used in (
+    if len(unscored) == len(logs):
+        raise unscored[0]
+    for option, value, used in (
         ("metric", options.metric, summary.metric),
         ("filter", options.filter, summary.filter),
     ):
-        if wanted is not None and used and wanted not in used.values():
-            raise InputError(f"{what} must be one of {few(sorted(set(used.values())))}; got {wanted!r}")
+        if value is not None and used and value not in used.values():
+            raise InputError(f"{option} must be one of {few(sorted(set(used.values())))}; got {value!r}")
+    if unscored:
+        cells.notes.append(f"{len(unscored):,} logs were not read: {unscored[0]}.")
     if summary.metric:
         cells.notes.append(stated("Metric", summary.metric))
         cells.notes.append(stated("Filter", summary.filter))
     cells.notes += summary.checks()
 
 
+class _NoMetricError(InputError):
+    """A log whose lines have no metric with values between 0 and 1."""
+
+
 @dataclass(slots=True)
 class _Run:
     """One model on one task."""
 
-    model: int
+    model: str
     task: str
     results: Mapping[str, Any]
     metric: str = ""
@@ -168,9 +182,9 @@ class _Folders:
 
 def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary: _Summary) -> None:
     # All models of a task are read by one filter where they have it.
-    wanted = options.filter or summary.filter.get(run.task)
-    filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, wanted)
-    if count == 0 and wanted is not None and (options.filter is None or len(filters) == 1):
+    usual = options.filter or summary.filter.get(run.task)
+    filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, usual)
+    if count == 0 and usual is not None and (options.filter is None or len(filters) == 1):
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
         filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, None)
     if count == 0 and filters:
@@ -186,7 +200,7 @@ def _read_rows(
     options: Options,
     run: _Run,
     summary: _Summary,
-    wanted: str | None,
+    only: str | None,
 ) -> tuple[set[str], int, float]:
     filters: set[str] = set()
     first_id: dict[str, Any] = {}
@@ -196,38 +210,51 @@ def _read_rows(
             raise InputError(f"{log.path}, line {line}: not a sample of lm-evaluation-harness (no doc_id)")
         name = str(row.get("filter", "none"))
         filters.add(name)
-        if wanted is None:
-            wanted = name
-        if name != wanted:
+        if only is None:
+            only = name
+        if name != only:
             continue
         if not metric:
-            metric = _metric(row, options.metric, summary.metric.get(run.task), f"{log.path}, line {line}")
+            usual = summary.metric.get(run.task)
+            metric = _metric(row, options.metric, usual, cells.max_score or 1.0, f"{log.path}, line {line}")
             summary.choose(run, metric, name)
         item = _item(row, cells, run.task, first_id, options)
-        score = number(row.get(metric))
+        score = _score(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
         _add(row, score, item, cells, run, metric, log.path, line, summary)
     return filters, count, total
 
 
-def _metric(row: Mapping[str, Any], wanted: str | None, usual: str | None, where: str) -> str:
+def _score(value: Any) -> float | None:
+    """A metric's value as a number; several answers right or wrong, as of instructions, count by their mean."""
+    if isinstance(value, list) and value and all(entry in (0, 1) for entry in value):
+        return sum(value) / len(value)
+    return number(value)
+
+
+def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highest: float, where: str) -> str:
     listed = row.get("metrics")
     names = [str(name) for name in listed] if isinstance(listed, list) else []
     names = [name for name in names if name in row] or [name for name in row if name not in _FIELDS]
-    if wanted is not None:
-        if wanted in names:
-            return wanted
+    empty = [name for name in names if row[name] is None or row[name] != row[name]]
+    if asked is not None:
+        if asked in names and (asked in empty or _score(row[asked]) is not None):
+            return asked
+        if asked in names:
+            raise InputError(f"{where}: metric {asked!r} has no number as its value")
         if len(names) > 1:
-            raise InputError(f"{where}: metric must be one of {few(names) or 'none'}; got {wanted!r}")
+            raise InputError(f"{where}: metric must be one of {few(names)}; got {asked!r}")
     # A task with one metric has no choice to make: --metric is meant for the tasks that have several.
     for name in sorted(names, key=lambda name: name != usual):
         value = number(row[name])
-        if value is not None and 0.0 <= value <= 1.0 and not isinstance(row[name], str):
+        if value is not None and 0.0 <= value <= highest and not isinstance(row[name], str):
             return name
-    for name in names:  # an answer without a score says nothing about the metric
-        if row[name] is None or (isinstance(row[name], float) and not math.isfinite(row[name])):
-            return name
-    raise InputError(f"{where}: no metric has a value between 0 and 1; the metrics are {few(names) or 'missing'}")
+    if empty:  # an answer without a score says nothing about the metric
+        return empty[0]
+    raise _NoMetricError(
+        f"{where}: no metric has a value between 0 and {highest:g}; the metrics are {few(names) or 'missing'}; "
+        "pass max_score (--max-score) to divide by the highest possible score"
+    )
 
 
 def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options) -> int:
@@ -304,7 +331,7 @@ def _add(
                 answer, score = "", None
         if isinstance(target, (str, int, float)) and not isinstance(target, bool):
             cells.set_key(item, str(target))
-    cells.add(run.model, item, score, answer=answer, logprobs=logprobs, where=path, line=line)
+    cells.add(cells.model(run.model), item, score, answer=answer, logprobs=logprobs, where=path, line=line)
 
 
 def _logprobs(responses: Any) -> list[float]:

@@ -92,7 +92,7 @@ def ranking_headline(result: Ranking) -> str:
         score = Estimate(
             float(result.score[0]), float(result.stderr[0]), float(result.low[0]), float(result.high[0])
         )
-        return f"{result.models[0]} scores {numbers.estimate(score)} on {result.n_items:,} items."
+        return f"{result.models[0]} scores {numbers.estimate(score)} on {numbers.counted(result.n_items, 'item')}."
     detect = ""
     if math.isfinite(result.smallest_difference):
         by = f", clustered by {result.cluster}," if result.cluster else ""
