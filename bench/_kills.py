@@ -1,11 +1,14 @@
 """Annotators at work while their server is killed again and again: ``bench/faults.py`` and the soak tests share it.
 
-Every server has a fault of its own: none, a clock an hour off, a slow disk, a disk that is full for a while.
+Every server has a fault of its own: none, a clock that jumps by an hour, a slow disk, a disk that is full for a
+while. Three in four are killed, the fourth is stopped. PostgreSQL is also restarted as after a crash, and its disk
+is full for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -13,6 +16,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import _load
@@ -46,8 +50,8 @@ NURSERY = textwrap.dedent("""
             project = replicate.Project.open(folder)
             project.database.migrate()  # as serve does before it listens
             if number % 4 == 1:
-                off = random.choice([-3600, 3600])
-                project = project.with_clock(lambda: time.time() + off)
+                start, jump = time.monotonic(), random.choice([-3600, 3600])
+                project = project.with_clock(lambda: time.time() + jump * (time.monotonic() - start > 0.2))
             if number % 4 == 2:
                 event.listen(project.database._engine, "commit", lambda _: time.sleep(0.03 * random.random()))
             if number % 4 == 3:
@@ -61,8 +65,13 @@ NURSERY = textwrap.dedent("""
 """)
 
 
-def run(path: Path, *, workers: int, kills: int, database_url: str = "") -> _load.Tally:
-    """Make a project at ``path``, let annotators work on it, kill its server so often; what they saw."""
+def run(
+    path: Path, *, workers: int, kills: int, database_url: str = "", outages: Sequence[Callable[[], None]] = ()
+) -> _load.Tally:
+    """Make a project at ``path``, let annotators work on it, kill its server so often; what they saw.
+
+    ``outages`` are faults of the database: one of them, in turn, happens under every fourth server.
+    """
     project = _load.make_project(path, workers=workers, tasks=400, grid=12, database_url=database_url)
     link = project.invite(uses=workers).link
     project.close()
@@ -74,6 +83,7 @@ def run(path: Path, *, workers: int, kills: int, database_url: str = "") -> _loa
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     assert nursery.stdin is not None
     assert nursery.stdout is not None
@@ -81,21 +91,32 @@ def run(path: Path, *, workers: int, kills: int, database_url: str = "") -> _loa
     try:
         assert nursery.stdout.readline() == "ready\n"
         last = _load.run_async(
-            _both(nursery, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, workers, kills)
+            _both(nursery, f"http://127.0.0.1:{port}/annotate/join/{link}", tally, workers, kills, outages)
         )
         os.kill(last, signal.SIGTERM)
         assert nursery.stdout.readline() == "gone\n"
     finally:
         nursery.stdin.close()
-        nursery.wait(timeout=15)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            nursery.wait(timeout=15)
+        with contextlib.suppress(ProcessLookupError):  # after a failure, its last server is still there
+            os.killpg(nursery.pid, signal.SIGKILL)
+        nursery.wait()
         nursery.stdout.close()
     return tally
 
 
-async def _both(nursery: subprocess.Popen[str], link: str, tally: _load.Tally, workers: int, kills: int) -> int:
+async def _both(
+    nursery: subprocess.Popen[str],
+    link: str,
+    tally: _load.Tally,
+    workers: int,
+    kills: int,
+    outages: Sequence[Callable[[], None]],
+) -> int:
     stop = asyncio.Event()
     working = asyncio.create_task(_annotate(link, tally, workers, stop))
-    server = await _kill(nursery, tally, kills)
+    server = await _kill(nursery, tally, kills, outages)
     stop.set()
     await working
     return server
@@ -117,19 +138,29 @@ async def _annotate(link: str, tally: _load.Tally, workers: int, stop: asyncio.E
     tally.wall = time.perf_counter() - start
 
 
-async def _kill(nursery: subprocess.Popen[str], tally: _load.Tally, kills: int) -> int:
+async def _kill(
+    nursery: subprocess.Popen[str], tally: _load.Tally, kills: int, outages: Sequence[Callable[[], None]]
+) -> int:
     """Start a server, wait until it has confirmed three submissions, kill it, and so on; the last one stays."""
     assert nursery.stdout is not None
     for number in range(kills):
         server = _start(nursery)
-        before, end = len(tally.acknowledged), time.monotonic() + 60
-        while len(tally.acknowledged) < before + 3 and time.monotonic() < end:
-            await asyncio.sleep(0.01)
-        assert len(tally.acknowledged) >= before + 3, f"no answers after kill {number}"
+        await _answers(tally, 3)
+        if outages and number % 4 == 0:
+            await asyncio.to_thread(outages[number // 4 % len(outages)])
+            await _answers(tally, 3)
         await asyncio.sleep(0.02 + 0.01 * (number % 7))
-        os.kill(server, signal.SIGKILL)
+        os.kill(server, signal.SIGTERM if number % 4 == 2 else signal.SIGKILL)
         assert await asyncio.to_thread(nursery.stdout.readline) == "gone\n"
     return _start(nursery)
+
+
+async def _answers(tally: _load.Tally, count: int) -> None:
+    """Wait for so many more confirmed submissions."""
+    goal, end = len(tally.acknowledged) + count, time.monotonic() + 60
+    while len(tally.acknowledged) < goal:
+        assert time.monotonic() < end, "no answers for a minute"
+        await asyncio.sleep(0.01)
 
 
 def _start(nursery: subprocess.Popen[str]) -> int:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -94,12 +95,13 @@ def wait_for(address: str, seconds: float = 30.0) -> None:
 
 @dataclass
 class Tally:
-    """What the annotators saw: seconds of every submission, answers by lease, how often they tried again."""
+    """What the annotators saw: seconds of every submission, answers by lease, errors, repeats."""
 
     seconds: list[float] = field(default_factory=list)
     acknowledged: dict[str, list[int]] = field(default_factory=dict)
     retries: int = 0
     expired: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
     wall: float = 0.0
 
     def percentile(self, share: float) -> float:
@@ -149,6 +151,7 @@ class Annotator:
                 answer: httpx.Response = await ask()
                 if answer.status_code < 400 or answer.status_code == 410:
                     return answer
+                self.tally.statuses[answer.status_code] += 1
                 if answer.status_code not in (429, 500, 503):
                     raise AssertionError(f"{answer.status_code}: {answer.text[:200]}")
             except httpx.HTTPError:

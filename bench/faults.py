@@ -1,9 +1,12 @@
 """Faults: annotators whose server is killed, damaged files, and command lines made from the commands' own flags.
 
 - **Annotators**: 50 at once, each trying again until a submission is confirmed, against servers that are killed
-  by ``kill -9``; every server has a fault of its own: none, a clock an hour off, a slow disk, a disk that is
-  full for a while. Afterwards every confirmed submission must be in the database as it was sent, and no vote
-  twice. Times are from sending a submission to its answer, the waits for a new server among them.
+  by ``kill -9`` or stopped; every server has a fault of its own: none, a clock that jumps by an hour, a slow disk,
+  a disk that is full for a while; PostgreSQL crashes or has a full disk under every fourth.
+  Afterwards every confirmed submission must be in the database as it was sent, and no vote twice. Times are
+  from sending a submission to its answer, the waits for a new server among them.
+- **Killed jobs**: recording, merging, training (also on Dask and Ray) and submitting to a ledger, killed at random
+  moments after they began; every committed record must be there, unchanged and once.
 - **Damaged files**: a valid file of every format is damaged at random (flipped bits, cuts, noise, moved and
   repeated blocks) and read with the public function. Any other exception than InputError, or a message of
   several lines, counts as wrong.
@@ -15,6 +18,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -26,14 +33,24 @@ from bench import harness
 PEERS = ("numpy", "pyarrow", "pillow", "typer", "sqlalchemy", "psycopg")
 CORES = 2
 ANNOTATORS, KILLS, ROUNDS, LINES = 50, 40, 1000, 5000
+# Name, test, kills of one run, runs.
+JOBS = (
+    ("recording", "tests/predictions/test_kill.py::test_recording_survives_kill_9", 200, 1),
+    ("merging stores", "tests/predictions/test_kill.py::test_merging_survives_kill_9", 200, 1),
+    ("training, seeds one by one", "tests/training/test_kill.py::test_many_kills[store]", 60, 1),
+    ("training, seeds together", "tests/training/test_kill.py::test_many_kills[lockstep]", 60, 1),
+    ("training on Dask, its worker", "tests/training/test_cluster.py -k dask", 1, 5),
+    ("training on Ray, its worker", "tests/training/test_cluster.py -k ray", 1, 5),
+    ("ledger, three submitters", "tests/soak/test_ledger_faults.py", 200, 1),
+)
 
 
 def run() -> list[dict[str, Any]]:
-    return [annotators(), damaged_files(), command_lines()]
+    return [annotators(), killed_jobs(), damaged_files(), command_lines()]
 
 
 def annotators() -> dict[str, Any]:
-    from tests.databases import new_database, running_postgres
+    from tests.databases import fill_postgres_disk, new_database, restart_postgres, running_postgres
 
     from bench import _kills, _load
     from hardpan import replicate
@@ -44,7 +61,14 @@ def annotators() -> dict[str, Any]:
             folder = Path(open_things.enter_context(tempfile.TemporaryDirectory()))
             server = open_things.enter_context(running_postgres("on")) if name == "PostgreSQL" else ""
             url = new_database(server)
-            tally = _kills.run(folder / "project", workers=ANNOTATORS, kills=KILLS, database_url=url)
+            outages = (
+                [functools.partial(restart_postgres, server), functools.partial(fill_postgres_disk, server, 0.4)]
+                if server
+                else []
+            )
+            tally = _kills.run(
+                folder / "project", workers=ANNOTATORS, kills=KILLS, database_url=url, outages=outages
+            )
             project = replicate.Project.open(folder / "project")
             lost, doubled = _load.check(project, tally)
             project.close()
@@ -52,11 +76,33 @@ def annotators() -> dict[str, Any]:
         row |= {
             "confirmed": len(tally.acknowledged),
             "tried again": tally.retries,
+            "answered 503": tally.statuses[503],
+            "answered 500": tally.statuses[500],
             "lost": lost,
             "doubled": doubled,
         }
         rows.append(row | {"median ms": 1e3 * tally.percentile(0.5), "p99 ms": 1e3 * tally.percentile(0.99)})
     return harness.table("Annotators whose server is killed", rows)
+
+
+def killed_jobs() -> dict[str, Any]:
+    rows = []
+    for name, test, kills, runs in JOBS:
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "-p", "no:cacheprovider", *test.split(" ")]
+        failed = 0
+        for _ in range(runs):
+            environment = os.environ | {"HARDPAN_KILLS": str(kills)}
+            done = subprocess.run(command, cwd=harness.ROOT, env=environment, capture_output=True, text=True)
+            if done.returncode:
+                failed += 1
+                print(done.stdout[-3000:])
+        rows.append(
+            {"job": name, "kills": kills * runs, "runs": runs, "failed": failed}
+            | {"s": time.perf_counter() - start}
+        )
+    notes = ["each is the soak test of the same name with more kills; a lost, changed or doubled record fails it"]
+    return harness.table("Killed jobs", rows, notes=notes)
 
 
 def damaged_files() -> dict[str, Any]:

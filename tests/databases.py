@@ -9,6 +9,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,34 @@ def running_postgres(fsync: str = "off") -> Iterator[str]:
             _run(["pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop"], account, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def restart_postgres(folder: str) -> None:
+    """Restart a server as after a crash: whatever was under way is lost, and what was committed is recovered."""
+    _control(Path(folder), "restart")
+
+
+def fill_postgres_disk(folder: str, seconds: float) -> None:
+    """Let every write of a server fail for a while, as on a full disk, and start it again if it gave up."""
+    import psutil
+
+    postmaster = psutil.Process(int((Path(folder) / "data" / "postmaster.pid").read_text().split()[0]))
+
+    def limit(size: str) -> None:
+        for process in [postmaster, *postmaster.children()] if postmaster.is_running() else []:
+            with contextlib.suppress(AssertionError):  # a connection that has ended meanwhile
+                _run(["prlimit", "--pid", str(process.pid), f"--fsize={size}:"], _account(), Path(folder))
+
+    limit("1000")
+    time.sleep(seconds)
+    limit("unlimited")
+    time.sleep(0.5)  # a server that cannot write its log stops by itself
+    _control(Path(folder), "restart")
+
+
+def _control(folder: Path, action: str) -> None:
+    command = ["pg_ctl", "-D", str(folder / "data"), "-l", str(folder / "log"), "-m", "immediate", "-w", action]
+    _run(command, _account(), folder)
 
 
 def new_database(folder: str, like: str = "template1") -> str:

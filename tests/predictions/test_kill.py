@@ -16,7 +16,7 @@ from hardpan.predictions.recorder import Recorder
 
 N, C, SEEDS, EPOCHS, BLOCK = 200, 5, 2, 3, 70
 IDS = np.array([f"image-{row}" for row in range(N)])
-KILLS = 22
+KILLS = int(os.environ.get("HARDPAN_KILLS", "22"))  # bench/faults.py asks for more
 
 
 def predicted(seed, epoch):
@@ -93,7 +93,7 @@ def kill_again_and_again(folder, work):
         assert (found.seeds, found.epochs) == (tuple(range(SEEDS)), tuple(range(EPOCHS)))
         assert len(list(path.glob("probabilities/*/*/commit/*.json"))) == SEEDS * EPOCHS * found.header.blocks
         rounds += 1
-    assert kills >= 20
+    assert kills >= min(KILLS, 20)
 
 
 def in_a_process_of_its_own(function, *arguments):

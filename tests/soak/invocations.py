@@ -14,15 +14,21 @@ from typing import Any
 
 import numpy as np
 import typer
+from tests.outcomes import logs
 
 from hardpan import cli, files, ledger, tables
 from hardpan.data.dataset import Dataset
+from hardpan.predictions import Predictions
 from hardpan.replicate import Project, simulate
 
-# A server does not end by itself, and training takes minutes: these get only inputs that do not exist.
+# Commands that may train for minutes: other inputs than those of VALID do not exist, and one line in ten is theirs.
 SLOW = {"audit", "train", "experiments", "flow", "floor"}
-NEVER = {("replicate", "serve"), ("browse", "")}
-LEFT_OUT = ("help", "database_url")
+NEVER = {("replicate", "serve"), ("browse", "")}  # a server does not end by itself
+LEFT_OUT = {"help", "database_url", "serve", "install_completion", "show_completion"}
+# Values that would make a quick command slow, and back ends that this process must not start.
+COSTLY = {"epochs", "flow_epochs", "ensemble", "ensemble_epochs", "flow", "preset", "sweep_preset", "model"}
+COSTLY |= {"models", "sizes", "steps", "budget", "classifiers", "backend", "compile", "capture", "seeds"}
+COSTLY |= {"bootstrap", "n"}
 STRANGE = ("", "-1", "nan", "1e999", "é", "a\nb", "=1+1", "\u202e", "x" * 300, "missing.csv", "..", "[red]")
 
 
@@ -51,6 +57,27 @@ def fixtures(folder: Path) -> None:
     counts = {"model": models, "original_correct": [700 + 30 * k for k in range(6)], "original_total": [1000] * 6}
     counts |= {"new_correct": [600 + 35 * k for k in range(6)], "new_total": [1000] * 6}
     tables.write_table(folder / "counts.csv", counts)
+    tables.write_table(
+        folder / "examples.csv",
+        {"id": list(range(60)), "label": [k % 3 for k in range(60)], "frequency": rng.random(60).tolist()}
+        | {"duplicate": [int(k < 4) for k in range(60)]},
+    )
+    tables.write_table(
+        folder / "splits.csv",
+        {"model": [m for m in models for _ in range(4)], "dataset": ["original", "new", "fold 1", "fold 2"] * 6}
+        | {"correct": rng.integers(60, 95, 24).tolist(), "total": [100] * 24},
+    )
+    responses = {"participant": [f"p{k // 20}" for k in range(80)], "set": ["original", "new"] * 40}
+    tables.write_table(folder / "responses.csv", responses | {"correct": rng.integers(0, 2, 80).tolist()})
+    for model in models:
+        answers = [logs.choice_row(item, rng.normal(size=3).tolist(), item % 3) for item in range(12)]
+        logs.write_lm_eval(folder / "logs" / model, "quiz", answers, {"model_name": model})
+    x = rng.normal(size=(120, 2)) + 2.0 * np.eye(3, 2)[labels]
+    np.savez(folder / "points.npz", x=x, y=labels)
+    np.savez(folder / "moved.npz", x=x + 0.3, y=labels)
+    for number in range(2):
+        store = Predictions.create(folder / f"store-{number}", ids=np.array(ids), n_classes=3, labels=labels)
+        store.write(number, 1, probs[number, 0])
     ledger.create(folder / "book", folder / "labels.csv", folder / "owner.key", holdout=0.25)
     x = rng.integers(0, 256, (60, 8, 8)).astype(np.uint8)
     original = Dataset("small", x, np.array([f"o{k}" for k in range(60)]), np.arange(60) % 3, ("a", "b", "c"))
@@ -63,13 +90,26 @@ def fixtures(folder: Path) -> None:
 
 # What every command is run with at least; names of files are those of `fixtures`.
 VALID: dict[tuple[str, str], list[str]] = {
+    ("audit", ""): ["points.npz", "--budget", "2s", "--flow", "none", "--ensemble", "none"],
     ("bayes", "gaussian"): ["means.npy"],
     ("bayes", "temperature"): ["means.npy", "--bayes-error", "0.2"],
     ("bayes", "detail"): ["means.npy"],
     ("confusion", "score"): ["probs.npz"],
     ("confusion", "bands"): ["probs.npz"],
     ("confusion", "issues"): ["probs.npz"],
+    ("confusion", "subset"): ["probs.npz", "--fraction", "0.2"],
+    ("confusion", "transfer"): ["probs.npz", "probs.npz", "--names", "a,b"],
+    ("confusion", "ablate"): ["store-0"],
+    ("confusion", "compare"): ["probs.npz"],
+    ("floor", "estimate"): ["points.npz", "--estimators", "neighbours", "--classifiers", "none"],
+    ("floor", "bench"): [
+        *("--sources", "two-gaussians", "--floors", "0.2", "--sizes", "100"),
+        *("--runs", "1", "--estimators", "neighbours"),
+    ],
     ("leaderboard", "rank"): ["outcomes.csv"],
+    ("leaderboard", "keys"): ["logs"],
+    ("leaderboard", "inflation"): ["outcomes.csv", "outcomes.csv"],
+    ("leaderboard", "report"): ["outcomes.csv"],
     ("leaderboard", "compare"): ["outcomes.csv", "m0", "m5"],
     ("leaderboard", "items"): ["outcomes.csv"],
     ("leaderboard", "shorten"): ["outcomes.csv", "--items", "20"],
@@ -78,9 +118,15 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("ledger", "status"): ["book"],
     ("ledger", "verify"): ["book"],
     ("ledger", "open"): ["book", "--key", "owner.key"],
+    ("ledger", "reveal"): ["book", "--key", "owner.key", "--out", "NEW.csv"],
+    ("predictions", "verify"): ["store-0"],
+    ("predictions", "merge"): ["store-0", "store-1", "--out", "NEW"],
     ("predictions", "import"): ["probs.npz", "--out", "NEW"],
     ("predictions", "info"): ["probs.npz"],
     ("predictions", "export"): ["probs.npz", "NEW.csv"],
+    ("replicate", "init"): ["NEW", "--original", "digits"],
+    ("replicate", "assemble"): ["project", "--unreviewed-ok"],
+    ("replicate", "experiment"): ["project", "--count", "4"],
     ("replicate", "status"): ["project"],
     ("replicate", "tasks"): ["project"],
     ("replicate", "votes"): ["project"],
@@ -92,6 +138,22 @@ VALID: dict[tuple[str, str], list[str]] = {
     ("replicate", "verify"): ["project"],
     ("testbed", "compare"): ["counts.csv"],
     ("testbed", "fit"): ["counts.csv"],
+    ("testbed", "decompose"): ["counts.csv", "--bootstrap", "500"],
+    ("testbed", "strategies"): ["One=counts.csv", "Two=counts.csv"],
+    ("testbed", "crossval"): ["splits.csv"],
+    ("testbed", "humans"): ["responses.csv"],
+    ("testbed", "pairs"): ["outcomes.csv", "outcomes.csv"],
+    ("testbed", "hardest"): ["outcomes.csv", "outcomes.csv"],
+    ("testbed", "discriminate"): ["points.npz", "moved.npz"],
+    ("testbed", "duplicates"): ["outcomes.csv", "--examples", "examples.csv"],
+    ("testbed", "balanced"): ["outcomes.csv", "--examples", "examples.csv"],
+    ("testbed", "breakdown"): ["outcomes.csv", "--examples", "examples.csv", "--by", "frequency"],
+    ("testbed", "shared-errors"): ["outcomes.csv"],
+    ("testbed", "items"): ["outcomes.csv"],
+    ("testbed", "scale"): ["outcomes.csv", "outcomes.csv"],
+    ("train", ""): ["points.npz", "--out", "NEW", "--model", "linear", "--epochs", "1", "--seeds", "1"],
+    ("experiments", "partial"): ["points.npz", "--model", "linear", "--epochs", "1", "--out", "NEW"],
+    ("experiments", "crossval"): ["points.npz", "--model", "linear", "--epochs", "1", "--out", "NEW"],
 }
 
 
@@ -108,7 +170,8 @@ def commands() -> dict[tuple[str, str], Any]:
 def invocation(known: dict[tuple[str, str], Any], chance: random.Random, number: int) -> list[str]:
     """One command line: what a command needs at least, and some of its own flags with values that fit or do not."""
     fits = chance.random() < 0.7
-    group, name = chance.choice(list(VALID) if fits else list(known))
+    slow = chance.random() < 0.1
+    group, name = chance.choice([key for key in (VALID if fits else known) if (key[0] in SLOW) == slow])
     command = known[group, name]
     if fits:
         words = [f"new-{number}{word[3:]}" if word.startswith("NEW") else word for word in VALID[group, name]]
@@ -118,7 +181,8 @@ def invocation(known: dict[tuple[str, str], Any], chance: random.Random, number:
         words = [chance.choice(paths) for item in command.params if item.required and not hasattr(item, "is_flag")]
     flags = [item for item in command.params if hasattr(item, "is_flag") and item.name not in LEFT_OUT]
     if fits:  # those whose default is a value that can be given
-        flags = [item for item in flags if item.is_flag or item.default not in (None, "")]
+        flags = [item for item in flags if item.is_flag or item.name == "out" or item.default not in (None, "")]
+        flags = [item for item in flags if item.name not in COSTLY and item.opts[-1] not in words]
     for flag in chance.sample(flags, min(len(flags), chance.choice([0, 0, 1, 1, 2, 3]))):
         words.append(flag.opts[-1])
         if not flag.is_flag:

@@ -5,6 +5,7 @@ A package joins by adding a line to READERS: how a valid file is written, and th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow
 import pyarrow.feather
 from tests.data.samples import SAMPLES, Truth
+from tests.outcomes import logs
 
 from hardpan import safe_files, tables
 from hardpan.data import Dataset
@@ -105,6 +107,93 @@ def _named(path: Path) -> Any:
     return Dataset.open((np.eye(3), np.arange(3)), class_names=path)
 
 
+def _logs(kind: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        if kind == "lm-eval":
+            rows = [logs.choice_row(item, [-1.0, -2.0, -3.0], item % 3) for item in range(4)]
+            return logs.write_lm_eval(folder / "model", "quiz", rows, {"model_name": "m"}).parent
+        if kind == "helm":
+            return logs.write_helm(folder / "run", "m", [1.0, 0.0, 1.0])
+        if kind == "every eval ever":
+            return logs.write_lines(
+                folder / "m.jsonl", [logs.instance("m", str(item), item % 2) for item in range(4)]
+            )
+        log = logs.inspect_log("m", [logs.sample(item, "CI"[item % 2]) for item in range(4)])
+        if kind == "inspect":
+            return logs.write_eval(folder / "log.eval", log)
+        (folder / "log.json").write_text(json.dumps(log))
+        return folder / "log.json"
+
+    return write
+
+
+def _store(folder: Path) -> Path:
+    from hardpan import Predictions
+
+    store = Predictions.create(folder / "run", ids=np.array([f"e{row}" for row in range(12)]), n_classes=3, block=5)
+    store.write(0, 1, PROBS)
+    return folder / "run"
+
+
+def _read_store(path: Path) -> Any:
+    return _predictions(path).to_array()
+
+
+def _book(folder: Path) -> Path:
+    from hardpan import ledger
+
+    book = ledger.create(folder / "book", np.arange(200) % 4, bytes(range(32)))
+    book.submit(np.arange(200) % 3, name="one")
+    return folder / "book"
+
+
+def _read_book(path: Path) -> Any:
+    from hardpan import ledger
+
+    book = ledger.open(path, bytes(range(32)))
+    return book.verify(), book.status()
+
+
+def _model(folder: Path) -> Path:
+    import hardpan
+    from hardpan import training
+
+    data = Dataset.open((np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2))
+    with hardpan.parallel(workers=1):
+        made = training.train(data, model="linear", seeds=1, epochs=1, device="cpu", out=folder / "run")
+    return Path(made.runs[0].weights)
+
+
+def _read_model(path: Path) -> Any:
+    from hardpan.training.saved import load_model
+
+    return load_model(path)
+
+
+def _flow(folder: Path) -> Path:
+    from tests.flows.small import VECTORS, random_flow
+
+    return random_flow(VECTORS).save(folder / "flow")
+
+
+def _read_flow(path: Path) -> Any:
+    from hardpan import flows
+
+    return flows.load(path)
+
+
+def _votes(folder: Path) -> Path:
+    np.savez(folder / "votes.npz", votes=np.random.default_rng(0).integers(0, 5, (12, 3)))
+    return folder / "votes.npz"
+
+
+def _read_votes(path: Path) -> Any:
+    from hardpan.bayes.floors.votes import read_votes
+
+    return read_votes(path)
+
+
+LOGS = ("lm-eval", "inspect", "inspect json", "helm", "every eval ever")
 READERS = [
     *(Reader(f"Dataset: {sample.name}", _sample(sample.write), Dataset.open) for sample in SAMPLES),
     *(
@@ -124,6 +213,12 @@ READERS = [
     *(Reader(f"Outcomes: {kind}", _matrix(kind), _outcomes) for kind in ("csv", "json", "jsonl", "parquet")),
     *(Reader(f"Ledger: {kind}", _answers(kind), _ledger) for kind in ("csv", "json", "parquet")),
     Reader("Ledger: npz", _npz, _ledger),
+    *(Reader(f"Outcomes: {kind}", _logs(kind), _outcomes) for kind in LOGS),
+    Reader("Predictions: store", _store, _read_store),
+    Reader("Ledger: folder", _book, _read_book),
+    Reader("Votes: npz", _votes, _read_votes),
+    Reader("Model: folder", _model, _read_model),
+    Reader("Flow: folder", _flow, _read_flow),
 ]
 
 

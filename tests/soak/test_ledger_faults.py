@@ -18,6 +18,7 @@ from hardpan import ledger
 from hardpan.ledger import chain
 
 KEY = bytes(range(32))
+KILLS = int(os.environ.get("HARDPAN_KILLS", "30"))  # bench/faults.py asks for more
 LABELS = np.random.default_rng(0).integers(0, 10, 2000)
 
 # Each worker writes an answer to its own file only after submit() returned: that is the acknowledgement.
@@ -61,8 +62,8 @@ def test_killed_submitters_lose_nothing_and_count_nothing_twice(tmp_path: Path) 
     workers = {number: start(folder, tmp_path, number) for number in range(3)}
     kills = 0
     try:
-        deadline = time.monotonic() + 240
-        while kills < 30 and time.monotonic() < deadline:
+        deadline = time.monotonic() + 8 * KILLS
+        while kills < KILLS and time.monotonic() < deadline:
             victim = chance.randrange(3)
             count = len(acknowledged(tmp_path / f"ack-{victim}"))
             while len(acknowledged(tmp_path / f"ack-{victim}")) == count and workers[victim].poll() is None:
@@ -77,7 +78,7 @@ def test_killed_submitters_lose_nothing_and_count_nothing_twice(tmp_path: Path) 
         for process in workers.values():
             process.kill()
             process.wait(10)
-    assert kills >= 20
+    assert kills >= 2 * KILLS // 3
     seen = [row for number in range(3) for row in acknowledged(tmp_path / f"ack-{number}")]
     final = ledger.open(folder, KEY).submit(LABELS, name="last")
     check = ledger.open(folder, KEY).verify(heads=[str(row[2]) for row in seen])

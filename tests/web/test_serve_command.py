@@ -7,6 +7,7 @@ import sys
 
 import httpx
 import pytest
+from tests.databases import fill_postgres_disk, restart_postgres
 from tests.web import small
 
 from bench import _kills, _load
@@ -103,9 +104,12 @@ def test_twenty_workers_at_once_none_lost_none_doubled(tmp_path, database_url):
 def test_every_confirmed_vote_is_there_after_many_kills(tmp_path, database_url):
     kills = 8 if database_url else 20
     path = tmp_path / "project"
-    tally = _kills.run(path, workers=50, kills=kills, database_url=database_url)
+    server = database_url.partition("?host=")[2]
+    outages = [lambda: restart_postgres(server), lambda: fill_postgres_disk(server, 0.4)] if server else []
+    tally = _kills.run(path, workers=50, kills=kills, database_url=database_url, outages=outages)
     project = replicate.Project.open(path)
     assert tally.retries > 0
+    assert tally.statuses[500] == 0
     assert len(tally.acknowledged) >= 3 * kills
     assert _load.check(project, tally) == (0, 0)
     project.close()

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, stated
 from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
-from hardpan.safe_files import LARGEST_JSON, few, parse_json
+from hardpan.safe_files import LARGEST_JSON, few, parse_json, reason
 
 ZSTANDARD = 93
 MOST_MEMBERS = 2_000_000
@@ -164,7 +164,7 @@ class _Archive:
         try:
             self._stored = zipfile.ZipFile(log.path)
         except _BROKEN as error:
-            raise InputError(f"{log.path}: cannot be read as an .eval archive ({error})") from error
+            raise InputError(f"{log.path}: cannot be read as an .eval archive ({reason(error)})") from error
         members = self._stored.infolist()
         if len(members) > MOST_MEMBERS:
             self.close()
@@ -215,7 +215,7 @@ class _Archive:
         except NotImplementedError as error:
             raise InputError(f"{path}: member {member.filename} is compressed in an unsupported way") from error
         except _BROKEN as error:
-            raise InputError(f"{path}: member {member.filename} cannot be read ({error})") from error
+            raise InputError(f"{path}: member {member.filename} cannot be read ({reason(error)})") from error
 
 
 def _holds(sample: Mapping[str, Any]) -> int:
