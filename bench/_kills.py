@@ -116,7 +116,7 @@ async def _both(
 ) -> int:
     stop = asyncio.Event()
     working = asyncio.create_task(_annotate(link, tally, workers, stop))
-    server = await _kill(nursery, tally, kills, outages)
+    server = await _kill(nursery, link.partition("/annotate/")[0], tally, kills, outages)
     stop.set()
     await working
     return server
@@ -139,12 +139,17 @@ async def _annotate(link: str, tally: _load.Tally, workers: int, stop: asyncio.E
 
 
 async def _kill(
-    nursery: subprocess.Popen[str], tally: _load.Tally, kills: int, outages: Sequence[Callable[[], None]]
+    nursery: subprocess.Popen[str],
+    address: str,
+    tally: _load.Tally,
+    kills: int,
+    outages: Sequence[Callable[[], None]],
 ) -> int:
     """Start a server, wait until it has confirmed three submissions, kill it, and so on; the last one stays."""
     assert nursery.stdout is not None
     for number in range(kills):
         server = _start(nursery)
+        await asyncio.to_thread(_load.wait_for, address, 60)  # answers of the one before may still be coming in
         await _answers(tally, 3)
         if outages and number % 4 == 0:
             await asyncio.to_thread(outages[number // 4 % len(outages)])
