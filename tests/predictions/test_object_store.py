@@ -147,6 +147,26 @@ def test_killed_at_any_moment_nothing_committed_is_lost(bucket):
             assert np.array_equal(found.read(seed, epoch), predicted(seed, epoch))
 
 
+@pytest.mark.parametrize("moment", ["create", "create_json"])
+def test_a_writer_who_comes_second_is_refused_and_leaves_the_first_ones_shard(bucket, monkeypatch, moment):
+    path = f"{bucket}/{moment}"
+    early = Predictions.create(path, ids=names(N), n_classes=C, labels=labels(N, C), block=20)
+    late = Predictions.open(path)
+    before = getattr(late.storage, moment)
+
+    def after_the_other(*arguments):
+        monkeypatch.setattr(late.storage, moment, before)
+        early.write(0, 0, predicted(0, 0)[:20])
+        before(*arguments)
+
+    monkeypatch.setattr(late.storage, moment, after_the_other)
+    with pytest.raises(InputError, match="seed 0 epoch 0"):
+        late.write(0, 0, predicted(1, 1)[:20])
+    early.write(0, 0, predicted(0, 0))
+    assert np.array_equal(Predictions.open(path).read(0, 0), predicted(0, 0))
+    assert verify(path).ok
+
+
 def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):
     import s3fs
 

@@ -2,6 +2,7 @@ import json
 import multiprocessing
 import pickle
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -306,16 +307,77 @@ def test_a_late_writer_does_not_replace_what_is_committed(tmp_path):
     Predictions.open(tmp_path / "run").write(0, 0, first)
 
 
-def test_swapped_shards_are_refused_when_they_are_read(tmp_path):
-    made = Predictions.create(tmp_path / "run", ids=names(20), n_classes=C, block=10)
+@pytest.fixture(params=["folder", "memory"])
+def somewhere(request, tmp_path):
+    """The path of a new store: in a folder, and on an object store with conditional writes."""
+    return tmp_path / "run" if request.param == "folder" else f"memory://{tmp_path.name}-{uuid.uuid4().hex}/run"
+
+
+@pytest.mark.parametrize("moment", ["put", "create", "create_json"])
+def test_on_an_object_store_a_writer_who_comes_second_leaves_the_first_ones_shard(tmp_path, monkeypatch, moment):
+    path = f"memory://{tmp_path.name}-{moment}/run"
+    early = Predictions.create(path, ids=names(20), n_classes=C)
+    late, leftover = Predictions.open(path), Predictions.open(path)
+    first, second, third = (probabilities(20, C, seed=seed) for seed in range(3))
+    if moment == "put":  # a process that was killed before its marker
+        monkeypatch.setattr(leftover.storage, "create_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            leftover.write(0, 0, third)
+    before = getattr(late.storage, moment)
+
+    def after_the_other(*arguments):
+        monkeypatch.setattr(late.storage, moment, before)
+        early.write(0, 0, first)
+        before(*arguments)
+
+    monkeypatch.setattr(late.storage, moment, after_the_other)
+    with pytest.raises(InputError):
+        late.write(0, 0, second)
+    opened = Predictions.open(path)
+    if moment != "put":
+        assert np.array_equal(opened.read(0, 0), first)
+    else:  # both replaced the leftover: nobody's numbers are there, and nobody's numbers are read
+        assert not opened.committed(0, 0)
+        early.refresh()
+        assert not early.committed(0, 0)
+    assert verify(path).ok
+
+
+def test_swapped_shards_are_refused_when_they_are_read(somewhere):
+    made = Predictions.create(somewhere, ids=names(20), n_classes=C, block=10)
     made.write(0, 0, probabilities(20, C, seed=1))
     made.write(0, 1, probabilities(20, C, seed=2))
-    one, two = (tmp_path / f"run/probabilities/0/{epoch}/c/1/0" for epoch in (0, 1))
-    first, second = one.read_bytes(), two.read_bytes()
-    one.write_bytes(second)
-    two.write_bytes(first)
-    opened = Predictions.open(tmp_path / "run")
+    one, two = (f"probabilities/0/{epoch}/c/1/0" for epoch in (0, 1))
+    first, second = made.storage.get(one), made.storage.get(two)
+    made.storage.put(one, second)
+    made.storage.put(two, first)
+    opened = Predictions.open(somewhere)
     assert len(opened.read(0, 0, 0, 10)) == 10
     for epoch in (0, 1):
         with pytest.raises(InputError, match="verify"):
             opened.read(0, epoch)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"sha256": "0"}'], ids=["cut", "a list", "another hash"])
+def test_a_damaged_marker_is_refused_when_its_shard_is_read(somewhere, content):
+    made = Predictions.create(somewhere, ids=names(20), n_classes=C, block=10)
+    made.write(0, 0, probabilities(20, C))
+    made.storage.put("probabilities/0/0/commit/1.json", content)
+    opened = Predictions.open(somewhere)
+    assert len(opened.read(0, 0, 0, 10)) == 10
+    with pytest.raises(InputError, match="verify"):
+        opened.read(0, 0)
+
+
+def test_a_store_whose_markers_have_no_checksum_is_compared_by_hash(somewhere):
+    made = Predictions.create(somewhere, ids=names(20), n_classes=C, block=10)
+    for epoch in range(2):
+        made.write(0, epoch, probabilities(20, C, seed=epoch))
+        key = f"probabilities/0/{epoch}/commit/1.json"
+        marker = made.storage.get_json(key)
+        del marker["crc32c"]
+        made.storage.put_json(key, marker)
+    assert np.array_equal(Predictions.open(somewhere).read(0, 1), made.read(0, 1))
+    made.storage.put("probabilities/0/1/c/1/0", made.storage.get("probabilities/0/0/c/1/0"))
+    with pytest.raises(InputError, match="verify"):
+        Predictions.open(somewhere).read(0, 1)

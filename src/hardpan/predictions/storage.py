@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import zarr
 from numcodecs.blosc import SHUFFLE, Blosc  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from zarr.abc.codec import BytesBytesCodec
-from zarr.abc.store import Store
+from zarr.abc.store import ByteRequest, Store, SuffixByteRequest
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.core.buffer import Buffer, default_buffer_prototype
 from zarr.core.sync import sync
@@ -112,25 +112,40 @@ class Storage:
         finally:
             os.close(handle)
 
-    def create_json(self, key: str, content: Any) -> None:
-        """Write a small JSON object that must not exist; a store without conditional writes overwrites."""
-        data = _json_bytes(content)
+    def create(self, key: str, *parts: bytes) -> None:
+        """Write bytes under a key that must not exist; a store without conditional writes overwrites.
+
+        In a folder the caller holds the lock of :meth:`exclusive`.
+        """
         if self._root is not None:
-            self.put(key, data)
+            self.put(key, *parts)
             return
         with self._errors_named(f"{key} was written"):
-            sync(_create_remote(self.store, key, data))
+            sync(_create_remote(self.store, key, b"".join(parts)))
 
-    def tail(self, key: str, length: int) -> bytes | None:
-        """The last bytes of an object in a folder; None elsewhere or if it is missing."""
-        if self._root is None:
-            return None
-        try:
-            with open(self._root / key, "rb") as stream:
-                stream.seek(-length, os.SEEK_END)
-                return stream.read()
-        except (FileNotFoundError, NotADirectoryError, OSError):
-            return None
+    def create_json(self, key: str, content: Any) -> None:
+        """Write a small JSON object that must not exist."""
+        self.create(key, _json_bytes(content))
+
+    def tails(self, keys: Sequence[str], length: int) -> list[bytes | None]:
+        """The last bytes of objects, None where one is missing; elsewhere than in a folder, all at once."""
+        if self._root is not None:
+            return [_tail(self._root / key, length) for key in keys]
+        return self._get_all(keys, SuffixByteRequest(length))
+
+    def get_jsons(self, keys: Sequence[str]) -> list[Any]:
+        """JSON objects, None where one is missing or damaged; elsewhere than in a folder, all at once."""
+        if self._root is not None:
+            return [self.get_json(key) for key in keys]
+        return [_parsed(data) for data in self._get_all(keys)]
+
+    def _get_all(self, keys: Sequence[str], byte_range: ByteRequest | None = None) -> list[bytes | None]:
+        async def get_all() -> list[Buffer | None]:
+            buffer = default_buffer_prototype()
+            return list(await asyncio.gather(*(self.store.get(key, buffer, byte_range) for key in keys)))
+
+        with self._errors_named(f"{keys[0]} was read"):
+            return [None if item is None else item.to_bytes() for item in sync(get_all())]
 
     def put_json(self, key: str, content: Any) -> None:
         """Write a small JSON object under a key."""
@@ -138,11 +153,7 @@ class Storage:
 
     def get_json(self, key: str) -> Any:
         """A JSON object; None if it is missing or damaged."""
-        data = self.get(key)
-        try:
-            return None if data is None else json.loads(data)
-        except ValueError:
-            return None
+        return _parsed(self.get(key))
 
     def keys(self, prefix: str, without: str = "") -> list[str]:
         """All keys in a folder, in order; folders named ``without`` are skipped."""
@@ -200,6 +211,22 @@ class Storage:
                 raise
             reason = " ".join(str(error).split())
             raise InputError(f"{self.where}: failed while {doing} ({reason}); check address and rights") from error
+
+
+def _parsed(data: bytes | None) -> Any:
+    try:
+        return None if data is None else json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _tail(path: Path, length: int) -> bytes | None:
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(-length, os.SEEK_END)
+            return stream.read()
+    except OSError:
+        return None
 
 
 def _walk(root: Path, prefix: str, without: str) -> Iterator[tuple[str, os.DirEntry[str]]]:

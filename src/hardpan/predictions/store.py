@@ -8,7 +8,7 @@ import importlib.metadata
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -168,17 +168,40 @@ class Store(Predictions):
         with self.storage.exclusive(shard):
             there = self.storage.get_json(commit)  # another process may have committed this block since
             if there is None:
-                self.storage.put(shard, packed, checksum)
+                replaced = self._put_shard(shard, packed, checksum)
                 try:
                     self.storage.create_json(commit, marker)
                 except InputError:  # a conditional write that came second
                     if self.storage.get_json(commit) is None:
                         raise
                 there = self.storage.get_json(commit)
-        with self._lock:
-            self._markers.setdefault((seed, epoch), set()).add(block)
+                if replaced is not None and isinstance(there, Mapping) and there.get("sha256") != marker["sha256"]:
+                    if hashlib.sha256(replaced).hexdigest() == there.get("sha256"):
+                        self.storage.put(shard, replaced)  # another writer committed what this one replaced
+                    else:  # it committed between this one's look and write: what neither wrote whole is not there
+                        self.uncommit(seed, epoch, block)
         if not isinstance(there, Mapping) or there.get("sha256") != marker["sha256"]:
             raise InputError(self._conflict(seed, epoch))
+        with self._lock:
+            self._markers.setdefault((seed, epoch), set()).add(block)
+
+    def _put_shard(self, shard: str, packed: bytes, checksum: bytes) -> bytes | None:
+        """Write a shard without a marker; gives what it replaced: of a killed process, or of another writer."""
+        if self.storage.is_folder:  # nobody else writes here now
+            self.storage.put(shard, packed, checksum)
+            return None
+        replaced = self.storage.get(shard)
+        if replaced is None:
+            try:
+                self.storage.create(shard, packed, checksum)
+                return None
+            except InputError:  # a conditional write that came second
+                replaced = self.storage.get(shard)
+                if replaced is None:
+                    raise
+        if replaced != packed + checksum:
+            self.storage.put(shard, packed, checksum)
+        return replaced
 
     def _conflict(self, seed: int, epoch: int) -> str:
         return (
@@ -204,8 +227,7 @@ class Store(Predictions):
 
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         rows = self.read_block(seed, epoch, start, stop)
-        for first in range(start - start % self.block, stop, self.block) if start < stop else ():
-            self._check_shard(seed, epoch, first // self.block)
+        self._check_shards(seed, epoch, range(start // self.block, -(-stop // self.block) if start < stop else 0))
         return rows
 
     def read_block(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
@@ -223,17 +245,23 @@ class Store(Predictions):
                 self._damaged(seed, epoch, f"block {first // self.block} is missing")
         return rows
 
-    def _check_shard(self, seed: int, epoch: int, block: int) -> None:
+    def _check_shards(self, seed: int, epoch: int, blocks: Iterable[int]) -> None:
         """Refuse a whole shard that is not the one of its marker; Zarr checks only that it is whole."""
-        if (seed, epoch, block) in self._checked_shards:
+        blocks = [block for block in blocks if (seed, epoch, block) not in self._checked_shards]
+        if not blocks:
             return
-        marker = self.storage.get_json(layout.marker_key(seed, epoch, block)) if self.storage.is_folder else None
-        known = marker.get("crc32c") if isinstance(marker, Mapping) else None
-        if known is not None:
-            result = self.storage.tail(layout.shard_key(seed, epoch, block), 4)
-            if result is None or result.hex() != known:
+        markers = self.storage.get_jsons([layout.marker_key(seed, epoch, block) for block in blocks])
+        shards = [layout.shard_key(seed, epoch, block) for block in blocks]
+        for block, marker, shard, tail in zip(blocks, markers, shards, self.storage.tails(shards, 4), strict=True):
+            if not isinstance(marker, Mapping) or tail is None:
+                self._damaged(seed, epoch, f"the marker or the shard of block {block} cannot be read")
+            if "crc32c" in marker:
+                same = marker["crc32c"] == tail.hex()
+            else:  # a store of an earlier version
+                same = marker.get("sha256") == hashlib.sha256(self.storage.get(shard) or b"").hexdigest()
+            if not same:
                 self._damaged(seed, epoch, f"block {block} is not the shard that was committed")
-        self._checked_shards.add((seed, epoch, block))
+            self._checked_shards.add((seed, epoch, block))
 
     def _damaged(self, seed: int, epoch: int, reason: str) -> NoReturn:
         raise InputError(
