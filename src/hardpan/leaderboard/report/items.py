@@ -215,6 +215,7 @@ def information_chart(result: ItemFit) -> Chart:
         "rug": [round(float(value), 3) for value in skill[:10]],
         "percent": False,
         "domain": [0.0, float(curve.max()) * 1.05],
+        "height": 190,
     }
     return Chart("lines", "Which items still measure the best models?", rows, words, options)
 
