@@ -135,21 +135,21 @@ def test_a_record_is_read_before_its_part_was_imported(tmp_path):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"absent\.json"):
         files.load(tmp_path / "absent.json")
 
 
 @pytest.mark.parametrize("name", ["kind", "schema", "hardpan"])
 def test_a_field_may_not_take_a_name_of_the_header(name):
     taken = dataclasses.make_dataclass("Taken", [(name, str)], frozen=True)
-    with pytest.raises(TypeError, match="belongs to the JSON header"):
+    with pytest.raises(TypeError, match=rf"Taken\.{name}"):
         files.record(taken)
 
 
 @pytest.mark.parametrize("mapping", [{"kind": "array"}, {"kind": "x", "schema": 1}])
 def test_a_mapping_that_looks_like_a_record_is_refused_when_written(mapping):
     chart = Chart("bars", "t", (mapping,), "d")
-    with pytest.raises(TypeError, match="read back as a record"):
+    with pytest.raises(TypeError, match=r"kind.*schema"):
         files.to_json(chart)
 
 

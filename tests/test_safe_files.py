@@ -50,7 +50,7 @@ def test_an_absurd_header_takes_no_memory(tmp_path, shape):
     (tmp_path / "a.npy").write_bytes(header(shape))
     with pytest.raises(InputError, match=r"a\.npy"):
         safe_files.read_npy(tmp_path / "a.npy")
-    with pytest.raises(InputError, match="x claims"):
+    with pytest.raises(InputError, match=r"a\.npz.*\bx\b"):
         safe_files.read_npz(archive(tmp_path / "a.npz", [("x.npy", header(shape))]))
 
 
@@ -61,7 +61,7 @@ def test_memory_is_checked_before_loading(tmp_path, monkeypatch):
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(5000)))
     monkeypatch.setattr(safe_files, "free_memory", lambda: 100)
     for read, name in (("read_npz", "npz"), ("read_npy", "npy"), ("read_json", "json"), ("read_bytes", "gz")):
-        with pytest.raises(InputError, match=rf"a\.{name}.*GB of memory"):
+        with pytest.raises(InputError, match=rf"a\.{name}.*memory"):
             getattr(safe_files, read)(tmp_path / f"a.{name}")
 
 
@@ -71,7 +71,7 @@ def test_objects_are_never_unpickled(tmp_path):
             return (pytest.fail, ("unpickled",))
 
     np.savez(tmp_path / "a.npz", x=np.array([Boom()], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="Python objects"):
+    with pytest.raises(InputError, match=r"a\.npz"):
         safe_files.read_npz(tmp_path / "a.npz")
 
 

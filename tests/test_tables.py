@@ -123,5 +123,5 @@ def test_a_table_without_rows_is_read_where_it_is_meant(tmp_path):
 
 def test_a_csv_file_of_delimiters_only_has_no_rows(tmp_path):
     (tmp_path / "empty.csv").write_text(",\n,\n")
-    with pytest.raises(InputError, match="no rows"):
+    with pytest.raises(InputError, match=r"empty\.csv"):
         tables.csv_rows(tmp_path / "empty.csv")

@@ -124,7 +124,7 @@ def test_signals_are_their_definitions():
     assert not set(NEED_LABELS) & set(unlabelled.difficulties)
     with pytest.raises(InputError, match="labels"):
         unlabelled.correct()
-    with pytest.raises(InputError, match="'ensemble' or 'seeds'"):
+    with pytest.raises(InputError, match="nobody"):
         found.correct("nobody")
 
 

@@ -118,7 +118,7 @@ def test_another_content_is_never_kept(server, monkeypatch, tmp_path):
     altered = bytearray(samples.idx_files(samples.grey_truth())["t10k-labels-idx1-ubyte"])
     altered[-1] ^= 1
     (root / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(altered)))
-    with pytest.raises(InputError, match=r"t10k-labels-idx1-ubyte.gz: has sha256 [0-9a-f]{64} instead of"):
+    with pytest.raises(InputError, match=r"t10k-labels-idx1-ubyte\.gz.*sha256"):
         Dataset.open("mnist", mirror=address, cache=tmp_path / "cache")
     kept = {file.name for file in (tmp_path / "cache" / "mnist").iterdir()}
     assert kept == {f"{name}.gz" for name in samples.IDX_FILES[:3]}
@@ -129,7 +129,7 @@ def test_what_is_no_dataset_is_refused(server, monkeypatch, tmp_path, content):
     root, address, _ = server
     publish(monkeypatch, root, "mnist")
     (root / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(content)
-    with pytest.raises(InputError, match=r"has sha256 .* instead of|sends more than .* bytes"):
+    with pytest.raises(InputError, match=r"train-images-idx3-ubyte\.gz"):
         Dataset.open("mnist", mirror=address, cache=tmp_path / "cache")
     assert list((tmp_path / "cache" / "mnist").iterdir()) == []
 
@@ -245,7 +245,7 @@ def test_the_sets_of_emnist_share_one_archive(server, monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ["kmnist", "emnist-balanced", "svhn"])
 def test_offline_the_new_names_say_which_files_to_put_where(monkeypatch, tmp_path, name):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with pytest.raises(InputError, match="no connection") as caught:
+    with pytest.raises(InputError, match=name) as caught:
         Dataset.open(name, mirror="http://127.0.0.1:9", cache=tmp_path)
     source = downloads.SOURCES[name]
     assert all(file.name in str(caught.value) for file in source.files)

@@ -70,7 +70,7 @@ def test_an_absurd_header_takes_no_memory(tmp_path, sides, packed):
     path = tmp_path / "train-images-idx3-ubyte"
     content = header(*sides) + bytes(100)
     path.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(InputError, match=r"claims (shape .* of ubyte|0 bytes)"):
+    with pytest.raises(InputError, match=path.name):
         Dataset.open(path)
 
 

@@ -128,10 +128,10 @@ def test_progress_rises_to_one_and_names_what_a_person_wants():
     "bad", [{"epochs": 0}, {"epochs": 1, "checkpoint_every": 0}, {"epochs": 1, "patience": -1}]
 )
 def test_impossible_lengths_are_refused(bad):
-    with pytest.raises(InputError, match="at least"):
+    with pytest.raises(InputError, match=list(bad)[-1]):
         engine.run_epochs(Regression(), engine.LoopConfig(**bad))
 
 
 def test_an_unknown_monitor_is_refused():
-    with pytest.raises(InputError, match="monitor must"):
+    with pytest.raises(InputError, match="monitor"):
         engine.run_epochs(Regression(), engine.LoopConfig(1, monitor="nll"))

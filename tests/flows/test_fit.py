@@ -103,7 +103,7 @@ def test_a_second_process_on_the_same_fit_is_refused(tmp_path):
     config = FlowConfig(preset="tiny", epochs=1)
     with (
         engine.claimed(tmp_path / "flow"),
-        pytest.raises(InputError, match="another process"),
+        pytest.raises(InputError, match="flow"),
     ):
         flows.fit(blobs(), config, out=tmp_path / "flow")
     flows.fit(blobs(), config, out=tmp_path / "flow")
@@ -227,10 +227,10 @@ def test_damaged_flows_are_refused(digits, tmp_path):
     card = json.loads((place / "flow.json").read_text())
     card["config"]["width"] = 9
     (place / "flow.json").write_text(json.dumps(card))
-    with pytest.raises(InputError, match="do not fit each other"):
+    with pytest.raises(InputError, match="card and weights"):
         flows.load(place)
     (place / "flow.json").write_text("{")
-    with pytest.raises(InputError, match="is damaged"):
+    with pytest.raises(InputError, match=r"flow\.json"):
         flows.load(place)
 
 

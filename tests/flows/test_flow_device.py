@@ -46,7 +46,7 @@ def test_a_damaged_pack_is_refused(command, tmp_path):
     header, _, body = (tmp_path / "data.pack").read_bytes().partition(b"\n")
     told = json.loads(header) | {"sha256": "0" * 64}
     (tmp_path / "data.pack").write_bytes(json.dumps(told).encode() + b"\n" + body)
-    with pytest.raises(SystemExit, match="is damaged"):
+    with pytest.raises(SystemExit, match=r"data\.pack"):
         unpack(tmp_path / "data.pack")
 
 

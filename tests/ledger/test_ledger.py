@@ -48,7 +48,7 @@ def test_key_file_is_private_and_never_overwritten(tmp_path: Path, monkeypatch: 
     sealing.write_key(path, KEY)
     assert path.stat().st_mode & 0o777 == 0o600
     assert sealing.read_key(path) == KEY
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="key file"):
         sealing.write_key(path, KEY)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):

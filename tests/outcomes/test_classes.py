@@ -85,7 +85,7 @@ def test_permuted_classes(order: list[int], accuracy: float) -> None:
     table = np.array(order)
     if (table == np.arange(CLASSES)).all():
         return
-    with pytest.raises(InputError, match=r"new set are right on .*(permuted|shifted by one)"):
+    with pytest.raises(InputError, match=r"new set.*(permuted|shifted)"):
         check(guesses(ORIGINAL, accuracy, 3), table[guesses(NEW, accuracy, 4)])
 
 
@@ -104,13 +104,13 @@ def test_answers_of_a_two_class_model_the_wrong_way_round() -> None:
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_shifted_by_one_beyond_the_range(step: int) -> None:
-    with pytest.raises(InputError, match=rf"original set run from .* shifted by one \({re.escape(f'{step:+d}')}\)"):
+    with pytest.raises(InputError, match=rf"original set.*{re.escape(f'{step:+d}')}"):
         check(guesses(ORIGINAL, 0.9, 3) + step, guesses(NEW, 0.9, 4) + step)
 
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_shifted_by_one_and_wrapped_around(step: int) -> None:
-    with pytest.raises(InputError, match=rf"they look shifted by one \({re.escape(f'{step:+d}')}\)"):
+    with pytest.raises(InputError, match=re.escape(f"{step:+d}")):
         check((guesses(ORIGINAL, 0.9, 3) + step) % CLASSES, guesses(NEW, 0.9, 4))
 
 

@@ -339,7 +339,7 @@ def test_a_batch_that_was_refused_takes_no_rows(tmp_path):
         recorder.record(probs[2:], epoch=0, labels=[1, 0])
     np.testing.assert_array_equal(Predictions.open(tmp_path / "run").read(0, 0), probs)
     with Recorder(tmp_path / "scores", ids=list("abcd"), n_classes=2, scalars_only=True, seeds=2) as recorder:
-        with pytest.raises(InputError, match=r"outputs of all seeds at once must be \(2, n, C\)"):
+        with pytest.raises(InputError, match=r"outputs.*\(2, n, C\)"):
             recorder.record(np.stack([probs] * 3), epoch=0)
         recorder.record(np.stack([probs] * 2), epoch=0)
     assert recorder.scores().epochs == (0,)

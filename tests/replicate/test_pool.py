@@ -219,7 +219,7 @@ def test_nearby_classes_from_means_files_and_the_class_list(make_project, tmp_pa
     tree = tmp_path / "tree.csv"
     tree.write_text("child,parent\nclass 0,a\nclass 2,a\na,root\nclass 1,root\n")
     assert nearby_classes(project, hierarchy=tree)[0] == [2, 1]
-    with pytest.raises(InputError, match="not both"):
+    with pytest.raises(InputError, match=r"similarity.*hierarchy|hierarchy.*similarity"):
         nearby_classes(project, similarity=similar, hierarchy=tree)
     similar.write_text("class,other,similarity\nclass 9,class 2,0.9\n")
     with pytest.raises(InputError, match="project"):
@@ -261,10 +261,10 @@ def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
     assert len({vote.worker_id for vote in votes}) == 5
     assert [vote.at for vote in votes] == [project.clock(), 12.5, *[1_714_564_800.0] * 3]
     for row, message in [
-        (f"{image},class 0,new,1,yesterday\n", "at must be seconds since 1970 or a time"),
-        (f"{image},class 0,new,1,nan\n", "at must be seconds since 1970 or a time"),
-        (f"{image},class 0,,1,\n", "column 'worker' is empty"),
-        (f"{image},class 0, ,1,\n", "column 'worker' is empty"),
+        (f"{image},class 0,new,1,yesterday\n", r"\bat\b"),
+        (f"{image},class 0,new,1,nan\n", r"\bat\b"),
+        (f"{image},class 0,,1,\n", "'worker'"),
+        (f"{image},class 0, ,1,\n", "'worker'"),
     ]:
         path.write_text(head + row)
         with pytest.raises(InputError, match=message):
@@ -277,8 +277,8 @@ def test_workers_of_other_platforms_and_their_times(make_project, tmp_path):
     [
         ("similarity", "x\n1\n", "class"),
         ("similarity", "class,other,similarity\n", "near.csv"),
-        ("similarity", "class,other,similarity\nclass 0,class 1,0.5\n", "from class 'class 2' to no other"),
-        ("hierarchy", "child,parent\ncat,animal\n", "from class 'class 0' to no other"),
+        ("similarity", "class,other,similarity\nclass 0,class 1,0.5\n", "'class 2'"),
+        ("hierarchy", "child,parent\ncat,animal\n", "'class 0'"),
     ],
 )
 def test_files_that_say_nothing_of_a_class_are_refused(make_project, tmp_path, kind, text, message):

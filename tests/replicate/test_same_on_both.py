@@ -61,9 +61,9 @@ def test_text_comes_in_the_order_of_its_characters(make):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id 'iii.*at most 180 characters"),
+        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id 'iii.*180"),
         ({"ids": [f"{k}\0x" for k in range(12)]}, "id .*null"),
-        ({"words": ("w" * 201,)}, "keyword .*at most 200 characters"),
+        ({"words": ("w" * 201,)}, "keyword .*200"),
         ({"words": ("w\0x",)}, "keyword .*null"),
     ],
 )

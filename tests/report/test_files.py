@@ -32,7 +32,7 @@ def test_a_full_disk_leaves_nothing_of_ours(tmp_path, monkeypatch, fails_at):
     (tmp_path / "old" / "x").write_text("old")
     for folder in (tmp_path / "new" / "deep", tmp_path / "old"):
         calls.clear()
-        with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
+        with pytest.raises(InputError, match="No space left on device"):
             files.write_together(folder, {"x": "1", "y": "2"})
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert [path.read_text() for path in (tmp_path / "old").iterdir()] == ["old"]
@@ -43,13 +43,13 @@ def test_a_path_through_a_file_is_refused(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file" / "inside"):
         with pytest.raises(InputError, match="folder"):
             files.check_writable(path)
-        with pytest.raises(InputError, match="cannot be written"):
+        with pytest.raises(InputError, match=path.name):
             files.write_together(path, {"x": "1"})
 
 
 def test_a_folder_without_permission_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(InputError, match="may not be written"):
+    with pytest.raises(InputError, match="--out"):
         files.check_writable(tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 

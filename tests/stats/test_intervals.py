@@ -93,7 +93,7 @@ def test_a_share_of_nothing_is_not_known_and_one_of_less_is_refused() -> None:
     assert (nothing.low, nothing.high, nothing.n) == (0.0, 1.0, 0)
     with pytest.raises(InputError, match=r"\btrials\b"):
         share(1, 0)
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="successes"):
         share(0.5, 3)
 
 

@@ -217,7 +217,7 @@ def test_unknown_names_are_refused():
         run_bench(FloorBenchConfig(votes=1))
     with pytest.raises(InputError, match=r"\bconfidence\b.*95"):
         run_bench(FloorBenchConfig(confidence=95))
-    with pytest.raises(InputError, match="none twice"):
+    with pytest.raises(InputError, match="floors"):
         run_bench(FloorBenchConfig(floors=(0.1, 0.1)))
     with pytest.raises(InputError, match="str"):
         find_estimator("os:sep")

@@ -98,5 +98,5 @@ def test_a_new_set_that_does_not_fit_is_refused(world, turned, changes, message)
 
 
 def test_data_without_labels_are_refused(world):
-    with pytest.raises(InputError, match="no labels"):
+    with pytest.raises(InputError, match="labels"):
         read_sets(dataclasses.replace(world, labels=None))

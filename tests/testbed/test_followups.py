@@ -63,7 +63,7 @@ def test_duplicates_are_taken_out_and_the_drop_is_split() -> None:
         exact = binomtest(int(row[24:].sum()), 276).proportion_ci(method="exact")
         assert (found.without.low, found.without.high) == pytest.approx((exact.low, exact.high))
     assert np.isnan(followups.without_duplicates(scores(right), marked).rows[0].drop)
-    with pytest.raises(InputError, match="every example"):
+    with pytest.raises(InputError, match="duplicate"):
         followups.without_duplicates(scores(right), np.ones(300))
 
 
@@ -107,7 +107,7 @@ def test_frequency_bins_find_a_planted_slope() -> None:
     ]
     for item, middle in zip(found, (0.05, 0.25, 0.45, 0.65, 0.9), strict=True):
         assert item.accuracy.value == pytest.approx(0.3 + 0.6 * middle, abs=0.05)
-    with pytest.raises(InputError, match=r"0\.\.1"):
+    with pytest.raises(InputError, match="frequency"):
         followups.by_frequency(scores(right), frequency * 10)
 
 

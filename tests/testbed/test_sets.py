@@ -168,7 +168,7 @@ def test_bad_files_are_refused(content: bytes, tmp_path: Path) -> None:
 
 def test_missing_and_empty_folders(tmp_path: Path) -> None:
     for source in (tmp_path / "nothing.csv", tmp_path):
-        with pytest.raises(InputError, match=r"no such file|no file"):
+        with pytest.raises(InputError, match=source.name):
             testbed.two_sets(source)
 
 

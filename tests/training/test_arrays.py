@@ -142,7 +142,7 @@ def test_what_cannot_be_is_refused():
     for wrong in (np.zeros(7, dtype=int), np.full(len(x), 0.5), np.full(len(x), -1)):
         with pytest.raises(InputError, match=rf"groups.*{len(x)}"):
             fit_arrays(x, labels, x, model="linear", objective="reweight", groups=wrong)
-    with pytest.raises(InputError, match="needs groups"):
+    with pytest.raises(InputError, match="groups"):
         fit_arrays(x, labels, x, model="mlp", objective="groupdro", epochs=1)
     with pytest.raises(InputError, match=r"\bdevice\b"):
         fit_arrays(x, labels, x, model="mlp", device="tpu")

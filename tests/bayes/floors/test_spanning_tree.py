@@ -110,5 +110,5 @@ def test_bad_input_is_refused():
         henze_penrose(np.eye(2), [0, 1])
     with pytest.raises(InputError, match="label"):
         henze_penrose(np.eye(3), [0, 1])
-    with pytest.raises(InputError, match="below n_classes"):
+    with pytest.raises(InputError, match="n_classes"):
         henze_penrose(np.eye(4), [0, 1, 2, 3], n_classes=2)
