@@ -1,4 +1,4 @@
-"""Reading the logs of lm-evaluation-harness: megabytes per second, and memory beside that of the result."""
+"""Reading the logs of lm-evaluation-harness: megabytes per second, and memory with the number of files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,46 @@ def prepare(files: int, items: int) -> dict[str, Any]:
     return {"folder": str(folder), "bytes": size, "means": total}
 
 
+def prepare_texts(files: int, items: int) -> dict[str, Any]:
+    """Short lines of a generation task; every answer is another text."""
+    folder = Path(tempfile.mkdtemp(prefix="hardpan-bench-"))
+    heads = [
+        f'{{"doc_id": {item}, "doc": {{}}, "target": "{item % 7}", "filter": "none", "metrics": ["exact_match"], '
+        f'"doc_hash": "{hashlib.sha256(str(item).encode()).hexdigest()}"'
+        for item in range(items)
+    ]
+    size = 0
+    for model in range(files):
+        target = folder / f"lab__model-{model}"
+        target.mkdir()
+        with (target / "samples_quiz_2026-01-02T03-04-05.678901.jsonl").open("w", encoding="utf-8") as stream:
+            for item, head in enumerate(heads):
+                score = float((item + model) % 4 == 0)
+                text = f"model {model} says {item * score}"
+                size += stream.write(f'{head}, "filtered_resps": ["{text}"], "exact_match": {score}}}\n')
+    return {"folder": str(folder), "bytes": size}
+
+
+def read_texts(given: dict[str, Any]) -> dict[str, Any]:
+    from hardpan import Outcomes
+
+    calls: list[float] = []
+    start = time.process_time()
+    outcomes = Outcomes.open(given["folder"], progress=lambda _, fraction: calls.append(fraction))
+    spent = time.process_time() - start
+    shutil.rmtree(given["folder"])
+    held = outcomes.scores.nbytes + (0 if outcomes.answers is None else outcomes.answers.nbytes)
+    right = bool(np.allclose(outcomes.scores.mean(axis=1), 0.25, atol=1e-3))
+    return {"bytes": given["bytes"], "result": held, "agree": right, "progress": len(calls), "cpu": spent}
+
+
 def read(given: dict[str, Any]) -> dict[str, Any]:
     """Read all logs; the folder is removed afterwards."""
     from hardpan import Outcomes
 
+    start = time.process_time()
     outcomes = Outcomes.open(given["folder"])
+    spent = time.process_time() - start
     order = [outcomes.models.index(f"lab/model-{model}") for model in range(len(given["means"]))]
     shutil.rmtree(given["folder"])
     assert outcomes.choices is not None
@@ -71,11 +107,37 @@ def read(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "bytes": given["bytes"],
         "result": held,
+        "cpu": spent,
         "agree": bool(np.allclose(outcomes.scores.mean(axis=1)[order], given["means"])),
     }
 
 
-def run() -> dict[str, Any]:
+def many_files() -> dict[str, Any]:
+    rows = []
+    items = max(100, round(ITEMS * min(1.0, SCALE * 10)))
+    for files in (max(2, round(count * SCALE)) for count in (100, 300, 1000)):
+        m = harness.isolated(prepare_texts, read_texts, files=files, items=items)
+        cells = files * items
+        rows.append(
+            {
+                "files": files,
+                "lines per file": items,
+                "MB": m.output["bytes"] / 1e6,
+                "CPU seconds": m.output["cpu"],
+                "result MB": m.output["result"] / 1e6,
+                "extra MB": m.extra_megabytes,
+                "extra bytes per score": m.extra_megabytes * 1e6 / cells if m.extra_megabytes is not None else None,
+                "calls of progress": m.output["progress"],
+                "means agree": m.output["agree"],
+            }
+        )
+    notes = [
+        "simulated generation logs, every answer another text; answers are kept while they need at most 256 MB"
+    ]
+    return harness.table("Memory with the number of files", rows, seed=0, notes=notes)
+
+
+def run() -> list[dict[str, Any]]:
     rows = []
     for files in (max(2, round(20 * SCALE)), max(4, round(200 * SCALE))):
         items = max(100, round(ITEMS * min(1.0, SCALE * 10)))
@@ -87,14 +149,16 @@ def run() -> dict[str, Any]:
                 "lines per file": items,
                 "MB": megabytes,
                 "seconds": m.best,
-                "MB/s": megabytes / m.best,
+                "CPU seconds": m.output["cpu"],
+                "MB per CPU second": megabytes / m.output["cpu"],
                 "result MB": m.output["result"] / 1e6,
                 "extra MB": m.extra_megabytes,
                 "means agree": m.output["agree"],
-                **harness.against(megabytes / m.best, at_least=50, unit="MB/s"),
+                **harness.against(megabytes / m.output["cpu"], at_least=50, unit="MB/s"),
             }
         )
     notes = [
-        "simulated multiple-choice logs of four choices; the result holds scores, log-probabilities and answers"
+        "simulated multiple-choice logs of four choices; the result holds scores, log-probabilities and answers",
+        "judged by CPU time, because other programs may run on the machine",
     ]
-    return harness.table("Reading logs of lm-evaluation-harness", rows, seed=0, notes=notes)
+    return [harness.table("Reading logs of lm-evaluation-harness", rows, seed=0, notes=notes), many_files()]

@@ -91,6 +91,7 @@ class Cells:
         self._other_keys = 0
         self._questions: dict[int, str] = {}
         self._texts: dict[str, int] = {"": 0}
+        self._text_bytes, self._too_long = 0, False
         self._model_of, self._item_of, self._run_of, self._answer_of = (array("i") for _ in range(4))
         self._scores = array("d")
         self._missed = 0
@@ -183,22 +184,17 @@ class Cells:
             value = score if self.max_score is None else score / self.max_score
             if not 0.0 <= value <= 1.0:
                 most = "1" if self.max_score is None else f"max_score={self.max_score:g}"
-                place = f"{where}, line {line}" if line else where
+                position = f"{where}, line {line}" if line else where
                 raise InputError(
-                    f"{place}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
+                    f"{position}: a score of {score:g} is outside 0 to {most}; choose another metric, or pass "
                     "max_score (--max-score) to divide by the highest possible score"
                 )
         self._model_of.append(model)
         self._item_of.append(item)
         self._run_of.append(run)
         self._scores.append(value)
-        if answer:
-            number_of = self._texts.get(answer)
-            if number_of is None:
-                number_of = self._texts.setdefault(shorten(answer), len(self._texts))
-            self._answer_of.append(number_of)
-        else:
-            self._answer_of.append(0)
+        known = self._texts.get(answer)
+        self._answer_of.append(self._text(answer) if known is None else known)
         if logprobs:
             self._logprob_rows.extend((len(self._scores) - 1, len(self._logprobs), len(logprobs)))
             self._logprobs.extend(logprobs)
@@ -224,14 +220,26 @@ class Cells:
         numbers = np.zeros(n, dtype=np.int32)
         if answers is not None:
             texts, inverse = np.unique(np.asarray(answers), return_inverse=True)
-            places = [self._texts.setdefault(shorten(str(text)), len(self._texts)) for text in texts.tolist()]
-            numbers = np.array(places, dtype=np.int32)[inverse.ravel()]
+            numbers = np.array([self._text(str(text)) for text in texts.tolist()], dtype=np.int32)[inverse.ravel()]
         for run in range(columns.shape[1]):
             self._item_of.frombytes(index)
             self._scores.frombytes(np.ascontiguousarray(columns[:, run], dtype=np.float64).tobytes())
             self._model_of.frombytes(np.full(n, model, dtype=np.int32).tobytes())
             self._run_of.frombytes(np.full(n, run, dtype=np.int32).tobytes())
             self._answer_of.frombytes(numbers.tobytes())
+
+    def _text(self, answer: str) -> int:
+        """The number of an answer's text; none are kept once they need more memory than a result may have."""
+        text = shorten(answer)
+        known = self._texts.get(text)
+        if known is not None or self._too_long:
+            return known or 0
+        self._text_bytes += 4 * len(text)
+        if self._text_bytes > MOST_ANSWER_BYTES:
+            self._texts, self._too_long = {"": 0}, True
+            return 0
+        self._texts[text] = len(self._texts)
+        return len(self._texts) - 1
 
     def check_keys(self, items: Sequence[int], keys: Sequence[str], where: str) -> None:
         """Set the right answers; files that are joined must agree on them."""
@@ -258,7 +266,7 @@ class Cells:
         scores = np.full((m, n, r), np.nan)
         scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
         answers = self._answers(rows, columns, repeat, order, scores.shape)
-        if answers is None and len(self._texts) > 1:
+        if self._too_long or (answers is None and len(self._texts) > 1):
             notes.append("The models' answers are left out: together they need more than 256 MB.")
         key = _column(self._keys, n) if self._keys else None
         if self._other_keys:
@@ -307,9 +315,10 @@ class Cells:
     def _answers(
         self, rows: Any, columns: Any, repeat: Any, order: NDArray[np.int64], shape: tuple[int, ...]
     ) -> NDArray[np.str_] | None:
-        texts = np.array(list(self._texts), dtype=np.str_)
-        if len(texts) == 1 or math.prod(shape) * texts.dtype.itemsize > MOST_ANSWER_BYTES:
+        longest = max(map(len, self._texts))
+        if not longest or math.prod(shape) * 4 * longest > MOST_ANSWER_BYTES:
             return None
+        texts = np.array(list(self._texts), dtype=np.str_)
         numbers = np.zeros(shape, dtype=np.int32)
         numbers[rows, columns, repeat] = _ints(self._answer_of)[order]
         return np.asarray(texts[numbers])
