@@ -125,12 +125,12 @@ def short_tests(method: str, items: int) -> dict[str, Any]:
     rng = np.random.default_rng([8, items])
     hits = []
     for trial in range(TRIALS):
-        slope, ease = np.exp(rng.normal(0, 0.35, 600)), rng.normal(0.2, 1.3, 600)
-        p = expit(rng.normal(size=41)[:, None] * slope + ease)
+        slope, ease = np.exp(rng.normal(0, 0.35, 400)), rng.normal(0.2, 1.3, 400)
+        p = expit(rng.normal(size=31)[:, None] * slope + ease)
         scores = (rng.random(p.shape) < p).astype(float)
-        short = leaderboard.shorten(Outcomes.from_arrays(scores[:40]), items, method=method, seed=trial)
-        full = short.estimate(scores[40, short.rows])
-        hits.append(full.low <= scores[40].mean() <= full.high)
+        short = leaderboard.shorten(Outcomes.from_arrays(scores[:30]), items, method=method, seed=trial)
+        full = short.estimate(scores[30, short.rows])
+        hits.append(full.low <= scores[30].mean() <= full.high)
     return row(f"{method} items", "full score from a short test", hits, items)
 
 

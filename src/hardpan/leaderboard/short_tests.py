@@ -94,7 +94,9 @@ class ShortTest(Report):
         x = np.asarray(scores, dtype=np.float64)
         if x.shape != self.rows.shape or not ((x >= 0) & (x <= 1)).all():
             raise InputError(f"scores must be {len(self.rows)} numbers in [0, 1], in the order of items")
-        value, stderr, degrees = _estimate(self._plan(), x, self.rows)
+        (value,), (stderr,), (degrees,) = (
+            entry.tolist() for entry in _estimate(self._plan(), x[None], self.rows[None])
+        )
         reach = float(special.stdtrit(degrees, 0.5 + self.confidence / 2)) * stderr
         return Estimate(
             value, stderr, max(value - reach, 0.0), min(value + reach, 1.0), self.confidence, self.method, len(x)
@@ -279,58 +281,66 @@ def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return quota
 
 
-def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[float, float, int]:
-    """Estimate, standard error and degrees of freedom from scores x on the items in rows."""
+def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Estimates, standard errors and degrees of freedom, each (D,), from scores x on the items in rows, both (D, n)."""
     if plan.method == "information":
         return _by_information(plan, x, rows)
-    n, total = len(rows), len(plan.ease)
-    p = special.expit(plan.ease + _offset(plan.ease[rows], x))
-    residual = x - p[rows]
+    (draws, n), total = x.shape, len(plan.ease)
+    offset = _offsets(plan.ease[rows], x)[:, None]
+    mean = np.stack([special.expit(plan.ease + t).mean() for t in offset[:, 0]])
+    p = special.expit(plan.ease[rows] + offset)
+    residual = x - p
+    centred = residual - residual.mean(axis=1, keepdims=True)
+    value, spread = mean + residual.mean(axis=1), (centred**2).sum(axis=1) / max(n - 2, 1)
+    degrees = np.full(draws, max(n - 2, 1))
     if plan.method == "stratified":
-        strata = plan.strata[rows]
-        present, codes = np.unique(strata, return_inverse=True)
-        counts = np.bincount(codes)
-        means = np.bincount(codes, residual) / counts
-        weight = np.bincount(plan.strata)[present] / total
-        value = float(p.mean() + weight @ means / weight.sum())
-        degrees = n - len(present) - 1
-        spread = float(((residual - means[codes]) ** 2).sum()) / max(degrees, 1)
-        if degrees < n / 2:  # too few items per stratum to see the spread within: that of all, which is not smaller
-            degrees = n - 2
-            spread = float(((residual - residual.mean()) ** 2).sum()) / max(degrees, 1)
-    else:
-        value = float(p.mean() + residual.mean())
-        degrees = n - 2
-        spread = float(((residual - residual.mean()) ** 2).sum()) / max(degrees, 1)
-    if plan.binary and min(x.sum(), n - x.sum()) < _FEW_EVENTS:
-        spread = max(spread, float((p[rows] * (1 - p[rows])).mean()))
-    return value, float(np.sqrt((1 - n / total) * spread / n)), max(degrees, 1)
+        sizes = np.bincount(plan.strata)
+        codes = plan.strata[rows] + len(sizes) * np.arange(draws)[:, None]
+        counts = np.bincount(codes.ravel(), minlength=draws * len(sizes))
+        means = np.bincount(codes.ravel(), residual.ravel(), draws * len(sizes)) / np.maximum(counts, 1)
+        present = counts.reshape(draws, -1) > 0
+        weight = sizes * present
+        value = mean + (weight * means.reshape(draws, -1)).sum(axis=1) / weight.sum(axis=1)
+        within = np.maximum(n - present.sum(axis=1) - 1, 1)
+        # With too few items per stratum the spread within cannot be seen: that of all is not smaller.
+        enough = within >= n / 2
+        spread = np.where(enough, ((residual - means[codes]) ** 2).sum(axis=1) / within, spread)
+        degrees = np.where(enough, within, degrees)
+    if plan.binary:
+        right = x.sum(axis=1)
+        few = np.minimum(right, n - right) < _FEW_EVENTS
+        spread = np.where(few, np.maximum(spread, (p * (1 - p)).mean(axis=1)), spread)
+    return value, np.sqrt((1 - n / total) * spread / n), degrees
 
 
-def _offset(ease: Floats, x: Floats) -> float:
-    """The offset t that solves Σ(x − σ(ease + t)) = t/spread², by Newton's method."""
-    t = 0.0
+def _offsets(ease: Floats, x: Floats) -> Floats:
+    """The offset t of each row that solves Σ(x − σ(ease + t)) = t/spread², by Newton's method."""
+    t = np.zeros(len(x))
     for _ in range(50):
-        p = special.expit(ease + t)
-        step = float((x - p).sum() - t / _SKILL_PRIOR**2) / float((p * (1 - p)).sum() + _SKILL_PRIOR**-2)
-        step = min(max(step, -2.0), 2.0)
-        t += step
-        if abs(step) < 1e-9:
+        p = special.expit(ease + t[:, None])
+        step = (x - p).sum(axis=1) - t / _SKILL_PRIOR**2
+        step /= (p * (1 - p)).sum(axis=1) + _SKILL_PRIOR**-2
+        t += np.clip(step, -2.0, 2.0)
+        if np.abs(step).max() < 1e-9:
             break
     return t
 
 
-def _by_information(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[float, float, int]:
-    z = _GRID[:, None] * plan.slope[rows] + plan.intercept[rows]
-    joint = (x * z - np.logaddexp(0.0, z)).sum(axis=1) - _GRID**2 / 2
-    weights = np.exp(joint - joint.max())
-    weights /= weights.sum()
+def _by_information(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
     total = len(plan.slope)
-    unseen, variance = (plan.curves - _curves(plan.slope[rows], plan.intercept[rows])) / total
-    value = float(weights @ unseen)
-    skill = float(weights @ (unseen - value) ** 2)
-    answers = float(weights @ variance) / total
-    return value + float(x.sum()) / total, float(np.sqrt(skill + answers + plan.misfit**2)), len(rows)
+    results = []
+    for scores, items in zip(x, rows, strict=True):
+        z = _GRID[:, None] * plan.slope[items] + plan.intercept[items]
+        joint = (scores * z - np.logaddexp(0.0, z)).sum(axis=1) - _GRID**2 / 2
+        weights = np.exp(joint - joint.max())
+        weights /= weights.sum()
+        unseen, variance = (plan.curves - _curves(plan.slope[items], plan.intercept[items])) / total
+        value = float(weights @ unseen)
+        skill = float(weights @ (unseen - value) ** 2)
+        answers = float(weights @ variance) / total
+        results.append((value + float(scores.sum()) / total, np.sqrt(skill + answers + plan.misfit**2)))
+    values, stderr = np.array(results).T
+    return values, stderr, np.full(len(x), x.shape[1])
 
 
 def _misfit(errors: Floats) -> float:
@@ -360,35 +370,41 @@ def _held_out(
     The truth is the model's mean over the items that it has; items that it lacks are no part of its test.
     """
     known = np.isfinite(scores)
-    results: dict[int, list[tuple[float, float, float, float, float]]] = {int(size): [] for size in sizes}
+    results: dict[int, list[Floats]] = {int(size): [] for size in sizes}
     draws = 1 if method == "information" else _DRAWS
     for train, test in _folds(len(scores), seed):
         columns = np.flatnonzero(known[train].any(axis=0))
         plan = _calibrate(scores[np.ix_(train, columns)], method, strata[columns], binary)
-        selections = [
-            (
-                int(size),
-                _select(plan, min(int(size), len(columns) - 1), np.random.default_rng([seed, 2, size, draw])),
+        selections = {
+            int(size): np.stack(
+                [
+                    _select(plan, min(int(size), len(columns) - 1), np.random.default_rng([seed, 2, size, draw]))
+                    for draw in range(draws)
+                ]
             )
             for size in sizes
-            for draw in range(draws)
-        ]
+        }
         for model in test[:MOST_HELD_OUT]:
             x = scores[model, columns]
             answered = np.isfinite(x)
-            own = plan if answered.all() else _restrict(plan, answered)
+            complete = bool(answered.all())
+            own = plan if complete else _restrict(plan, answered)
             position = np.cumsum(answered) - 1
             truth = float(x[answered].mean()) if answered.any() else 0.0
-            for size, selected in selections:
-                rows = selected[answered[selected]]
-                if len(rows) < 5:
-                    continue
-                value, stderr, degrees = _estimate(own, x[rows], position[rows])
-                reach = float(special.stdtrit(degrees, 0.5 + level / 2)) * stderr
-                results[size].append((value - truth, reach, float(abs(value - truth) <= reach), stderr, truth))
-    tables = {size: np.array(rows, dtype=np.float64).reshape(-1, 5) for size, rows in results.items()}
-    if any(not len(table) for table in tables.values()):
+            for size, selected in selections.items():
+                batches = [selected] if complete else [row[answered[row]][None] for row in selected]
+                for rows in batches:
+                    if rows.shape[1] < 5:
+                        continue
+                    value, stderr, degrees = _estimate(own, x[rows], position[rows])
+                    reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
+                    error = value - truth
+                    results[size].append(
+                        np.stack([error, reach, np.abs(error) <= reach, stderr, np.full(len(error), truth)], axis=1)
+                    )
+    if not all(results.values()):
         raise InputError("outcomes: models have too few of the items for a shorter test")
+    tables = {size: np.concatenate(blocks) for size, blocks in results.items()}
     if method == "information":
         for table in tables.values():  # widen by the misfit, as the final interval is
             wider = np.sqrt(table[:, 3] ** 2 + _misfit(table) ** 2)
