@@ -282,7 +282,7 @@ def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 
 def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Estimate, standard error and degrees of freedom of each row of x: scores on the items in rows, both (D, n)."""
+    """Estimate, standard error and degrees of freedom by row of x: scores on the items in rows, both (D, n)."""
     if plan.method == "information":
         return _by_information(plan, x, rows)
     (draws, n), total = x.shape, len(plan.ease)
