@@ -108,6 +108,7 @@ def test_nothing_is_trained_where_nothing_is_requested():
     assert names == {"1-NN", "3-NN", "LDA", "QDA"} or names == {"1-NN", "LDA", "QDA"}
 
 
+@pytest.mark.soak  # test_verdicts audits planted problems at every run
 def test_a_decision_stump_is_not_called_impossible():
     """Label = sign of one of 40 features: an audit once claimed at least 2.8 % error where a stump makes none."""
     rng = np.random.default_rng(0)

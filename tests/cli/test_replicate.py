@@ -21,6 +21,7 @@ def run(capsys, *arguments):
     return int(stopped.value.code or 0), shown.out, shown.err
 
 
+@pytest.mark.soak  # test_replicate_from_files and the documents go the same way without the reviews
 def test_from_demo_to_verified_set(tmp_path, capsys, browser, database_url):
     project = tmp_path / "new-digits"
     assert run(capsys, "demo", project, "--annotators", 24, "--database-url", database_url)[0] == 0
@@ -198,6 +199,7 @@ def run_apart(folder, lines):
     return done.stdout.split("ended\n")[:-1], said[:-1:2], [int(code) for code in said[1::2]]
 
 
+@pytest.mark.soak
 def test_full_disks_and_damaged_projects_are_one_sentence(tmp_path):
     made = ("init", "p", "--original", "digits")
     _, said, codes = run_apart(tmp_path, [(60_000, *made), (300_000, *made), (10**9, *made)])

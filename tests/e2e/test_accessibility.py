@@ -57,7 +57,15 @@ def path(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (320, "light"), (320, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1280, "light"),
+        (320, "dark"),
+        pytest.param(1280, "dark", marks=pytest.mark.soak),
+        pytest.param(320, "light", marks=pytest.mark.soak),
+    ],
+)
 def test_a_report_has_no_violation_and_does_not_scroll_sideways(browser, path, width, scheme):
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()

@@ -90,8 +90,7 @@ def shown(browser, digits_page):
     seen.context.close()
 
 
-@pytest.mark.parametrize("width", [1280, 768, 320])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (768, "dark"), (320, "light")])
 def test_charts_are_drawn_quietly_offline_and_without_scrolling_sideways(
     visit, digits_page, open_figures, width, scheme
 ):

@@ -1,5 +1,6 @@
 """Two processes by torchrun: each sees half of every batch, and the model is that of one process."""
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from tests.engine.launch import torchrun
@@ -9,6 +10,7 @@ from hardpan import engine
 from hardpan.engine import distributed
 
 
+@pytest.mark.soak  # ten seconds of importing torch three times
 def test_two_processes_train_the_model_of_one(tmp_path):
     torchrun("tests.engine.torchrun_job", str(tmp_path))
     ranks = [load_file(str(tmp_path / f"rank-{number}.safetensors")) for number in (0, 1)]

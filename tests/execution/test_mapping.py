@@ -26,7 +26,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:A worker stopped while some jobs were given:UserWarning"),
 ]
-APART = [name for name in BACKENDS if name != "threads"]  # back ends whose workers can be killed one by one
+# Ray takes half a minute to start and end, so it goes through the same contract in the soak.
+EVERY = [pytest.param(name, marks=pytest.mark.soak) if name == "ray" else name for name in BACKENDS]
+APART = [name for name in EVERY if name != "threads"]  # back ends whose workers can be killed one by one
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def seeded_mean(seed: int) -> Any:
     return mean_of
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", EVERY)
 def test_every_back_end_gives_the_same_bits_in_the_order_of_the_tasks(backend, where):
     told: list[tuple[str, float]] = []
     saved: dict[int, float] = {}
@@ -67,7 +69,7 @@ def test_every_back_end_gives_the_same_bits_in_the_order_of_the_tasks(backend, w
     assert told[-1] == ("23 of 23 tasks", 1.0)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", EVERY)
 def test_an_exception_of_a_task_surfaces_as_it_is_and_names_the_task(backend, where):
     def refuse_five(i: int) -> int:
         from hardpan.errors import InputError
@@ -242,7 +244,7 @@ def test_a_path_is_a_task_as_good_as_a_number(tmp_path):
     assert mapped(Path.exists, names, {"backend": "processes", "workers": 2}) == [False] * 3
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", EVERY)
 def test_ready_is_called_once_before_the_tasks_run(backend, where, tmp_path):
     said: list[int] = []
 

@@ -16,11 +16,12 @@ TRAIN = 60
 def statuses(flow, temperature, n, runs):
     """What the verdict says of the flow's number, on data that it drew at a temperature."""
     found = []
+    number = flow.bayes_error()
     for seed in range(runs):
         x, y = flow.sample(n + TRAIN, temperature=temperature, seed=seed)
         names = tuple(map(str, flow.class_names))
         data = Dataset.from_arrays(x[:TRAIN], y[:TRAIN], x_test=x[TRAIN:], y_test=y[TRAIN:], class_names=names)
-        evidence = FlowEvidence("flow", flow.bayes_error(), flow.posterior(data.x))
+        evidence = FlowEvidence("flow", number, flow.posterior(data.x))
         config = FloorConfig(estimators=(), classifiers=(), calibrations=())
         floor = floor_of(prepare(data), config, flow=evidence)
         found.append(next(entry.status for entry in floor.entries if entry.name == NAME))

@@ -8,7 +8,7 @@ from hardpan import confusion, training
 from hardpan.predictions import Predictions, open_scores
 
 
-@pytest.mark.soak  # slow to start; tests/engine trains with two processes at every run
+@pytest.mark.soak  # slow to start
 def test_two_processes_record_what_one_records(tmp_path):
     torchrun("tests.training.torchrun_job", str(tmp_path))
     together = Predictions.open(tmp_path / "run")

@@ -132,7 +132,7 @@ def advantage(rows, controls, groups) -> tuple[float, float]:
     return (auc - 0.5) / np.sqrt((n + m + 1) / (12 * n * m)), auc
 
 
-@pytest.mark.parametrize("tasks", [60, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("tasks", [30, pytest.param(500, marks=pytest.mark.soak)])
 def test_a_classifier_of_all_that_a_worker_receives_does_no_better_than_chance(tmp_path, tasks):
     project = shapes_project(tmp_path / "project")
     rows, controls, groups, _ = run_async(received(project, tasks))

@@ -271,8 +271,9 @@ def _unbroken(value: Any) -> Any:
     return _RANGE.sub("–\u2060", numbers.unbroken(clean_text(value, lines=True))) if type(value) is str else value
 
 
+@functools.cache
 def _environment() -> Environment:
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("hardpan.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -280,4 +281,3 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment

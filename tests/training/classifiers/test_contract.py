@@ -130,7 +130,11 @@ def test_weights_survive_the_disk(name, shape, options, tmp_path):
 def test_nothing_in_it_looks_at_the_data_to_decide_what_to_do(name, shape, options):
     # A whole graph, with no break for .item() or a branch on a tensor, is what CUDA graphs need as well.
     model = made(name, shape, options).eval()
-    captured = torch.export.export(model, (batch(shape),), strict=False).module()
+    # Symbolic tracing takes a tenth of the time of an export, but cannot unpack a shape, as transformers do.
+    if name.startswith("vit"):
+        captured = torch.export.export(model, (batch(shape),), strict=False).module()
+    else:
+        captured = torch.fx.symbolic_trace(model)
     with torch.no_grad():
         torch.testing.assert_close(captured(batch(shape, seed=2)), model(batch(shape, seed=2)))
 
