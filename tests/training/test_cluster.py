@@ -17,7 +17,7 @@ from hardpan.training.saved import describe_model
 
 # Dask and Ray use what Python and their own libraries have put aside; ours may not.
 pytestmark = [
-    pytest.mark.soak,  # a minute of starting clusters; tests/parallel kills their workers at every run
+    pytest.mark.soak,  # a minute of starting clusters; tests/execution kills workers at every run
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
