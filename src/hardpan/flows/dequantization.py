@@ -76,7 +76,7 @@ class Dequantizer(nn.Module):
         hidden = self._hidden(torch.cat([kept.to(self.precision), context], 1), self.first[k], 3 + 2 * k)
         hidden = self._hidden(hidden, self.second[k], 4 + 2 * k)
         raw = functional.conv2d(hidden, self.last[k].to(self.precision), padding=1)
-        return raw.float() + self.last_biases[k][:, None, None]
+        return raw.to(self.last_biases.dtype) + self.last_biases[k][:, None, None]
 
     def _hidden(self, x: Tensor, weight: Tensor, number: int) -> Tensor:
         bias = self.biases[number].to(self.precision)
