@@ -128,7 +128,7 @@ class Note:
     """Something that was not possible or went otherwise than planned; the report says it in words.
 
     Attributes:
-        kind: "skipped", "fewer-networks", "epochs", "no-flow" or "no-curve".
+        kind: "skipped", "sampled", "fewer-networks", "epochs", "no-flow" or "no-curve".
         details: numbers and names by name.
     """
 
@@ -215,6 +215,11 @@ class Evidence:
     def parts(self) -> dict[str, Labels]:
         """Row numbers by the name of the split."""
         return {"train": self.split.train, "validation": self.split.validation, "test": self.split.test}
+
+    @property
+    def modelled(self) -> Split:
+        """The rows that models are trained and evaluated on: ``split``, or a sample of it where there are many."""
+        return self.split if self.inputs is None else self.inputs.split
 
     @property
     def is_images(self) -> bool:

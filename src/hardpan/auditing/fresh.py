@@ -72,7 +72,7 @@ def _new_test(evidence: Evidence) -> FreshScores:
     model = next((item for item in evidence.models if item.weights), None)
     if model is None:
         raise InputError(_NO_MODEL.format(evidence.config.new_test))
-    truth = evidence.labels[evidence.split.test]
+    truth = evidence.labels[evidence.modelled.test]
     before = tuple(float((answers == truth).mean()) for answers in _original(model, evidence))
     after = tuple(
         float((training.predictor(evidence, number)(fresh.x).argmax(axis=1) == labels).mean())
@@ -101,7 +101,7 @@ def _labels(fresh: Dataset, evidence: Evidence) -> NDArray[np.int64]:
 
 def _original(model: Model, evidence: Evidence) -> list[NDArray[np.int64]]:
     """Each network's predictions on the original test set."""
-    recorded, test = model.predictions, evidence.split.test
+    recorded, test = model.predictions, evidence.modelled.test
     at = np.full(len(evidence.dataset), -1)
     at[model.rows] = np.arange(len(model.rows))
     return [recorded.read(seed, recorded.epochs[-1]).argmax(axis=1)[at[test]] for seed in recorded.seeds]

@@ -7,7 +7,6 @@ after turning and mirroring them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,12 +15,14 @@ from scipy.special import pdtrc
 
 from hardpan.auditing.evidence import Evidence, Nearest
 from hardpan.bayes.floors.inputs import Floats, Labels
+from hardpan.bayes.floors.repeats import row_digests
 from hardpan.bayes.floors.search import k_nearest
 
 RATIOS = (0.5, 0.35, 0.25, 0.1, 0.03, 0.01)  # of the distances to the nearest and the second nearest
 BINS = (0.5, 0.65, 0.8)  # ratios from which the number below is extrapolated
 PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
 FEWEST_DISTANCES = 20
+TURNED_AT_ONCE = 10_000
 FEWEST = 3
 SEARCH_SHARE = 0.1  # of the budget that the search may take
 
@@ -29,7 +30,7 @@ SEARCH_SHARE = 0.1  # of the budget that the search may take
 def nearest_training(evidence: Evidence) -> Nearest:
     """The nearest different training rows of each test row; of a sample where there are many."""
     assert evidence.inputs is not None
-    train, test, x = evidence.split.train, evidence.split.test, evidence.inputs.table.scaled
+    train, test, x = evidence.modelled.train, evidence.modelled.test, evidence.inputs.table.scaled
     train = train[np.unique(evidence.inputs.equal.group[train], return_index=True)[1]]
     allowed = PRODUCTS_PER_SECOND * SEARCH_SHARE * evidence.config.budget
     most = max(100, int(allowed / max(1, len(train) * x.shape[1])))
@@ -95,23 +96,21 @@ def poisson_limit(mean: float) -> int:
 def turned_copies(evidence: Evidence) -> Labels:
     """Test images that equal a training image after a quarter turn, a half turn or mirroring, not as they are."""
     x, split = evidence.dataset.x, evidence.split
-    known = {_digest(x[row]) for row in np.concatenate([split.train, split.validation])}
-    found = []
-    for row in split.test:
-        if _digest(x[row]) in known:
-            continue
-        if any(_digest(image) in known for image in _turned(x[row])):
-            found.append(row)
-    return np.array(found, dtype=np.int64)
+    elsewhere = np.zeros(len(x), dtype=bool)
+    elsewhere[split.train] = elsewhere[split.validation] = True
+    own = row_digests(x)
+    known = np.unique(own[elsewhere])
+    found = np.zeros(len(split.test), dtype=bool)
+    for start in range(0, len(split.test), TURNED_AT_ONCE):
+        images = x[split.test[start : start + TURNED_AT_ONCE]]
+        for turned in _turned(images):
+            found[start : start + len(images)] |= np.isin(row_digests(turned), known)
+    return np.asarray(split.test[found & ~np.isin(own[split.test], known)])
 
 
-def _turned(image: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
-    square = image.shape[0] == image.shape[1]
-    for flipped in (image, image[:, ::-1]):
+def _turned(images: NDArray[np.generic]) -> Iterator[NDArray[np.generic]]:
+    square = images.shape[1] == images.shape[2]
+    for flipped in (images, images[:, :, ::-1]):
         for quarters in range(4) if square else (0, 2):
-            if quarters or flipped is not image:
-                yield np.rot90(flipped, quarters)
-
-
-def _digest(image: NDArray[np.generic]) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(image).tobytes(), digest_size=16).digest()
+            if quarters or flipped is not images:
+                yield np.rot90(flipped, quarters, axes=(1, 2))

@@ -32,6 +32,7 @@ FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
 FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 EVALUATED_AT_ONCE = 512
 SCALED_AT_ONCE = 4096
+SCALED_AHEAD = 2**26  # numbers up to which all examples are scaled before training (256 MB)
 FORWARD = 1 / 3  # of the time of a training step that predicting as many examples takes
 MOMENT_SHARE = 0.5  # of the time that predictions at several moments may take; else only the last one is kept
 
@@ -111,8 +112,7 @@ def train_network(
     start = time.monotonic()
     where = _device(device)
     torch.manual_seed(seed)
-    x, network = _tensors(data, train), _network(data)
-    x, network = x.to(where), network.to(where)
+    x, network = _Examples(data, train, where), _network(data).to(where)
     labels = torch.from_numpy(data.labels).to(where)
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-2)
     rng = np.random.default_rng([seed, 41])
@@ -132,11 +132,11 @@ def train_network(
                 break
             for group in optimiser.param_groups:
                 group["lr"] = RATE * _schedule(fraction)
-            batch = torch.from_numpy(order[number * BATCH : (number + 1) * BATCH]).to(where)
+            batch = order[number * BATCH : (number + 1) * BATCH]
             if len(batch) < 2:
                 continue
             inputs = _augmented(x[batch], data, rng)
-            loss = functional.cross_entropy(network(inputs), labels[batch])
+            loss = functional.cross_entropy(network(inputs), labels[torch.from_numpy(batch).to(where)])
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -173,8 +173,8 @@ def predict(data: NetworkData, train: Labels, state: dict[str, Any], x: NDArray[
 
     network = _network(data)
     network.load_state_dict(state)
-    scaled = _scaled(data, train, x)
-    return _predicted(network, torch.from_numpy(scaled), np.arange(len(x)), data.n_classes)
+    new = _Examples(data, train, torch.device("cpu"), x)
+    return _predicted(network, new, np.arange(len(x)), data.n_classes)
 
 
 def save_state(network: TrainedNetwork, path: Path) -> None:
@@ -243,24 +243,40 @@ def _schedule(fraction: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * (fraction - 0.1) / 0.9)) + 1e-3
 
 
-def _scaled(data: NetworkData, train: Labels, x: NDArray[Any]) -> NDArray[np.float32]:
-    """Examples with mean 0 and deviation 1 on train, images with channels first."""
-    if not data.is_images:
-        return np.asarray(x, dtype=np.float32)
-    images = x[..., None] if x.ndim == 3 else x
-    sample = data.x[train[:5000]].astype(np.float64)
-    mean, scale = float(sample.mean()), float(sample.std()) or 1.0
-    scaled = np.empty((len(images), images.shape[3], *images.shape[1:3]), dtype=np.float32)
-    for start in range(0, len(images), SCALED_AT_ONCE):
-        block = (images[start : start + SCALED_AT_ONCE].astype(np.float64) - mean) / scale
-        scaled[start : start + SCALED_AT_ONCE] = block.transpose(0, 3, 1, 2)
-    return scaled
+class _Examples:
+    """Examples with mean 0 and deviation 1 on train, images with channels first; by rows, as tensors on a device.
 
+    Many examples are scaled when they are needed: they may be in a file, and no copy of them all is made.
+    """
 
-def _tensors(data: NetworkData, train: Labels) -> Tensor:
-    import torch
+    def __init__(self, data: NetworkData, train: Labels, device: Any, x: NDArray[Any] | None = None) -> None:
+        import torch
 
-    return torch.from_numpy(_scaled(data, train, data.x))
+        self._x = data.x if x is None else x
+        self._device, self._images = device, data.is_images
+        sample = data.x[train[:5000]].astype(np.float64) if data.is_images else np.zeros(1)
+        self._mean, self._scale = float(sample.mean()), float(sample.std()) or 1.0
+        self._ahead: Tensor | None = None
+        if self._x.size <= SCALED_AHEAD or device.type != "cpu":
+            ahead = np.empty((len(self._x), *self._scaled(slice(0, 1)).shape[1:]), dtype=np.float32)
+            for start in range(0, len(ahead), SCALED_AT_ONCE):
+                ahead[start : start + SCALED_AT_ONCE] = self._scaled(slice(start, start + SCALED_AT_ONCE))
+            self._ahead = torch.from_numpy(ahead).to(device)
+
+    def __getitem__(self, rows: Labels) -> Tensor:
+        import torch
+
+        if self._ahead is not None:
+            return self._ahead[torch.from_numpy(rows).to(self._device)]
+        return torch.from_numpy(self._scaled(rows))
+
+    def _scaled(self, rows: Labels | slice) -> NDArray[np.float32]:
+        if not self._images:
+            return np.asarray(self._x[rows], dtype=np.float32)
+        block = self._x[rows].astype(np.float64)
+        images = block[..., None] if block.ndim == 3 else block
+        scaled = ((images - self._mean) / self._scale).transpose(0, 3, 1, 2)
+        return np.ascontiguousarray(scaled, dtype=np.float32)
 
 
 def _network(data: NetworkData) -> nn.Module:
@@ -303,27 +319,28 @@ def _augmented(batch: Tensor, data: NetworkData, rng: np.random.Generator) -> Te
     return moved
 
 
-def _predicted(network: nn.Module, x: Tensor, rows: Labels, n_classes: int) -> NDArray[np.float32]:
+def _predicted(network: nn.Module, x: _Examples, rows: Labels, n_classes: int) -> NDArray[np.float32]:
     import torch
 
     network.eval()
     probs = np.empty((len(rows), n_classes), dtype=np.float32)
     with torch.no_grad():
         for start in range(0, len(rows), EVALUATED_AT_ONCE):
-            which = torch.from_numpy(rows[start : start + EVALUATED_AT_ONCE]).to(x.device)
+            which = rows[start : start + EVALUATED_AT_ONCE]
             probs[start : start + len(which)] = torch.softmax(network(x[which]), dim=1).cpu().numpy()
     return probs
 
 
-def _loss(network: nn.Module, x: Tensor, labels: Tensor, rows: Labels) -> float:
+def _loss(network: nn.Module, x: _Examples, labels: Tensor, rows: Labels) -> float:
     import torch
 
     network.eval()
     total = 0.0
     with torch.no_grad():
         for start in range(0, len(rows), EVALUATED_AT_ONCE):
-            which = torch.from_numpy(rows[start : start + EVALUATED_AT_ONCE]).to(x.device)
-            total += float(torch.nn.functional.cross_entropy(network(x[which]), labels[which], reduction="sum"))
+            which = rows[start : start + EVALUATED_AT_ONCE]
+            truth = labels[torch.from_numpy(which).to(labels.device)]
+            total += float(torch.nn.functional.cross_entropy(network(x[which]), truth, reduction="sum"))
     return total / len(rows)
 
 

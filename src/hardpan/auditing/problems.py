@@ -153,7 +153,7 @@ def _copies(evidence: Evidence) -> Iterator[Problem]:
     inputs = evidence.inputs
     if inputs is None:
         return
-    split, labels = inputs.split, evidence.labels
+    split, labels = evidence.split, evidence.labels
     if len(inputs.copied):
         count, proportion = _counted(evidence, len(inputs.copied), len(split.test))
         severity = "high" if proportion.value > MANY_COPIES else "medium"
@@ -196,7 +196,7 @@ def _near_copies(evidence: Evidence) -> Iterator[Problem]:
     inputs, found = evidence.inputs, evidence.nearest
     if inputs is None or inputs.equal.by_chance or found is None:
         return
-    known = np.concatenate([inputs.split.train, inputs.split.validation])
+    known = np.concatenate([evidence.split.train, evidence.split.validation])
     exact = inputs.equal.with_copy_in(found.rows, known)
     near = near_copies(found, exact)
     turned = turned_copies(evidence) if evidence.is_images else np.zeros(0, dtype=np.int64)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import os
 import shlex
 import shutil
@@ -31,12 +32,13 @@ from hardpan.bayes.floors.bracketing import (
     MOST_COVARIANCE_ROWS,
     Floor,
     FloorConfig,
+    FloorInputs,
     floor_of,
     prepare,
 )
 from hardpan.bayes.floors.flow import FlowEvidence
 from hardpan.bayes.floors.gaussian_fit import fit_shared
-from hardpan.bayes.floors.inputs import Floats
+from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.models import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
@@ -55,6 +57,8 @@ from hardpan.report.sections import Provenance, Section
 from hardpan.tables import csv_text
 
 FEWEST_EXAMPLES = 10
+MOST_IMAGES = 200_000  # examples that models are trained and evaluated on; of more, a sample
+MOST_NUMBERS = 4e8  # the same for examples × features, of images and tables
 LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left to `hardpan floor` from here on
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
@@ -279,7 +283,27 @@ def _gather(dataset: Dataset, config: AuditConfig) -> Evidence:
     if one_class or dataset.n_classes < 2:
         return Evidence(dataset, labels, split, config)
     inputs = prepare(dataset, config.seed)
-    return Evidence(dataset, labels, inputs.split, config, inputs)
+    evidence = Evidence(dataset, labels, inputs.split, config, inputs)
+    most = int(MOST_NUMBERS / dataset.x[0].size)
+    most = min(MOST_IMAGES, most) if evidence.is_images else most
+    if len(dataset) > most:
+        evidence.inputs = _sampled(inputs, most, config.seed)
+        evidence.notes.append(Note("sampled", {"rows": most, "of": len(dataset)}))
+    return evidence
+
+
+def _sampled(inputs: FloorInputs, most: int, seed: int) -> FloorInputs:
+    """The same inputs with about ``most`` rows: an equal fraction of every split, every class kept in train."""
+    rng, split = np.random.default_rng([seed, 71]), inputs.split
+    fraction = most / len(inputs.dataset)
+
+    def drawn(rows: Labels) -> Labels:
+        return np.sort(rng.choice(rows, math.ceil(fraction * len(rows)), replace=False))
+
+    first = split.train[np.unique(inputs.labels[split.train], return_index=True)[1]]
+    train, test = np.union1d(drawn(split.train), first), drawn(split.test)
+    reduced = dataclasses.replace(split, train=train, validation=drawn(split.validation), test=test)
+    return dataclasses.replace(inputs, split=reduced, test=inputs.test[np.isin(inputs.test, test)])
 
 
 def _run(

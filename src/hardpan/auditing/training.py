@@ -328,7 +328,7 @@ def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Pro
             flows.load(folder),
             evidence.dataset,
             evidence.labels,
-            evidence.split,
+            evidence.modelled,
             name="small flow",
             confidence=config.confidence,
             seed=config.seed,
@@ -343,7 +343,7 @@ def _flow_size(evidence: Evidence, seconds: float) -> tuple[int, int]:
     from hardpan import flows
     from hardpan.flows import FlowConfig
 
-    config, n = evidence.config, len(evidence.split.train)
+    config, n = evidence.config, len(evidence.modelled.train)
     if config.flow_epochs:
         return config.flow_epochs, n
     trial = min(256, n)
@@ -358,7 +358,7 @@ def _flow_size(evidence: Evidence, seconds: float) -> tuple[int, int]:
 
 def _reduced(evidence: Evidence, rows: int) -> Any:
     """The dataset with at most so many training rows, every class kept."""
-    split = evidence.split
+    split = evidence.modelled
     names = np.full(len(evidence.dataset), "validation")
     names[split.train], names[split.test] = "train", "test"
     mixed = np.random.default_rng([evidence.config.seed, 7]).permutation(split.train)
@@ -402,7 +402,7 @@ def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> F
     """The dial, samples and likelihood of a flow."""
     from hardpan import flows
 
-    config, dataset, test = evidence.config, evidence.dataset, evidence.split.test[:rows]
+    config, dataset, test = evidence.config, evidence.dataset, evidence.modelled.test[:rows]
     curve = flow.bayes_curve(config.temperatures, rtol=1e-2, seed=config.seed)
     nll = flow.nll(dataset.x[test], evidence.labels[test], seed=config.seed)
     factor = flow.bits_per_dimension(1.0)
@@ -425,7 +425,7 @@ def evaluate_flow(evidence: Evidence, flow: Any, source: str, rows: int | None, 
         flow,
         evidence.dataset,
         evidence.labels,
-        evidence.split,
+        evidence.modelled,
         name=f"flow {Path(source).name}",
         samples=2000,
         confidence=evidence.config.confidence,

@@ -200,6 +200,11 @@ def note_words(note: Note) -> str:
             f"Networks stopped after {details['low']:.1f} to {details['high']:.1f} epochs (time limit or early "
             "stopping); a rerun on another machine gives slightly different numbers."
         )
+    if note.kind == "sampled":
+        return (
+            f"Models, near-copies and estimates use {details['rows']:,} of the {details['of']:,} examples, drawn "
+            "from each split at random; exact and turned copies are searched in all."
+        )
     if note.kind == "no-curve":
         return f"No learning curve: {details['model']} was not trained long enough; a larger --budget helps."
     return f"No flow of this dataset: {details['reason']}."

@@ -360,7 +360,7 @@ def contents_section(evidence: Evidence) -> Section:
 
 def _per_class(evidence: Evidence) -> dict[str, list[Any]]:
     """Per class, on the test set: errors of the models, mean confusion."""
-    test, labels, k = evidence.split.test, evidence.labels, evidence.dataset.n_classes
+    test, labels, k = evidence.modelled.test, evidence.labels, evidence.dataset.n_classes
     level = evidence.config.confidence
     by_class = [test[labels[test] == c] for c in range(k)]
     found: dict[str, list[Any]] = {}
