@@ -110,6 +110,16 @@ def test_scores_of_models_that_lack_the_hardest_items(skill):
     assert abs(board.raw_score[row] - p[0].mean()) > 6 * board.stderr[row]
 
 
+def test_a_model_with_items_of_one_group_has_no_clustered_interval(clustered):
+    scores, group = clustered
+    holes = scores.copy()
+    holes[0, group != group[0]] = np.nan
+    board = rank(Outcomes.from_arrays(holes, groups=group), cluster=True)
+    row = board.models.index("model-0")
+    assert (board.low[row], board.high[row]) == (0.0, 1.0)
+    assert (board.high - board.low).min() < 0.5
+
+
 def test_a_single_item_gives_an_exact_interval():
     board = rank(Outcomes.from_arrays([[1.0], [0.0], [np.nan]]))
     assert board.low[:2] == pytest.approx([0.025, 0.0])

@@ -340,9 +340,10 @@ def _limits(
 ) -> tuple[Floats, Floats]:
     n = scores.shape[1]
     if groups is not None:
-        reach = special.stdtrit(groups.count - 1, 0.5 + level / 2) * effect.jackknife
-        low, high = effect.score - reach, effect.score + reach
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        # Only the groups that a model has items of tell how it varies between groups.
+        own = (np.isfinite(scores).astype(np.float64) @ groups.indicator() > 0).sum(axis=1)
+        reach = np.where(own > 1, special.stdtrit(np.maximum(own - 1, 1), 0.5 + level / 2) * effect.jackknife, 1.0)
+        return np.clip(effect.score - reach, 0.0, 1.0), np.clip(effect.score + reach, 0.0, 1.0)
     degrees = np.maximum(counts - 1, 1)
     quantile = np.where(counts < FEW_ITEMS, special.stdtrit(degrees, 0.5 + level / 2), normal_quantile(level))
     low, high = effect.score - quantile * effect.stderr, effect.score + quantile * effect.stderr
