@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/recording.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.soak  # they import both trainers anew; test_recorder_adapters.py runs the callbacks every time
+@pytest.mark.soak  # they import both trainers anew; test_adapters.py runs the callbacks every time
 @pytest.mark.parametrize(("package", "run"), [("lightning", "lightning-run"), ("transformers", "trainer-run")])
 def test_the_snippet_records_three_epochs(tmp_path, package, run):
     pytest.importorskip(package)
