@@ -12,8 +12,10 @@ Any other exception is a bug (exit code 70). A failed gate exits with 1, Ctrl-C 
 from __future__ import annotations
 
 import errno
+import operator
+from typing import Any
 
-__all__ = ["HardpanError", "InputError", "MissingExtra"]
+__all__ = ["HardpanError", "InputError", "MissingExtra", "whole_number"]
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -36,6 +38,26 @@ class MissingExtra(HardpanError, ImportError):
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
         # Workers send exceptions pickled; without this it would be made again from its message alone.
         return type(self), self._given
+
+
+def whole_number(name: str, value: Any, least: int = 0) -> int:
+    """An argument that must be a whole number of at least ``least``; NumPy's integers are, True and 2.0 are not.
+
+    Example:
+        >>> whole_number("folds", 5, 2)
+        5
+        >>> whole_number("folds", 1, 2)
+        Traceback (most recent call last):
+            ...
+        hardpan.errors.InputError: folds must be a whole number of at least 2; got 1
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return number
 
 
 def __dir__() -> list[str]:

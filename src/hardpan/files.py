@@ -80,6 +80,8 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError:  # some network file systems cannot
+        pass
     finally:
         os.close(handle)
 
@@ -378,8 +380,8 @@ def _build(value: Any, folder: Path | None) -> Any:
             raise InputError(
                 f"{cls.__name__} has no field {sorted(unknown)[0]!r}; this file needs another version of hardpan"
             )
-        given = {name: _build(value[name], folder) for name in names if name in value}
-        return _construct(cls, given)
+        fields = {name: _build(value[name], folder) for name in names if name in value}
+        return _construct(cls, fields)
     if isinstance(value, Mapping):
         return {key: _build(item, folder) for key, item in value.items()}
     if isinstance(value, list):
@@ -387,13 +389,13 @@ def _build(value: Any, folder: Path | None) -> Any:
     return value
 
 
-def _construct(cls: Callable[..., Any], given: dict[str, Any]) -> Any:
+def _construct(cls: Callable[..., Any], fields: dict[str, Any]) -> Any:
     # JSON has no NaN: a null in a required float field was a number that could not be written.
     for f in dataclasses.fields(cast(Any, cls)):
-        if f.type in ("float", float) and f.name in given and given[f.name] is None:
-            given[f.name] = math.nan
+        if f.type in ("float", float) and f.name in fields and fields[f.name] is None:
+            fields[f.name] = math.nan
     try:
-        return cls(**given)
+        return cls(**fields)
     except TypeError as error:
         raise InputError(f"record is incomplete: {error}") from error
 

@@ -151,9 +151,9 @@ def aligned(items: Iterable[Estimate | Interval | None], scale: float = 1.0, sig
         ['−0.4 to +0.7', '+11.0 to +14.0']
     """
     rows = list(items)
-    shown = [item for item in rows if item is not None and _spread(item) > 0.0 and math.isfinite(_middle(item))]
-    digits = min((_digits(item, scale) for item in shown), default=None)
-    if digits is not None and any(scale * _spread(item) < 10.0**-digits for item in shown):
+    uncertain = [item for item in rows if item is not None and _spread(item) > 0.0 and math.isfinite(_middle(item))]
+    digits = min((_digits(item, scale) for item in uncertain), default=None)
+    if digits is not None and any(scale * _spread(item) < 10.0**-digits for item in uncertain):
         digits = None
     return [
         NOTHING if item is None else _written(item, scale, _digits(item, scale) if digits is None else digits, sign)
@@ -235,13 +235,13 @@ def column(cells: Sequence[Any]) -> list[str]:
         (['3.0', '10.5', '0.0', '–'], ['0.1234', '123.4'], ['1', 'a'])
     """
     texts = [cell(value) for value in cells]
-    known = [place for place, value in enumerate(cells) if isinstance(value, float) and math.isfinite(value)]
-    places = max((len(texts[place].partition(".")[2]) for place in known), default=0)
-    largest = max((abs(cells[place]) for place in known), default=0.0)
-    if any("e" in texts[place] for place in known) or (places > _COLUMN_PLACES and largest >= 10.0):
+    known = [index for index, value in enumerate(cells) if isinstance(value, float) and math.isfinite(value)]
+    places = max((len(texts[index].partition(".")[2]) for index in known), default=0)
+    largest = max((abs(cells[index]) for index in known), default=0.0)
+    if any("e" in texts[index] for index in known) or (places > _COLUMN_PLACES and largest >= 10.0):
         return texts
-    for place in known:
-        texts[place] = f"{cells[place]:z.{places}f}".replace("-", "−")
+    for index in known:
+        texts[index] = f"{cells[index]:z.{places}f}".replace("-", "−")
     return texts
 
 

@@ -103,16 +103,16 @@ def existing_file(path: Any, what: str = "path") -> Path:
         hardpan.errors.InputError: no/such.npz: no such file
     """
     checked = checked_path(path, what)
-    shown = str(checked) if len(str(checked)) <= 300 else str(checked)[:297] + "..."
+    text = str(checked) if len(str(checked)) <= 300 else str(checked)[:297] + "..."
     try:
         if checked.is_file():
             return checked
         there = checked.exists()
     except (OSError, ValueError) as error:  # a name that is too long for the file system
-        raise InputError(f"{shown}: cannot be read ({reason(error)})") from error
+        raise InputError(f"{text}: cannot be read ({reason(error)})") from error
     if checked.is_dir():
-        raise InputError(f"{shown}: cannot be read: is a folder; give a file")
-    raise InputError(f"{shown}: is a pipe or a device; give a file" if there else f"{shown}: no such file")
+        raise InputError(f"{text}: cannot be read: is a folder; give a file")
+    raise InputError(f"{text}: is a pipe or a device; give a file" if there else f"{text}: no such file")
 
 
 def free_memory() -> int | None:
@@ -282,16 +282,16 @@ def read_npz(path: Any, keys: Collection[str] | None = None) -> dict[str, NDArra
         keys: read only these, those of them that are there; None reads all.
     """
     with _npz(path) as (file, archive, members):
-        wanted = {key: item for key, item in members.items() if keys is None or key in keys}
+        selected = {key: item for key, item in members.items() if keys is None or key in keys}
         total = 0
-        for key, item in wanted.items():
+        for key, item in selected.items():
             with archive.open(item) as stream:
                 shape, dtype, claimed = _array_header(f"{file}: {key}", stream)
                 _compare(f"{file}: {key}", shape, dtype, claimed, item.file_size - stream.tell())
             total += claimed
         check_memory(file, total)
         arrays = {}
-        for key, item in wanted.items():
+        for key, item in selected.items():
             with archive.open(item) as stream:
                 arrays[key] = _read_array(stream)
                 if stream.read(1):  # reading to the end also compares the checksum

@@ -114,7 +114,7 @@ def test_the_sample_matches_the_originals_distribution(done):
     quality = project.quality()
     names = [c.name for c in project.classes]
     originals = frequency_table(quality.frequencies, "positive", names, without_flagged=True)
-    originals = originals.part(originals.votes >= 10)
+    originals = originals.select(originals.votes >= 10)
     for name in names:
         bins = np.bincount(frequency_bins(originals.frequencies[originals.classes == name]), minlength=5)
         wanted = bins / bins.sum() * PER_CLASS

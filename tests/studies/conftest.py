@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hardpan.data import row_ids
-from hardpan.data.dataset import Dataset
+from hardpan.data.dataset import Dataset, row_ids
 from hardpan.training import TrainConfig
 
 NAMES = ("a", "b", "c")

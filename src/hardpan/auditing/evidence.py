@@ -16,7 +16,7 @@ from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.models import Model
 from hardpan.bayes.floors.votes import Annotations
 from hardpan.data.dataset import Dataset, Split
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.intervals import check_confidence
@@ -85,9 +85,7 @@ class AuditConfig:
         if not isinstance(self.label_noise, (int, float)) or not 0.0 <= self.label_noise < 1.0:
             raise InputError(f"label_noise must be a rate from 0 to below 1; got {self.label_noise!r}")
         for name, least in (("ensemble_epochs", 0), ("flow_epochs", 0), ("seeds", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+            whole_number(name, getattr(self, name), least)
 
 
 @record

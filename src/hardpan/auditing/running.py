@@ -43,7 +43,6 @@ from hardpan.bayes.floors.models import Sources, read_models
 from hardpan.bayes.floors.repeats import equal_inputs
 from hardpan.bayes.floors.verdict import Entry
 from hardpan.bayes.floors.votes import read_votes
-from hardpan.data import as_dataset
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset
 from hardpan.data.opening import split_options
@@ -208,7 +207,7 @@ def audit(
     tell = progress or (lambda step, fraction: None)
     tell("reading the data", 0.0)
     source = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else ""
-    evidence = _gather(as_dataset(dataset, **reading), config)
+    evidence = _gather(Dataset.open(dataset, **reading), config)
     if config.testbed or config.new_test:
         fresh.check(evidence)
     given = predictions if predictions is not None else (list(config.predictions) or None)

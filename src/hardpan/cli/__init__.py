@@ -86,8 +86,8 @@ def _unwrap(command: Any) -> None:
 app = typer.Typer(cls=LazyGroup, rich_markup_mode="rich")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"hardpan {hardpan.__version__}")
         raise typer.Exit
 

@@ -85,12 +85,12 @@ def emit_report(
         console.print(Text(f"{kind}: {written}"), soft_wrap=True)
 
 
-def emit(record: Any, as_json: bool, shown: RenderableType | None = None) -> None:
+def emit(record: Any, as_json: bool, text: RenderableType | None = None) -> None:
     """Print a result on stdout: its JSON alone, or what a person reads (without it, the record's repr)."""
     if as_json:
         print(files.dumps(files.to_json(record)))
     else:
-        Console(highlight=False).print(repr(record) if shown is None else shown)
+        Console(highlight=False).print(repr(record) if text is None else text)
 
 
 class _Lines:

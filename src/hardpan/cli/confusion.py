@@ -390,7 +390,7 @@ def _epochs(text: str) -> str | int | tuple[int, ...]:
     if text == "all":
         return text
     try:
-        return tuple(int(part) for part in text.split(",") if part) if "," in text else int(text)
+        return tuple(int(number) for number in text.split(",") if number) if "," in text else int(text)
     except ValueError:
         raise InputError(f"--epochs must be all, a number k, or numbers with commas; got {text!r}") from None
 

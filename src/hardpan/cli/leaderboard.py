@@ -222,15 +222,15 @@ def keys(
     _emit(leaderboard.correct_keys(data, new_keys), data, json, out)
 
 
-def _serve(found: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> None:
+def _serve(suspects: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> None:
     try:
         from hardpan.web import key_review, serving
     except ModuleNotFoundError as error:
         raise MissingExtra(str(error.name), "web") from None
-    review = key_review.KeyReview(found, folder)
+    review = key_review.KeyReview(suspects, folder)
     with serving.bind("127.0.0.1", port) as listener:
         typer.echo(
-            f"{len(found.votes):,} keys to review at {serving.address(listener, '127.0.0.1')} (stop with Ctrl-C)"
+            f"{len(suspects.votes):,} keys to review at {serving.address(listener, '127.0.0.1')} (stop with Ctrl-C)"
         )
         serving.run(key_review.create_app(review), listener)
 
@@ -348,11 +348,11 @@ def _predictions(name: str) -> Any:
 
 def _array(name: str) -> NDArray[Any]:
     """An array of an npy file, or of an npz file by its name behind ::."""
-    file, _, wanted = name.partition("::")
+    file, _, array_name = name.partition("::")
     stored = read_arrays(file)
     names = list(stored)
-    if not wanted and len(names) == 1:
-        wanted = names[0]
-    if wanted not in names:
+    if not array_name and len(names) == 1:
+        array_name = names[0]
+    if array_name not in names:
         raise InputError(f"{file}: name one of its arrays, as in {file}::{names[0]}; it has {few(names)}")
-    return stored[wanted]
+    return stored[array_name]

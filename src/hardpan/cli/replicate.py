@@ -327,7 +327,7 @@ def sample(
     """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting votes and drawing", 0.0)
-        drawn = project.sample(
+        result = project.sample(
             strategy=strategy,
             per_class=per_class,
             threshold=threshold,
@@ -336,7 +336,7 @@ def sample(
             source=source,
             without_flagged=without_flagged,
         )
-    emit_report(drawn, json=as_json)
+    emit_report(result, json=as_json)
 
 
 @app.command("threshold-sweep")
@@ -404,12 +404,12 @@ def review(
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         imported = project.import_decisions(decisions) if decisions is not None else None
         threshold = project.learn_threshold() if learn else None
-        kept = project.keep_below(threshold) if keep_rest and threshold is not None else None
+        kept_pairs = project.keep_below(threshold) if keep_rest and threshold is not None else None
         progress("removing and drawing again", 0.5)
         result = project.resolve_duplicates()
         exported = project.export_pairs(export) if export is not None else None
     emit_report(
-        replace(result, decisions=imported, threshold=threshold, kept=kept, exported=exported), json=as_json
+        replace(result, decisions=imported, threshold=threshold, kept=kept_pairs, exported=exported), json=as_json
     )
 
 
@@ -430,10 +430,10 @@ def assemble(
 
     Example: [bold]hardpan replicate assemble new-digits[/bold]
     """
-    wanted = tuple(part.strip() for part in formats.split(",") if part.strip())
+    names = tuple(word.strip() for word in formats.split(",") if word.strip())
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         made = project.assemble(
-            formats=wanted, author=author, license_=license_, unreviewed_ok=unreviewed_ok, progress=progress
+            formats=names, author=author, license_=license_, unreviewed_ok=unreviewed_ok, progress=progress
         )
     emit_report(made, json=as_json)
 

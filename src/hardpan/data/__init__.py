@@ -9,21 +9,10 @@
 (1078, 360, 359)
 """
 
-from hardpan.data.dataset import Dataset, DataWarning, Split, TableFeatures, content_ids, row_ids
-from hardpan.data.opening import DataOptions, as_dataset, formats, names
+from hardpan.data.dataset import Dataset, DataWarning, Split
+from hardpan.data.opening import formats, names
 
-__all__ = [
-    "DataOptions",
-    "DataWarning",
-    "Dataset",
-    "Split",
-    "TableFeatures",
-    "as_dataset",
-    "content_ids",
-    "formats",
-    "names",
-    "row_ids",
-]
+__all__ = ["DataWarning", "Dataset", "Split", "formats", "names"]
 
 
 def __dir__() -> list[str]:

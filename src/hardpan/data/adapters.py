@@ -138,24 +138,25 @@ def from_huggingface(
     tables: list[Any] = []
     counts: dict[str, int] = {}
     features: Any = None
-    for split, part in parts.items():
-        if not hasattr(part, "with_format") or not hasattr(part, "features") or not hasattr(part, "__len__"):
+    for split, subset in parts.items():
+        if not hasattr(subset, "with_format") or not hasattr(subset, "features") or not hasattr(subset, "__len__"):
             raise InputError(
-                f"dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got {type(part).__name__}"
+                "dataset must be a Dataset or DatasetDict of Hugging Face, not streamed; got "
+                f"{type(subset).__name__}"
             )
         if split and split not in SPLIT_WORDS:
             raise InputError(
                 f"dataset: split {split!r} must be train, validation or test; it has {few(parts)}: "
                 "give those you want, such as {'train': ..., 'test': ...}"
             )
-        table = part.with_format("arrow")[:]
+        table = subset.with_format("arrow")[:]
         if tables and table.column_names != tables[0].column_names:
             raise InputError(
                 f"dataset: split {split!r} has other columns ({few(table.column_names)}) than the first"
             )
         tables.append(table)
         counts[SPLIT_WORDS.get(split, "")] = table.num_rows
-        features = part.features
+        features = subset.features
     if not tables:
         raise InputError("dataset must have at least one split")
     if "test" not in counts and "validation" in counts:

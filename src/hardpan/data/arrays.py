@@ -50,8 +50,8 @@ def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     if path.suffix.lower() == ".npy":
         return from_arrays(read_npy(path), class_names=class_names, name=path.stem, where=where, source=path.name)
     keys = list(npz_header(path))
-    wanted = {key for key in keys if array_meaning(key) is not None}
-    arrays = read_npz(path, wanted)
+    known = {key for key in keys if array_meaning(key) is not None}
+    arrays = read_npz(path, known)
     return from_mapping(arrays, keys, class_names=class_names, name=path.stem, where=where, source=path.name)
 
 
@@ -579,7 +579,7 @@ def column_warnings(x: NDArray[Any], names: Sequence[str] = ()) -> tuple[DataWar
 
 def _missing_codes(x: NDArray[Any]) -> list[tuple[int, float, int]]:
     """Column, value and count of outermost values such as -999, farther from the others than these reach."""
-    found = []
+    codes = []
     for ends in (np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)):
         nines = (np.abs(ends.astype(np.float64)) >= 99) & (np.abs(ends.astype(np.float64)) < 1e12)
         for column in np.flatnonzero(nines):
@@ -590,8 +590,8 @@ def _missing_codes(x: NDArray[Any]) -> list[tuple[int, float, int]]:
             rest = values[(values != value) & ~np.isnan(values)]
             count = int(np.count_nonzero(values == value))
             if len(rest) and count > 1 and np.abs(rest - value).min() > rest.max() - rest.min():
-                found.append((int(column), value, count))
-    return found
+                codes.append((int(column), value, count))
+    return codes
 
 
 def is_identifier(column: NDArray[Any]) -> bool:

@@ -380,7 +380,7 @@ class Dataset:
             train, validation, test = _cut(self.ids, rows, int(seed), FRACTIONS)
             method = "60/20/20 by hash of (id, seed)"
         elif (self.split == "validation").any():
-            train, validation, test = (rows[self.split == part] for part in SPLITS)
+            train, validation, test = (rows[self.split == name] for name in SPLITS)
             method = "official train, validation and test sets"
         else:
             test = rows[self.split == "test"]
@@ -431,7 +431,7 @@ def _present(split: NDArray[np.str_]) -> list[str]:
     return [name for name in SPLITS if (split == name).any()]
 
 
-def rows_of(ids: NDArray[np.str_], wanted: NDArray[np.str_]) -> NDArray[np.int64]:
+def rows_of(ids: NDArray[np.str_], selected: NDArray[np.str_]) -> NDArray[np.int64]:
     """Row numbers of the wanted ids; one that is missing is refused.
 
     Example:
@@ -439,13 +439,13 @@ def rows_of(ids: NDArray[np.str_], wanted: NDArray[np.str_]) -> NDArray[np.int64
         [2, 0]
     """
     order = np.argsort(ids)
-    at = np.searchsorted(ids, wanted, sorter=order)
-    rows = order[np.minimum(at, len(ids) - 1)] if len(ids) else np.zeros(len(wanted), dtype=np.int64)
-    missing = np.ones(len(wanted), dtype=bool) if not len(ids) else ids[rows] != wanted
+    at = np.searchsorted(ids, selected, sorter=order)
+    rows = order[np.minimum(at, len(ids) - 1)] if len(ids) else np.zeros(len(selected), dtype=np.int64)
+    missing = np.ones(len(selected), dtype=bool) if not len(ids) else ids[rows] != selected
     if missing.any():
-        first = str(wanted[int(np.argmax(missing))])
+        first = str(selected[int(np.argmax(missing))])
         raise InputError(
-            f"ids: {int(missing.sum()):,} of {len(wanted):,} are not in the dataset, such as {first!r}; give ids "
+            f"ids: {int(missing.sum()):,} of {len(selected):,} are not in the dataset, such as {first!r}; give ids "
             f"of this "
             "dataset, or join by_order if both have the same rows"
         )
@@ -518,4 +518,4 @@ def _cut(
         # A group belongs where its first example falls; searchsorted counts the edges at or below it.
         parts[int(np.searchsorted(edges[:-1], count, side="right"))].extend(groups[name])
         count += len(groups[name])
-    return [np.array(sorted(part), dtype=np.int64) for part in parts]
+    return [np.array(sorted(cut), dtype=np.int64) for cut in parts]

@@ -43,7 +43,7 @@ class _File:
     """What the name of a file says about it."""
 
     path: Path
-    part: str
+    split: str
     what: str
     axes: int
     type: str
@@ -66,13 +66,13 @@ def read(path: Path, *, class_names: Sequence[str] | None = None) -> Dataset:
     images = next((file for file in files.values() if file.what == "images"), None)
     if images is None:
         raise InputError(f"{path}: has labels without images; give the images file or the folder of both")
-    labels = _by_content(_listed(path.parent)).get((images.part, "labels"))
+    labels = _by_content(_listed(path.parent)).get((images.split, "labels"))
     check_memory(path, sum(_claimed(file) for file in (images, labels) if file))
     return from_arrays(
         _read_file(images),
         None if labels is None else _read_file(labels),
         class_names=class_names,
-        name=images.part,
+        name=images.split,
         where=f"{path}: ",
         source=path.name,
     )
@@ -84,21 +84,21 @@ def read_files(folder: Path, names: Collection[str], class_names: Sequence[str] 
 
 
 def _read_four(path: Path, files: dict[tuple[str, str], _File], class_names: Sequence[str] | None) -> Dataset:
-    wanted = []
-    for part, what, axes in (
+    listed = []
+    for split, what, axes in (
         ("train", "images", 3),
         ("train", "labels", 1),
         ("t10k", "images", 3),
         ("t10k", "labels", 1),
     ):
-        if (part, what) not in files:
+        if (split, what) not in files:
             raise InputError(
-                f"{path}: {part}-{what}-idx{axes}-ubyte is missing; the folder needs images and labels of train "
+                f"{path}: {split}-{what}-idx{axes}-ubyte is missing; the folder needs images and labels of train "
                 "and of t10k, plain or with .gz"
             )
-        wanted.append(files[part, what])
-    check_memory(path, sum(map(_claimed, wanted)))
-    x, y, x_test, y_test = map(_read_file, wanted)
+        listed.append(files[split, what])
+    check_memory(path, sum(map(_claimed, listed)))
+    x, y, x_test, y_test = map(_read_file, listed)
     name = path.resolve().name
     return from_arrays(
         x, y, x_test=x_test, y_test=y_test, class_names=class_names, name=name, where=f"{path}: ", source=name
@@ -116,7 +116,7 @@ def _by_content(paths: Collection[Path]) -> dict[tuple[str, str], _File]:
     """IDX files by part and content; in reverse order of names a plain file replaces the same one gzipped."""
     matched = [(path, _NAME.fullmatch(path.name)) for path in paths]
     files = [_File(path, m["part"], m["what"], int(m["axes"]), m["type"]) for path, m in matched if m]
-    return {(file.part, file.what): file for file in files}
+    return {(file.split, file.what): file for file in files}
 
 
 def _claimed(file: _File) -> int:

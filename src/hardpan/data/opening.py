@@ -85,16 +85,6 @@ def formats() -> tuple[str, ...]:
     return tuple(FORMATS)
 
 
-def as_dataset(source: Any, **options: Any) -> Dataset:
-    """A dataset of whatever a user passes for one; see :meth:`Dataset.open`.
-
-    Example:
-        >>> as_dataset("digits").n_classes
-        10
-    """
-    return Dataset.open(source, **options)
-
-
 def split_options(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Divide keyword arguments into those of :meth:`Dataset.open` and the others.
 
@@ -276,7 +266,7 @@ def _parts(source: Any) -> Any:
         source = tuple(source) if plain else source
     if isinstance(source, tuple) and len(source) == 2:
         pairs = [item for item in source if isinstance(item, (tuple, list)) and len(item) == 2]
-        if len(pairs) == 2 and all(hasattr(part, "shape") for pair in pairs for part in pair):
+        if len(pairs) == 2 and all(hasattr(array, "shape") for pair in pairs for array in pair):
             return (*pairs[0], *pairs[1])
     return source
 

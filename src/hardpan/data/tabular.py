@@ -583,12 +583,12 @@ def _encoded(native: TableFeatures) -> tuple[NDArray[np.float64], tuple[str, ...
             continue
         levels = native.levels[index]
         counts = np.bincount(column[~gap].astype(np.int64), minlength=len(levels))
-        kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
-        for level in kept.tolist():
+        common = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+        for level in common.tolist():
             block.values.append((column == level).astype(np.float64))
             block.names.append(f"{name}={levels[level]}")
-        if len(levels) > len(kept):
-            block.values.append((~gap & ~np.isin(column, kept)).astype(np.float64))
+        if len(levels) > len(common):
+            block.values.append((~gap & ~np.isin(column, common)).astype(np.float64))
             block.names.append(f"{name}={OTHER}")
         if gap.any():
             block.values.append(gap.astype(np.float64))

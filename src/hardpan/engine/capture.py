@@ -74,8 +74,8 @@ class CapturedStep(Generic[R]):
             self._inputs = tuple(item.clone() for item in inputs)
         if [_kind(item) for item in inputs] != [_kind(item) for item in self._inputs]:
             return self._function(*inputs)
-        for kept, given in zip(self._inputs, inputs, strict=True):
-            kept.copy_(given, non_blocking=True)
+        for buffer, value in zip(self._inputs, inputs, strict=True):
+            buffer.copy_(value, non_blocking=True)
         self._calls += 1
         if self._calls <= self._warmup:
             return self._call_aside()

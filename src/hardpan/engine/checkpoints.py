@@ -174,37 +174,37 @@ def claimed(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     if folder is None or fcntl is None or not is_main():
         yield
         return
-    place = Path(folder)
-    made = not place.exists()
-    handle = _lock(place)
+    path = Path(folder)
+    made = not path.exists()
+    handle = _lock(path)
     try:
         yield
     finally:
         if handle is not None:
-            (place / CLAIM).unlink(missing_ok=True)
+            (path / CLAIM).unlink(missing_ok=True)
             os.close(handle)
             if made:  # a run that was refused leaves no empty folder
                 with contextlib.suppress(OSError):
-                    place.rmdir()
+                    path.rmdir()
 
 
-def _lock(place: Path) -> int | None:
+def _lock(path: Path) -> int | None:
     """The open file that holds the claim, or None where there can be none."""
     while True:
         try:
-            place.mkdir(parents=True, exist_ok=True)
-            handle = os.open(place / CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
+            path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path / CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError:
             return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The one before may have removed its file between our opening and our locking it.
-            if (place / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
+            if (path / CLAIM).stat().st_ino == os.fstat(handle).st_ino:
                 return handle
         except BlockingIOError as error:
             os.close(handle)
             raise InputError(
-                f"{place}: another process is running this; wait until it ends, or choose another folder"
+                f"{path}: another process is running this; wait until it ends, or choose another folder"
             ) from error
         except FileNotFoundError:
             pass

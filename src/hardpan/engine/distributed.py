@@ -89,9 +89,9 @@ def from_main(value: float) -> float:
     """Give every process the number that the main one has."""
     if world_size() == 1:
         return value
-    told = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
-    dist.broadcast(told, src=0)
-    return float(told.item())
+    tensor = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.broadcast(tensor, src=0)
+    return float(tensor.item())
 
 
 def broadcast(tensors: Iterable[Tensor]) -> None:
@@ -118,11 +118,11 @@ def barrier() -> None:
 
 
 def _spread(joined: Tensor, items: Sequence[Tensor]) -> None:
-    place = 0
+    offset = 0
     with torch.no_grad():
         for item in items:
-            item.copy_(joined[place : place + item.numel()].view_as(item))
-            place += item.numel()
+            item.copy_(joined[offset : offset + item.numel()].view_as(item))
+            offset += item.numel()
 
 
 def _running() -> bool:

@@ -177,12 +177,12 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
     result = None if folder is None else load_checkpoint(folder)
     if result is None:
         return History()
-    kept, wanted = result.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
-    for name in sorted({*kept, *wanted}):
-        if kept.get(name) != wanted.get(name):
+    saved, current = result.state.get("settings", {}), json.loads(json.dumps(dict(settings or {})))
+    for name in sorted({*saved, *current}):
+        if saved.get(name) != current.get(name):
             raise InputError(
-                f"{os.fspath(folder or '')}: has a run with {name} = {kept.get(name)!r}, and "
-                f"{wanted.get(name)!r} was requested; use the same settings to resume it, or another folder"
+                f"{os.fspath(folder or '')}: has a run with {name} = {saved.get(name)!r}, and "
+                f"{current.get(name)!r} was requested; use the same settings to resume it, or another folder"
             )
     task.load_tensors({name: item for name, item in result.tensors.items() if not name.startswith(BEST)})
     best = {name.removeprefix(BEST): item for name, item in result.tensors.items() if name.startswith(BEST)}
@@ -193,12 +193,12 @@ def _resume(task: Task, folder: str | os.PathLike[str] | None, settings: Mapping
 def _finite(values: dict[str, float], epoch: int, folder: str | os.PathLike[str] | None) -> dict[str, float]:
     for name, value in values.items():
         if not math.isfinite(value):
-            kept = "no checkpoint is kept"
+            checkpoint = "no checkpoint is kept"
             if folder is not None:
                 there = load_checkpoint(folder) is not None
-                kept = f"{os.fspath(folder)} has {'the' if there else 'no'} checkpoint before it"
+                checkpoint = f"{os.fspath(folder)} has {'the' if there else 'no'} checkpoint before it"
             # People count from 1, as the line of progress does.
-            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {kept}: try a smaller learning rate")
+            raise Diverged(f"{name} became {value} in epoch {epoch + 1}; {checkpoint}: try a smaller learning rate")
     return values
 
 
@@ -222,20 +222,20 @@ class _Clock:
         total = (self._epochs - self._first) * self._task.steps
         speed = done * self._task.examples_per_step / passed
         left = passed / done * (total - done)
-        told = ", ".join(_told(name, value) for name, value in values.items() if _is_shown(name, values))
-        line = f"{self._label}epoch {epoch + 1}/{self._epochs}, {speed:,.0f} examples/s, {told}, {_time(left)} left"
+        text = ", ".join(_formatted(name, value) for name, value in values.items() if _is_reported(name, values))
+        line = f"{self._label}epoch {epoch + 1}/{self._epochs}, {speed:,.0f} examples/s, {text}, {_time(left)} left"
         self._progress(line, (epoch * self._task.steps + steps) / (self._epochs * self._task.steps))
 
 
 _LEFT_TO_THE_HISTORY = ("test", "gradient_norm")
 
 
-def _is_shown(name: str, values: Mapping[str, float]) -> bool:
+def _is_reported(name: str, values: Mapping[str, float]) -> bool:
     """Whether a line has room for a value: the loss; others not where one says more, nor errors of errors.
 
     Example:
         >>> values = dict.fromkeys(["loss", "accuracy", "validation_loss", "validation_accuracy"], 0.0)
-        >>> [name for name in values if _is_shown(name, values)]
+        >>> [name for name in values if _is_reported(name, values)]
         ['loss', 'validation_accuracy']
     """
     if name == "loss":
@@ -246,7 +246,7 @@ def _is_shown(name: str, values: Mapping[str, float]) -> bool:
     return not {name.replace("_loss", "_accuracy"), f"validation_{name}"} & (values.keys() - {name})
 
 
-def _told(name: str, value: float) -> str:
+def _formatted(name: str, value: float) -> str:
     words = name.replace("_", " ")
     return f"{words} {100 * value:.1f} %" if "accuracy" in name else f"{words} {value:.4g}"
 

@@ -65,10 +65,10 @@ def allocate_gradients(parameters: Iterable[nn.Parameter]) -> None:
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """An optimiser's state as named tensors; its settings come from the configuration and are not in it."""
     results: dict[str, Tensor] = {}
-    for place, values in optimizer.state_dict()["state"].items():
+    for index, values in optimizer.state_dict()["state"].items():
         for name, value in values.items():
             if value is not None:
-                results[f"{place}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
+                results[f"{index}.{name}"] = value if isinstance(value, Tensor) else torch.tensor(value)
     return results
 
 
@@ -76,8 +76,8 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
     """Put back what :func:`optimizer_tensors` gave, into an optimiser of the same parameters."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        place, _, name = key.partition(".")
-        state.setdefault(int(place), {})[name] = value
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = value
     # load_state_dict takes settings from what it is given: give it those that are there, the rate's own tensor too.
     rates = [group["lr"] for group in optimizer.param_groups]
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
@@ -160,8 +160,8 @@ class RateSchedule:
 
     def advance(self) -> None:
         """Set the rate of this step and count it."""
-        place = self.step.clamp(max=len(self.table) - 1)
-        self.rate.copy_(self.table.index_select(0, place).reshape(()))
+        index = self.step.clamp(max=len(self.table) - 1)
+        self.rate.copy_(self.table.index_select(0, index).reshape(()))
         self.step.add_(1)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -229,9 +229,9 @@ class WeightAverage:
     @torch.no_grad()
     def _exchange(self) -> None:
         for name, value in self.values.items():
-            kept = value.clone()
+            previous = value.clone()
             value.copy_(self._live[name])
-            self._live[name].copy_(kept)
+            self._live[name].copy_(previous)
 
     def tensors(self) -> dict[str, Tensor]:
         """What an exact resume needs."""

@@ -15,7 +15,7 @@ def derived_seed(*parts: int | str) -> int:
         >>> derived_seed(0, "shuffle", 3) == derived_seed(0, "shuffle", 3) != derived_seed(0, "shuffle", 4)
         True
     """
-    text = "/".join(str(part) for part in parts)
+    text = "/".join(str(item) for item in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.execution import clusters, local
 from hardpan.execution.tasks import TaskResults
 
@@ -92,13 +91,7 @@ def _checked(backend: str, workers: int | None, address: str) -> Parallel:
     if backend not in ("", *BACKENDS):
         raise InputError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
     if workers is not None:
-        try:
-            count = -1 if isinstance(workers, bool) else operator.index(workers)
-        except TypeError:
-            count = -1
-        if count < 1:
-            raise InputError(f"workers must be a whole number of at least 1; got {workers!r}")
-        workers = count
+        workers = whole_number("workers", workers, 1)
     if not isinstance(address, str):
         raise InputError(f"address must be text such as tcp://host:8786; got {address!r}")
     if address and backend not in ("dask", "ray"):

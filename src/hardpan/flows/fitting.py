@@ -19,7 +19,6 @@ from torch import Tensor
 import hardpan
 from hardpan import bayes, engine
 from hardpan.data.dataset import Dataset, Split
-from hardpan.data.opening import as_dataset
 from hardpan.engine import devices, distributed, optimization, randomness
 from hardpan.errors import HardpanError, InputError
 from hardpan.execution import Progress
@@ -288,7 +287,7 @@ def fit(
     if config is not None and not isinstance(config, FlowConfig):
         raise InputError(f"config must be a FlowConfig, such as FlowConfig(preset='tiny'); got {config!r}")
     settings = (config or FlowConfig()).filled()
-    dataset = as_dataset(dataset)
+    dataset = Dataset.open(dataset)
     _check(dataset)
     parts = dataset.splits(seed=settings.seed)
     device = engine.pick_device(settings.device)

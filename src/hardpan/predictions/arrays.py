@@ -357,13 +357,3 @@ def _unpacked(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> NDArray[Any]:
             shutil.copyfileobj(stream, file, 2**20)
         file.flush()
         return np.lib.format.open_memmap(file.name, mode="r")
-
-
-def scratch_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """An array of zeros: in memory, or beyond :data:`IN_MEMORY` bytes in an anonymous temporary file."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    if size <= 4 * IN_MEMORY:
-        return np.zeros(shape, dtype=dtype)
-    with tempfile.TemporaryFile(prefix="hardpan-") as file:
-        file.truncate(size)
-        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)

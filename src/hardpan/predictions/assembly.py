@@ -97,18 +97,18 @@ class Assembler:
         self._settle(wait=False)
         if self._into.committed(seed, epoch) and (seed, epoch) not in self._epochs:
             return
-        part = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
-        self._check_index(seed, epoch, part, index)
+        state = self._epochs.get((seed, epoch)) or _Epoch(len(self._into))
+        self._check_index(seed, epoch, state, index)
         what = f"{self._into.where}: seed {seed} epoch {epoch}"
         check_rows(what, rows, lambda row: str(self._into.ids[index[row]]), self.made_of)
         if (seed, epoch) not in self._epochs:
-            self._epochs[seed, epoch] = part
+            self._epochs[seed, epoch] = state
             # Now, and not with the last rows: shuffled ones fill every shard of an epoch at once.
             self._writing.append((self._writer.submit(self._into.make_room, seed, epoch), None))
-        part.seen[index] = True
-        part.count += len(index)
-        self._fill(seed, epoch, part, rows, index)
-        if part.count == len(self._into):
+        state.seen[index] = True
+        state.count += len(index)
+        self._fill(seed, epoch, state, rows, index)
+        if state.count == len(self._into):
             del self._epochs[seed, epoch]
             self.flush()
 
@@ -118,14 +118,14 @@ class Assembler:
 
     def left(self, seed: int, epoch: int) -> int:
         """Number of rows of an epoch that are missing."""
-        part = self._epochs.get((seed, epoch))
-        return len(self._into) if part is None else len(self._into) - part.count
+        state = self._epochs.get((seed, epoch))
+        return len(self._into) if state is None else len(self._into) - state.count
 
     def check_whole(self, seed: int | None = None, but: int | None = None) -> None:
         """Refuse incomplete epochs: of one seed or of all, other than ``but``."""
         for begun, epoch in sorted(self._epochs):
             if seed in (None, begun) and epoch != but:
-                self._refuse_part(begun, epoch)
+                self._refuse_incomplete(begun, epoch)
 
     def flush(self) -> None:
         """Wait until every full shard is committed."""
@@ -140,7 +140,7 @@ class Assembler:
             self._epochs.clear()
             self._buffers.forget()
 
-    def _refuse_part(self, seed: int, epoch: int) -> None:
+    def _refuse_incomplete(self, seed: int, epoch: int) -> None:
         absent = np.flatnonzero(~self._epochs[seed, epoch].seen)
         first = ", ".join(str(self._into.ids[row]) for row in absent[:_NAMED])
         raise InputError(
@@ -148,11 +148,11 @@ class Assembler:
             f"(first {first}); record every example once per epoch (a DataLoader with drop_last=False)"
         )
 
-    def _check_index(self, seed: int, epoch: int, part: _Epoch, index: NDArray[np.int64]) -> None:
-        if len(index) and (index.min() < 0 or index.max() >= len(part.seen)):
+    def _check_index(self, seed: int, epoch: int, state: _Epoch, index: NDArray[np.int64]) -> None:
+        if len(index) and (index.min() < 0 or index.max() >= len(state.seen)):
             wrong = int(index.min() if index.min() < 0 else index.max())
-            raise InputError(f"{self._into.where}: index must be within 0..{len(part.seen) - 1}; got {wrong}")
-        before = part.seen[index]
+            raise InputError(f"{self._into.where}: index must be within 0..{len(state.seen) - 1}; got {wrong}")
+        before = state.seen[index]
         if before.any():
             raise InputError(self._twice(seed, epoch, int(index[np.argmax(before)])))
         if (np.diff(index) <= 0).any():
@@ -164,7 +164,7 @@ class Assembler:
         name = str(self._into.ids[row])
         return f"{self._into.where}: {name} was recorded twice for seed {seed} epoch {epoch}; record it once"
 
-    def _fill(self, seed: int, epoch: int, part: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
+    def _fill(self, seed: int, epoch: int, state: _Epoch, rows: NDArray[Any], index: NDArray[np.int64]) -> None:
         done = self._into.committed_blocks(seed, epoch)
         in_order = bool((np.diff(index) == 1).all())
         of_row = index // self._into.block
@@ -175,13 +175,13 @@ class Assembler:
         for begin, end in pairwise([0, *ends] if len(index) else []):
             block = int(of_row[begin])
             if block not in done:
-                self._fill_block(seed, epoch, part, block, rows[begin:end], index[begin:end], in_order)
+                self._fill_block(seed, epoch, state, block, rows[begin:end], index[begin:end], in_order)
 
     def _fill_block(
         self,
         seed: int,
         epoch: int,
-        part: _Epoch,
+        state: _Epoch,
         block: int,
         rows: NDArray[Any],
         index: NDArray[np.int64],
@@ -192,15 +192,15 @@ class Assembler:
         if in_order and len(rows) == size:
             self._submit(seed, epoch, block, rows.copy())
             return
-        buffer = part.buffers.get(block)
+        buffer = state.buffers.get(block)
         if buffer is None:
             buffer = self._buffers.take((size, self._into.n_classes), self._into.dtype)
-            part.buffers[block], part.left[block] = buffer, size
+            state.buffers[block], state.left[block] = buffer, size
         at = index - start
         buffer[slice(at[0], at[-1] + 1) if in_order else at] = rows
-        part.left[block] -= len(rows)
-        if part.left[block] == 0:
-            del part.buffers[block], part.left[block]
+        state.left[block] -= len(rows)
+        if state.left[block] == 0:
+            del state.buffers[block], state.left[block]
             self._submit(seed, epoch, block, buffer, counted=True)
 
     def _submit(self, seed: int, epoch: int, block: int, rows: NDArray[Any], counted: bool = False) -> None:

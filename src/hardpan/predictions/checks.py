@@ -56,8 +56,8 @@ def are_probabilities(rows: NDArray[Any]) -> NDArray[np.bool_]:
     good = np.empty(len(rows), dtype=bool)
     at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
     for start in range(0, len(rows), at_once):
-        part = rows[start : start + at_once]
-        good[start : start + len(part)] = _good_halves(part) if part.dtype == np.float16 else _good(part)
+        block = rows[start : start + at_once]
+        good[start : start + len(block)] = _good_halves(block) if block.dtype == np.float16 else _good(block)
     return good
 
 
@@ -293,19 +293,19 @@ def checked_split(what: str, split: ArrayLike | None, n: int) -> NDArray[np.str_
     return text.astype(np.str_)
 
 
-def checked_numbers(what: str, wanted: Sequence[int] | None, n: int) -> tuple[int, ...]:
+def checked_numbers(what: str, numbers: Sequence[int] | None, n: int) -> tuple[int, ...]:
     """Numbers of n seeds or epochs: those wanted, each once, or 0, 1, ....
 
     Example:
         >>> checked_numbers("seeds", None, 3), checked_numbers("seeds", [7, 8], 2)
         ((0, 1, 2), (7, 8))
     """
-    if wanted is None:
+    if numbers is None:
         return tuple(range(n))
-    found = tuple(int(number) for number in wanted)
-    if len(found) != n or len(set(found)) != n or min(found) < 0 or max(found) > LARGEST:
-        raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(found)}")
-    return found
+    values = tuple(int(number) for number in numbers)
+    if len(values) != n or len(set(values)) != n or min(values) < 0 or max(values) > LARGEST:
+        raise InputError(f"{what} must be {n} different numbers from 0 to {LARGEST}; got {list(values)}")
+    return values
 
 
 def common_epochs(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
@@ -329,12 +329,12 @@ def run_number(what: str, number: SupportsIndex) -> int:
         3
     """
     try:
-        found = operator.index(number)
+        value = operator.index(number)
     except TypeError:
-        found = -1
-    if not 0 <= found <= LARGEST:
+        value = -1
+    if not 0 <= value <= LARGEST:
         raise InputError(f"{what} must be a whole number within 0..{LARGEST}; got {number!r}")
-    return found
+    return value
 
 
 def _text(ids: ArrayLike) -> NDArray[Any]:

@@ -73,9 +73,9 @@ def import_file(
     as_path("out", out)
     if file.suffix.lower() not in ARRAYS and not is_table_file(file):
         raise InputError(f"{file}: unsupported format; supported: .npy, .npz, .csv, .tsv, .json, .jsonl, .parquet")
-    given = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}
-    given |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
-    columns = {name: value for name, value in given.items() if value is not None}
+    settings = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}
+    settings |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
+    columns = {name: value for name, value in settings.items() if value is not None}
     source = open_any(str(file), outputs, normalize, columns)
     assert isinstance(source, ArrayPredictions)
     for seed in source.seeds:  # everything is checked before a store is created
@@ -172,12 +172,12 @@ def read_class_names(text: str) -> tuple[str, ...]:
 
 
 def _key(path: Path, what: str, names: list[str]) -> str:
-    found = next((name for name in _KEYS[what] if name in names), None)
-    if found is None and len(names) == 1:
+    key = next((name for name in _KEYS[what] if name in names), None)
+    if key is None and len(names) == 1:
         return names[0]
-    if found is None:
+    if key is None:
         raise InputError(f"{path}: has no {what}; expected one of {few(_KEYS[what])}; it has {few(names)}")
-    return found
+    return key
 
 
 def _text(path: Path, what: str, table: bool) -> list[str]:

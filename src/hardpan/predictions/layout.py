@@ -85,22 +85,22 @@ class Header:
 
 def header_of(where: str, attributes: Mapping[str, Any]) -> Header:
     """Parse the header of a store of predictions or scores."""
-    given = attributes.get("hardpan")
-    if not isinstance(given, Mapping) or given.get("kind") not in ("predictions", "scores"):
+    fields = attributes.get("hardpan")
+    if not isinstance(fields, Mapping) or fields.get("kind") not in ("predictions", "scores"):
         raise InputError(f"{where}: is a Zarr group, but not a store of predictions")
-    if given.get("schema") != SCHEMA:
-        raise InputError(f"{where}: has schema {given.get('schema')}; this version of hardpan reads {SCHEMA}")
+    if fields.get("schema") != SCHEMA:
+        raise InputError(f"{where}: has schema {fields.get('schema')}; this version of hardpan reads {SCHEMA}")
     try:
         header = Header(
-            int(given["examples"]),
-            int(given["classes"]),
-            str(given["dtype"]),
-            int(given["block"]),
-            {str(name): str(value) for name, value in given["hashes"].items()},
-            tuple(str(name) for name in given["class_names"]),
-            dict(given["config"]),
-            {str(name): str(value) for name, value in given["versions"].items()},
-            str(given["kind"]),
+            int(fields["examples"]),
+            int(fields["classes"]),
+            str(fields["dtype"]),
+            int(fields["block"]),
+            {str(name): str(value) for name, value in fields["hashes"].items()},
+            tuple(str(name) for name in fields["class_names"]),
+            dict(fields["config"]),
+            {str(name): str(value) for name, value in fields["versions"].items()},
+            str(fields["kind"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{where}: the header is damaged ({error}); restore its zarr.json") from error

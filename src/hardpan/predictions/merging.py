@@ -131,17 +131,17 @@ def _groups(sources: Sequence[Predictions], renumber: bool) -> list[_Group]:
             groups[name] = _Group(source.ids, start)
             start += len(source)
         _take(groups[name], source, renumber)
-    found = list(groups.values())
-    everything = np.concatenate([group.ids for group in found])
+    result = list(groups.values())
+    everything = np.concatenate([group.ids for group in result])
     unique, counts = np.unique(everything, return_counts=True)
     if (counts > 1).any():
         twice = unique[counts > 1]
-        holders = [group.sources[0].where for group in found if twice[0] in group.ids]
+        holders = [group.sources[0].where for group in result if twice[0] in group.ids]
         raise InputError(
             f"{len(twice):,} ids appear twice, first {str(twice[0])!r} in {' and in '.join(holders)}; each id must "
             "appear once: stores have the same examples, or none in common"
         )
-    return found
+    return result
 
 
 def _take(group: _Group, source: Predictions, renumber: bool) -> None:

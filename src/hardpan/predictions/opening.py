@@ -29,8 +29,8 @@ def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, A
         return source
     if isinstance(source, (str, os.PathLike)):
         path, manifest = parse_path(source)
-        found = _open_path(path, outputs, normalize, columns)
-        return found.select(manifest) if manifest else found
+        opened = _open_path(path, outputs, normalize, columns)
+        return opened.select(manifest) if manifest else opened
     if isinstance(source, Outcomes):
         return Predictions.from_outcomes(source)
     if isinstance(source, Mapping):
@@ -58,9 +58,9 @@ def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, A
     from hardpan.predictions.store import open_store
 
     stored = open_store(path)
-    given = [name for name, used in (("outputs", outputs != "auto"), ("normalize", normalize)) if used]
-    if given or columns:
-        refused = ", ".join([*given, *columns])
+    options = [name for name, used in (("outputs", outputs != "auto"), ("normalize", normalize)) if used]
+    if options or columns:
+        refused = ", ".join([*options, *columns])
         raise InputError(f"{path}: is a store, which has its own columns; leave out {refused}, or import it again")
     return stored
 
@@ -126,12 +126,12 @@ def _imported(path: str) -> Any:
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())  # where a user keeps the module; an installed command does not look there
     try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        value: Any = importlib.import_module(module)
+        for name in attribute.split("."):
+            value = getattr(value, name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"model {path!r}: cannot be imported ({error}); give module:function") from error
-    return found
+    return value
 
 
 def _name_of(model: Any) -> str:
@@ -211,7 +211,7 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
     smallest = int(np.bincount(labels).min())
     if smallest < folds:
         raise InputError(f"folds must be at most {smallest}, the size of the smallest class; got {folds}")
-    found: NDArray[Any] | None = None
+    result: NDArray[Any] | None = None
     cuts = StratifiedKFold(folds, shuffle=True, random_state=seed).split(np.zeros(len(dataset)), labels)
     for train, test in cuts:
         fresh = clone(model)
@@ -221,11 +221,11 @@ def _cross_validated(model: Any, dataset: Dataset, folds: int, seed: int) -> NDA
         except Exception as error:  # any estimator, any error
             raise InputError(f"model cannot be fitted to {dataset.name}: {reason(error)}") from error
         answers = _applied(fresh, dataset, x[test], refitted=True)
-        if found is None:
-            found = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)
-        found[test] = answers
-    assert found is not None
-    return found
+        if result is None:
+            result = np.empty((len(dataset), *answers.shape[1:]), dtype=answers.dtype)
+        result[test] = answers
+    assert result is not None
+    return result
 
 
 def of_torch(module: Any, loader: Any, class_names: Sequence[str], held_out: bool, device: str) -> Predictions:

@@ -576,15 +576,15 @@ class Predictions(ABC):
         labels = self.labels
         if labels is None or not self.epochs:
             return
-        wanted = np.arange(len(self))
+        rows = np.arange(len(self))
         if len(self) > _CLASS_CHECK_ROWS:
-            wanted = np.sort(np.random.default_rng([0, len(self)]).permutation(len(self))[:_CLASS_CHECK_ROWS])
-        sample = self.select(wanted)
+            rows = np.sort(np.random.default_rng([0, len(self)]).permutation(len(self))[:_CLASS_CHECK_ROWS])
+        sample = self.select(rows)
         for seed, model in zip(self.seeds, self.models, strict=True):
             guesses = sample.read(seed, self.epochs[-1]).argmax(axis=1)
             try:
                 check_predictions(
-                    [model], guesses[None, :, None], labels[wanted], np.arange(self.n_classes), where="predicted"
+                    [model], guesses[None, :, None], labels[rows], np.arange(self.n_classes), where="predicted"
                 )
             except InputError as error:
                 raise InputError(f"{self.where}: {error} (check=False, --no-class-check)") from error
@@ -612,7 +612,7 @@ class Predictions(ABC):
         guesses = np.stack([self._guesses(seed, epoch) for seed in self.seeds])
         names = np.array(self.class_names or [str(label) for label in range(self.n_classes)])
         groups = {} if self.split is None else {"split": self.split}
-        found = Outcomes.from_arrays(
+        result = Outcomes.from_arrays(
             (guesses == truth).astype(np.float64),
             models=self.models,
             items=self.ids.tolist(),
@@ -622,7 +622,7 @@ class Predictions(ABC):
         )
         import dataclasses
 
-        return dataclasses.replace(found, source=self.where)
+        return dataclasses.replace(result, source=self.where)
 
     def _guesses(self, seed: int, epoch: int) -> NDArray[np.int64]:
         # Numbers of at least 0 have the order of their bits, and whole numbers are compared many at once.

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.data.dataset import Dataset
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.predictions.assembly import MEMORY, Assembler
 from hardpan.predictions.checks import Outputs, detect, run_number, softmax
 from hardpan.predictions.scores import Accumulated, Lockstep, entropy_bits
@@ -148,11 +148,11 @@ def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
     rounded = np.empty(rows.shape, dtype=np.float16)
     at_once = max(1, _NUMBERS_AT_ONCE // max(rows.shape[1], 1))
     for start in range(0, len(rows), at_once):
-        part = np.ascontiguousarray(rows[start : start + at_once])
-        bits = part.view(np.uint32)
+        block = np.ascontiguousarray(rows[start : start + at_once])
+        bits = block.view(np.uint32)
         into = rounded[start : start + at_once]
-        if not part.size or bits.max() > _ONE:  # larger than 1, negative, or NaN
-            into[:] = part
+        if not block.size or bits.max() > _ONE:  # larger than 1, negative, or NaN
+            into[:] = block
             continue
         # 13 bits are cut off after half of their last place was added, less one where the result would be odd.
         near = bits >> 13
@@ -162,7 +162,7 @@ def halves(rows: NDArray[np.float32]) -> NDArray[np.float16]:
         near >>= 13
         near -= 112 << 10  # exponents of float32 count from 127, those of float16 from 15
         # Below 2⁻¹⁴ float16 counts in steps of 2⁻²⁴, and so does float32 from 0.5 to 1.
-        small = (part + np.float32(0.5)).view(np.uint32)
+        small = (block + np.float32(0.5)).view(np.uint32)
         small -= _HALF
         np.copyto(near, small, where=bits < _SMALLEST_NORMAL)
         into.view(np.uint16)[:] = near
@@ -283,8 +283,8 @@ class Recorder:
             n_classes = dataset.n_classes if n_classes is None else n_classes
         if ids is None:
             raise InputError("ids are missing; give the dataset, or ids and n_classes")
-        n_classes = _whole("n_classes", n_classes, 2)
-        seeds = None if seeds is None else _whole("seeds", seeds, 1)
+        n_classes = whole_number("n_classes", n_classes, 2)
+        seeds = None if seeds is None else whole_number("seeds", seeds, 1)
         settings = plain_config(config) | ({"lockstep_seeds": seeds} if scalars_only else {})
         self._store = begin(
             Storage(path),
@@ -494,20 +494,14 @@ class Recorder:
             self._into.add(batch.seed, batch.epoch, batch.outputs.wait(), batch.rows.wait())
 
 
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    return int(value)
-
-
 def _counted(epochs: int) -> str:
     return f"{epochs} epoch{'' if epochs == 1 else 's'}"
 
 
-def _check_config(where: str, there: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    for name in sorted({*there, *given}):
-        if there.get(name) != given.get(name):
+def _check_config(where: str, there: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    for name in sorted({*there, *settings}):
+        if there.get(name) != settings.get(name):
             raise InputError(
-                f"{where}: was recorded with {name}={there.get(name)!r}, now it is {given.get(name)!r}; "
+                f"{where}: was recorded with {name}={there.get(name)!r}, now it is {settings.get(name)!r}; "
                 "give another path, or the same configuration"
             )

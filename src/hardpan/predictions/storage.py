@@ -29,7 +29,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from hardpan.errors import FULL_DISK, InputError, MissingExtra
-from hardpan.files import as_path
+from hardpan.files import as_path, sync_folder
 from hardpan.predictions import layout
 from hardpan.predictions.layout import Header
 from hardpan.safe_files import reason
@@ -85,8 +85,8 @@ class Storage:
                     return (self._root / key).read_bytes()
                 except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                     return None
-            found = sync(self.store.get(key, default_buffer_prototype()))
-        return None if found is None else found.to_bytes()
+            buffer = sync(self.store.get(key, default_buffer_prototype()))
+        return None if buffer is None else buffer.to_bytes()
 
     def put(self, key: str, *parts: bytes) -> None:
         """Write bytes, concatenated, under a key, completely or not at all."""
@@ -262,20 +262,6 @@ async def _create_remote(store: Any, key: str, data: bytes) -> None:
     await store.set(key, default_buffer_prototype().buffer.from_bytes(data))
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in a folder durable."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
-        return
-    try:
-        os.fsync(handle)
-    except OSError:  # some network file systems cannot
-        pass
-    finally:
-        os.close(handle)
-
-
 def _write_durably(path: Path, *parts: bytes) -> None:
     new = []  # folders that this call creates: their entries are made durable, too
     folder = path.parent
@@ -294,7 +280,7 @@ def _write_durably(path: Path, *parts: bytes) -> None:
         partial.unlink(missing_ok=True)
         raise
     for changed in {path.parent, *(item.parent for item in new)}:
-        _sync_folder(changed)
+        sync_folder(changed)
 
 
 def _zarr_store(path: str) -> Store:
@@ -328,8 +314,8 @@ def _remembering_no_listing(store: Any) -> Store:
             listings.clear()
         # Wrappers hold the file system that they wrap under one of these names.
         pending += [inner for name in ("sync_fs", "fs") if (inner := vars(system).get(name)) is not None]
-    found: Store = store
-    return found
+    result: Store = store
+    return result
 
 
 def write_header(storage: Storage, header: Header) -> None:
@@ -373,15 +359,15 @@ def write_columns(storage: Storage, columns: Mapping[str, NDArray[Any] | None]) 
 
 def stored_column(storage: Storage, header: Header, name: str) -> NDArray[Any] | None:
     """Ids, labels or split, checked against the hash in the header; None if the store has none."""
-    wanted = header.hashes.get(name)
-    if wanted is None:
+    expected = header.hashes.get(name)
+    if expected is None:
         return None
     try:
         values: NDArray[Any] = np.asarray(zarr.open_array(storage.store, path=name, mode="r")[:])
         values = values.astype(np.int64) if name == "labels" else np.array(values.tolist(), dtype=np.str_)
     except Exception as error:  # Zarr raises anything on invalid metadata
         raise InputError(f"{storage.where}: {name} cannot be read ({reason(error)}); restore them") from error
-    if len(values) != header.examples or layout.text_hash(values) != wanted:
+    if len(values) != header.examples or layout.text_hash(values) != expected:
         raise InputError(f"{storage.where}: {name} were changed since the store was created; restore them")
     return values
 

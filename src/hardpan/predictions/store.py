@@ -111,7 +111,9 @@ class Store(Predictions):
 
     def partial(self) -> dict[tuple[int, int], int]:
         """Seeds and epochs of which some blocks are committed, but not all: how many are."""
-        return {pair: len(held) for pair, held in sorted(self._markers.items()) if len(held) < self.header.blocks}
+        return {
+            pair: len(blocks) for pair, blocks in sorted(self._markers.items()) if len(blocks) < self.header.blocks
+        }
 
     def refresh(self) -> None:
         """List again what is committed: other processes may have written since."""
@@ -270,7 +272,7 @@ class Store(Predictions):
         )
 
     def _whole(self) -> list[tuple[int, int]]:
-        return [pair for pair, held in self._markers.items() if len(held) == self.header.blocks]
+        return [pair for pair, blocks in self._markers.items() if len(blocks) == self.header.blocks]
 
     def _checked(self, seed: int, epoch: int, probs: ArrayLike, start: int) -> NDArray[Any]:
         for name, number in (("seed", seed), ("epoch", epoch)):
@@ -352,44 +354,46 @@ def begin(
         raise InputError(f"dtype must be one of {', '.join(layout.DTYPES)}; got {dtype!r}")
     if n_classes < 2:
         raise InputError(f"n_classes must be at least 2; got {n_classes}")
-    given = np.asarray(ids)
-    n = len(given) if given.ndim else 1
+    id_array = np.asarray(ids)
+    n = len(id_array) if id_array.ndim else 1
     if n == 0:
         raise InputError("ids must not be empty; give one for each example")
-    known = checked_columns(where, n, n_classes, ids=given, labels=labels, class_names=class_names, split=split)
+    known = checked_columns(where, n, n_classes, ids=id_array, labels=labels, class_names=class_names, split=split)
     rows = layout.default_block(n, n_classes, np.dtype(dtype).itemsize) if block is None else min(block, n)
     if rows < 1:
         raise InputError(f"block must be at least 1; got {block}")
-    held = {"ids": known.ids, "labels": known.labels, "split": known.split}
-    hashes = {name: layout.text_hash(values) for name, values in held.items() if values is not None}
+    columns = {"ids": known.ids, "labels": known.labels, "split": known.split}
+    hashes = {name: layout.text_hash(values) for name, values in columns.items() if values is not None}
     settings = plain_config(config)
     header = layout.Header(n, n_classes, dtype, rows, hashes, known.class_names, settings, _versions(), kind)
     there = read_header(storage)
     if there is not None and not resume:
         raise InputError(f"{where}: a store exists here; give a new path, or open it with hardpan.Predictions.open")
     if there is None:
-        write_columns(storage, held)
+        write_columns(storage, columns)
         write_header(storage, header)
         there = read_header(storage) or header  # another process may have created a store here meanwhile
     return Store(storage, same_store(where, there, header, given_block=block is not None))
 
 
-def same_store(where: str, there: layout.Header, wanted: layout.Header, given_block: bool) -> layout.Header:
+def same_store(where: str, there: layout.Header, new: layout.Header, given_block: bool) -> layout.Header:
     """The header of the existing store, if it is for the same examples, classes and type."""
     pairs = [
-        ("kind", there.kind, wanted.kind),
-        ("examples", there.examples, wanted.examples),
-        ("classes", there.classes, wanted.classes),
-        ("dtype", there.dtype, wanted.dtype),
-        ("class names", there.class_names, wanted.class_names),
+        ("kind", there.kind, new.kind),
+        ("examples", there.examples, new.examples),
+        ("classes", there.classes, new.classes),
+        ("dtype", there.dtype, new.dtype),
+        ("class names", there.class_names, new.class_names),
     ]
     if given_block:
-        pairs.append(("block", there.block, wanted.block))
-    for what, held, asked in pairs:
-        if held != asked:
-            raise InputError(f"{where}: is a store with other {what} ({held}, not {asked}); give a new path")
+        pairs.append(("block", there.block, new.block))
+    for what, existing, requested in pairs:
+        if existing != requested:
+            raise InputError(
+                f"{where}: is a store with other {what} ({existing}, not {requested}); give a new path"
+            )
     for name in layout.COLUMNS:
-        if there.hashes.get(name) != wanted.hashes.get(name):
+        if there.hashes.get(name) != new.hashes.get(name):
             raise InputError(f"{where}: is a store with other {name}; give a new path")
     return there
 

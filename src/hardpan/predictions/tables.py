@@ -7,6 +7,7 @@ column ``probabilities`` (``probs``, ``logits``) of lists; or columns ``p0, p1, 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,14 @@ from numpy.typing import NDArray
 from hardpan.data.arrays import is_identifier
 from hardpan.data.dataset import row_ids
 from hardpan.errors import InputError
-from hardpan.predictions.arrays import ArrayPredictions, array_predictions, scratch_array
+from hardpan.files import scratch_array
+from hardpan.predictions.arrays import ArrayPredictions, array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
 from hardpan.safe_files import existing_file, few
 from hardpan.tables import open_parquet, read_table, suffix_of
 
 _ROWS_AT_ONCE = 16384
+_IN_MEMORY = 2**30  # bytes; larger tables are unpacked on the temporary disk
 _MEANINGS = {
     "id": ("id", "ids", "example", "image", "filename"),
     "label": ("label", "labels", "target", "y", "y_true"),
@@ -74,7 +77,11 @@ def open_table(
     if form.kind == "columns" and form.class_names and not class_names:
         _check_classes(table.where, form.values, first)
     runs, epochs = examples.runs, examples.epochs
-    array = scratch_array((len(runs), len(epochs), len(examples.ids), first.shape[1]), np.float64)
+    shape = (len(runs), len(epochs), len(examples.ids), first.shape[1])
+    if 8 * math.prod(shape) <= _IN_MEMORY:
+        array: NDArray[np.float64] = np.zeros(shape)
+    else:
+        array = scratch_array(shape, np.float64, f"the numbers of {table.where}", "import the table in parts")
     start = 0
     for numbers in table.values(form):
         rows = slice(start, start + len(numbers))
@@ -146,9 +153,9 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
     """
     meaning = {}
     for what, known in _MEANINGS.items():
-        found = next((name for name in names if name.lower() in known and name not in classes), None)
-        if found is not None:
-            meaning[what] = found
+        column = next((name for name in names if name.lower() in known and name not in classes), None)
+        if column is not None:
+            meaning[what] = column
     rest = [name for name in names if name not in meaning.values()]
     index = next((name for name in rest if name in _INDEX and name not in classes), None)
     if index is not None:
@@ -256,15 +263,15 @@ class _Table:
         width = None
         for batch in self._batches(form.values):
             if form.kind == "lists":
-                found = self._from_lists(form.values[0], batch.column(0))
+                numbers = self._from_lists(form.values[0], batch.column(0))
             else:
-                found = np.column_stack([self._numbers(name, batch.column(name)) for name in form.values])
-            if width is not None and found.shape[1] != width:
+                numbers = np.column_stack([self._numbers(name, batch.column(name)) for name in form.values])
+            if width is not None and numbers.shape[1] != width:
                 raise InputError(
-                    f"{self.where}: {form.values[0]} must have one length; got {width}, {found.shape[1]}"
+                    f"{self.where}: {form.values[0]} must have one length; got {width}, {numbers.shape[1]}"
                 )
-            width = found.shape[1]
-            yield found
+            width = numbers.shape[1]
+            yield numbers
         if width is None:
             raise InputError(f"{self.where}: has no rows")
 
@@ -356,9 +363,9 @@ class _Examples:
         seen[code] = True
         if len(code) == len(seen) and seen.all():
             return
-        found, counts = np.unique(code, return_counts=True)
+        codes, counts = np.unique(code, return_counts=True)
         twice = bool((counts > 1).any())
-        wrong = int(found[np.argmax(counts > 1)] if twice else np.argmin(seen))
+        wrong = int(codes[np.argmax(counts > 1)] if twice else np.argmin(seen))
         run, epoch = self.pairs[wrong // len(self.ids)]
         name, how = self.ids[wrong % len(self.ids)], "appears twice" if twice else "is missing"
         who = f"seed {self.runs[run]}" if self.models is None else f"model {self.models[run]}"
@@ -398,11 +405,11 @@ def _whole_numbers(where: str, what: str, column: NDArray[Any] | None, n: int) -
     if column is None:
         return np.zeros(n, dtype=np.int64)
     try:
-        found = column.astype(np.int64)
+        numbers = column.astype(np.int64)
     except (ValueError, OverflowError) as error:
         wrong = next((text for text in column.tolist() if not str(text).strip().isdecimal()), column[0])
         raise InputError(f"{where}: {what} must be whole numbers; got {str(wrong)!r}") from error
-    if found.min() < 0 or found.max() > LARGEST:
-        wrong = found.min() if found.min() < 0 else found.max()
+    if numbers.min() < 0 or numbers.max() > LARGEST:
+        wrong = numbers.min() if numbers.min() < 0 else numbers.max()
         raise InputError(f"{where}: {what} must be from 0 to {LARGEST}; got {wrong}")
-    return found
+    return numbers

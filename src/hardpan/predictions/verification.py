@@ -63,36 +63,38 @@ def _drop(store: Store, problems: list[Problem]) -> None:
 
 def describe(path: str | os.PathLike[str]) -> StoreInfo:
     """What a store or file of predictions contains, without reading a store's predictions."""
-    held = Predictions.open(path)
-    seeds, epochs = held.seeds, held.epochs
-    differing = {str(seed): held.epochs_of(seed) for seed in seeds if held.epochs_of(seed) != epochs}
+    predictions = Predictions.open(path)
+    seeds, epochs = predictions.seeds, predictions.epochs
+    differing = {str(seed): predictions.epochs_of(seed) for seed in seeds if predictions.epochs_of(seed) != epochs}
     partial: tuple[str, ...] = ()
     size = None
-    if isinstance(held, Store):
-        blocks = held.header.blocks
-        partial = tuple(f"seed {s} epoch {e}: {n} of {blocks} shards" for (s, e), n in held.partial().items())
-        size = held.stored_bytes()
-    names, counts = np.unique([] if held.split is None else held.split, return_counts=True)
-    rows = sum(len(held.epochs_of(seed)) for seed in seeds) * len(held)
+    if isinstance(predictions, Store):
+        blocks = predictions.header.blocks
+        partial = tuple(
+            f"seed {s} epoch {e}: {n} of {blocks} shards" for (s, e), n in predictions.partial().items()
+        )
+        size = predictions.stored_bytes()
+    names, counts = np.unique([] if predictions.split is None else predictions.split, return_counts=True)
+    rows = sum(len(predictions.epochs_of(seed)) for seed in seeds) * len(predictions)
     return StoreInfo(
-        store=held.where,
-        examples=len(held),
-        classes=held.n_classes,
+        store=predictions.where,
+        examples=len(predictions),
+        classes=predictions.n_classes,
         seeds=seeds,
         epochs=epochs,
         epochs_of=differing,
         partial=partial,
-        dtype=str(held.dtype),
-        block=held.block,
-        labelled=held.labels is not None,
+        dtype=str(predictions.dtype),
+        block=predictions.block,
+        labelled=predictions.labels is not None,
         split=dict(zip(names.tolist(), counts.tolist(), strict=True)),
-        class_names=held.class_names,
-        config=held.config,
-        versions=held.versions,
+        class_names=predictions.class_names,
+        config=predictions.config,
+        versions=predictions.versions,
         bytes_stored=size,
-        bytes_of_numbers=rows * held.n_classes * held.dtype.itemsize,
-        models=held.models if held.named else (),
-        held_out=held.held_out,
+        bytes_of_numbers=rows * predictions.n_classes * predictions.dtype.itemsize,
+        models=predictions.models if predictions.named else (),
+        held_out=predictions.held_out,
     )
 
 
@@ -151,10 +153,10 @@ def _check(store: Store, seed: int, epoch: int, block: int) -> tuple[Problem | N
 
     where = layout.marker_key(seed, epoch, block)
     marker = store.storage.get_json(where)
-    wanted = {"store": store.header.identity, "seed": seed, "epoch": epoch, "block": block}
+    expected = {"store": store.header.identity, "seed": seed, "epoch": epoch, "block": block}
     if not isinstance(marker, dict) or not {"bytes", "sha256", "rows"} <= set(marker):
         return problem("altered", "the marker is damaged", where)
-    if any(marker.get(name) != value for name, value in wanted.items()):
+    if any(marker.get(name) != value for name, value in expected.items()):
         return problem("foreign", "the marker belongs to another store, seed, epoch or block", where)
     try:
         data = store.storage.get(key)

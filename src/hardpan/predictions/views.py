@@ -83,31 +83,31 @@ class View(Predictions):
         return self.base.epochs_of(seed) if self._epochs is None else self._epochs
 
     def _read(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
-        found = self._base_rows(seed, epoch, start, stop)
-        return found if self._classes is None else found[:, self._classes]
+        rows = self._base_rows(seed, epoch, start, stop)
+        return rows if self._classes is None else rows[:, self._classes]
 
     def _base_rows(self, seed: int, epoch: int, start: int, stop: int) -> NDArray[Any]:
         if self._rows is None:
             return self.base.read(seed, epoch, start, stop)
         rows = self._rows[start:stop]
-        found = np.empty((len(rows), self.n_classes), dtype=self.dtype)
+        result = np.empty((len(rows), self.n_classes), dtype=self.dtype)
         blocks = rows // self.base.block
         for block in np.unique(blocks).tolist():  # each block of the base is read once
             here = blocks == block
             first, last = int(rows[here].min()), int(rows[here].max())
-            found[here] = self.base.read(seed, epoch, first, last + 1)[rows[here] - first]
-        return found
+            result[here] = self.base.read(seed, epoch, first, last + 1)[rows[here] - first]
+        return result
 
 
-def _each_once(base: Predictions, what: str, wanted: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
-    numbers = np.atleast_1d(np.asarray(wanted))
+def _each_once(base: Predictions, what: str, values: Sequence[int], known: Sequence[int]) -> tuple[int, ...]:
+    numbers = np.atleast_1d(np.asarray(values))
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
-        raise InputError(f"{what} must be whole numbers such as [0, 1, 2]; got {wanted!r}")
-    found = tuple(numbers.tolist())
-    absent = next((number for number in found if number not in known), None)
+        raise InputError(f"{what} must be whole numbers such as [0, 1, 2]; got {values!r}")
+    result = tuple(numbers.tolist())
+    absent = next((number for number in result if number not in known), None)
     if absent is not None:
         listed = ", ".join(map(str, known)) or "none"
         raise InputError(f"{what}: {base.where} has no {absent}; it has {listed}")
-    if len(set(found)) < len(found):
-        raise InputError(f"{what} must name each number once; got {', '.join(map(str, found))}")
-    return found
+    if len(set(result)) < len(result):
+        raise InputError(f"{what} must name each number once; got {', '.join(map(str, result))}")
+    return result

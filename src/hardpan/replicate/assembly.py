@@ -132,18 +132,18 @@ def _assemble(
         return Assembled(str(target), lineage, ())
     report = progress or (lambda step, fraction: None)
     report("checking the sample", 0.0)
-    drawn = current_sample(project)
+    sample = current_sample(project)
     waiting = duplicate_queue(project, most=10**9)
-    warnings = _check(project, drawn, waiting, unreviewed_ok)
+    warnings = _check(project, sample, waiting, unreviewed_ok)
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     report("writing the files", 0.3)
-    x, y = arrays(project, drawn)
-    _write(fresh, project, drawn, x, y, formats)
+    x, y = arrays(project, sample)
+    _write(fresh, project, sample, x, y, formats)
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
-    facts = facts_of(project, drawn, x.shape[1:], author, license_, warnings, waiting)
+    facts = facts_of(project, sample, x.shape[1:], author, license_, warnings, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet(facts))
     report("describing and hashing them", 0.8)
     hashes = _hashes(fresh)
@@ -152,10 +152,10 @@ def _assemble(
     steps = sorted((project.root / "steps").glob("*.json"))
     lineage = Lineage(
         project.config.name,
-        len(drawn.images),
-        dict(sorted(Counter(image.class_name for image in drawn.images).items())),
+        len(sample.images),
+        dict(sorted(Counter(image.class_name for image in sample.images).items())),
         _hashes(fresh),
-        hash_rows(drawn.ids),
+        hash_rows(sample.ids),
         file_hash(steps[-1]),
         hardpan.__version__,
     )
@@ -166,21 +166,21 @@ def _assemble(
     return Assembled(str(target), lineage, tuple(warnings))
 
 
-def arrays(project: ProjectFolder, drawn: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Pixels in the size of the originals and class numbers, in the order of the sample."""
     shape = project.config.shape
-    x = np.stack([resized(project.pixels(image.id, None), shape) for image in drawn.images])
-    return x, np.array([project.config.class_index(image.class_name) for image in drawn.images], dtype=np.int64)
+    x = np.stack([resized(project.pixels(image.id, None), shape) for image in sample.images])
+    return x, np.array([project.config.class_index(image.class_name) for image in sample.images], dtype=np.int64)
 
 
-def _check(project: ProjectFolder, drawn: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> list[str]:
+def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> list[str]:
     """Refuse a sample with empty places or without a look for duplicates; say what was left open."""
     from hardpan.replicate.database.decisions import final_review_queue
 
-    missing = sum(item.missing for item in drawn.shortfalls)
-    if missing or not drawn.images:
+    missing = sum(item.missing for item in sample.shortfalls)
+    if missing or not sample.images:
         raise InputError(
-            f"the sample has {missing} empty places ({'; '.join(drawn.notes[-3:])}); add candidates or votes, "
+            f"the sample has {missing} empty places ({'; '.join(sample.notes[-3:])}); add candidates or votes, "
             "then sample again"
         )
     changed = sample_problems(project)
@@ -190,7 +190,7 @@ def _check(project: ProjectFolder, drawn: Sample, waiting: Sequence[PairItem], u
             f"again with: hardpan replicate sample {project.root}"
         )
     looked = [step for step in read_steps(project) if step.name == "duplicates"]
-    if not looked or looked[-1].outputs["images"] != hash_rows(drawn.ids):
+    if not looked or looked[-1].outputs["images"] != hash_rows(sample.ids):
         raise InputError(
             f"the sample has not been compared with the originals; run: hardpan replicate duplicates {project.root}"
         )
@@ -200,7 +200,7 @@ def _check(project: ProjectFolder, drawn: Sample, waiting: Sequence[PairItem], u
             f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or as a file with "
             "review --export and --decisions, or give --unreviewed-ok to freeze the set with them named"
         )
-    warnings = list(drawn.notes)
+    warnings = list(sample.notes)
     unseen = len(final_review_queue(project, most=10**9))
     if waiting:
         warnings.append(
@@ -214,26 +214,26 @@ def _check(project: ProjectFolder, drawn: Sample, waiting: Sequence[PairItem], u
 def _write(
     folder: Path,
     project: ProjectFolder,
-    drawn: Sample,
+    sample: Sample,
     x: NDArray[np.uint8],
     y: NDArray[np.int64],
     formats: tuple[str, ...],
 ) -> None:
     names = np.array([item.name for item in project.classes])
     if "npz" in formats:
-        np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(drawn.ids), class_names=names)
+        np.savez_compressed(folder / "data.npz", x=x, y=y, ids=np.array(sample.ids), class_names=names)
     if "folder" in formats:
         from PIL import Image
 
-        for image, pixels, label in zip(drawn.images, x, y, strict=True):
-            place = folder / "images" / _folder_name(int(label), str(names[label]))
-            place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels).save(place / f"{image.id}.png")
+        for image, pixels, label in zip(sample.images, x, y, strict=True):
+            class_folder = folder / "images" / _folder_name(int(label), str(names[label]))
+            class_folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(class_folder / f"{image.id}.png")
     if "idx" in formats:
         write_idx(folder / f"t10k-images-idx{x.ndim}-ubyte", x)
         few = len(names) <= 256
         write_idx(folder / f"t10k-labels-idx1-{'ubyte' if few else 'int'}", y.astype(np.uint8 if few else np.int32))
-    _index(folder / "index.csv", project, drawn, x)
+    _index(folder / "index.csv", project, sample, x)
 
 
 def _folder_name(number: int, name: str) -> str:
@@ -249,12 +249,12 @@ def write_idx(path: Path, array: NDArray[Any]) -> None:
     path.write_bytes(header + np.ascontiguousarray(array, dtype=array.dtype.newbyteorder(">")).tobytes())
 
 
-def _index(path: Path, project: ProjectFolder, drawn: Sample, x: NDArray[np.uint8]) -> None:
+def _index(path: Path, project: ProjectFolder, sample: Sample, x: NDArray[np.uint8]) -> None:
     from hardpan.replicate.database.images import stored_images
 
     known = {row.id: row for row in stored_images(project, "candidate")}
     rows = []
-    for image, pixels in zip(drawn.images, x, strict=True):
+    for image, pixels in zip(sample.images, x, strict=True):
         row: Any = known[image.id]
         votes = "" if image.votes < 0 else image.votes
         values = (image.id, image.class_name, image.subclass, image.frequency, votes, image.fill)

@@ -48,7 +48,7 @@ class Facts:
 
 def facts_of(
     project: ProjectFolder,
-    drawn: Sample,
+    sample: Sample,
     shape: tuple[int, ...],
     author: str,
     license_: str,
@@ -71,9 +71,9 @@ def facts_of(
         project.config.original,
         project.config.original_hash,
         shape,
-        drawn,
-        dict(sorted(Counter(image.class_name for image in drawn.images).items())),
-        dict(Counter(known[name].source for name in drawn.ids).most_common()),
+        sample,
+        dict(sorted(Counter(image.class_name for image in sample.images).items())),
+        dict(Counter(known[name].source for name in sample.ids).most_common()),
         sum(worker.votes for worker in quality.workers),
         len(quality.workers),
         len(quality.flagged),
@@ -89,7 +89,7 @@ def facts_of(
 
 def datasheet(facts: Facts) -> str:
     """The datasheet as Markdown."""
-    drawn = facts.sample
+    sample = facts.sample
     lines = [
         *_opening(facts),
         "## The annotators on control images",
@@ -98,7 +98,7 @@ def datasheet(facts: Facts) -> str:
         "",
         "| controls | average selection frequency | images |",
         "| --- | --- | --- |",
-        *(f"| {role} | {_shown(e)} | {e.n} |" for role, e in facts.controls.items() if role != "candidate"),
+        *(f"| {role} | {_formatted(e)} | {e.n} |" for role, e in facts.controls.items() if role != "candidate"),
         "",
         "## Classes",
         "",
@@ -106,7 +106,7 @@ def datasheet(facts: Facts) -> str:
         "| --- | --- |",
         *(f"| {_plain(name)} | {count} |" for name, count in facts.per_class.items()),
         "",
-        *_bins(drawn),
+        *_bins(sample),
         "## Sources",
         "",
         *(f"- {_plain(source) or 'not named'}: {count} images" for source, count in facts.sources.items()),
@@ -119,7 +119,7 @@ def datasheet(facts: Facts) -> str:
         *_unreviewed(facts.waiting),
         "## Images from another bin or sub-class",
         "",
-        *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in drawn.fills] or ["None."]),
+        *([f"- {i.id} ({_plain(i.class_name)}): {_plain(i.fill)}" for i in sample.fills] or ["None."]),
         "",
         "## Limits",
         "",
@@ -138,24 +138,24 @@ def datasheet(facts: Facts) -> str:
 
 def _opening(facts: Facts) -> list[str]:
     """What the set is, and how its images were chosen."""
-    drawn = facts.sample
+    sample = facts.sample
     size = "×".join(str(n) for n in facts.shape)
     author = f", by {_plain(facts.author)}" if facts.author else ""
     licence = f". Licence: {_plain(facts.license)}" if facts.license else ""
-    threshold = f", threshold {drawn.threshold:g}" if drawn.strategy == "threshold" else ""
+    threshold = f", threshold {sample.threshold:g}" if sample.strategy == "threshold" else ""
     return [
         f"# {_plain(facts.name)}",
         "",
-        f"A new test set of {len(drawn.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
+        f"A new test set of {len(sample.images):,} images ({size}, 8 bits) in {len(facts.per_class)} classes, "
         f"collected in the same way as the test set of {_plain(facts.original)}, on {facts.date}{author}{licence}.",
         "",
         "## How the images were chosen",
         "",
-        f"- Strategy: {drawn.strategy}{threshold}",
-        f"- Average selection frequency: {_shown(drawn.average_frequency)}",
+        f"- Strategy: {sample.strategy}{threshold}",
+        f"- Average selection frequency: {_formatted(sample.average_frequency)}",
         f"- Votes: {facts.votes:,} by {facts.workers} workers, {facts.flagged} of whom fail the hidden controls",
-        f"- Seed: {drawn.seed}; at least {drawn.min_votes} votes per image",
-        f"- Agreement of workers on candidates (Krippendorff's α): {_shown(facts.alpha)}",
+        f"- Seed: {sample.seed}; at least {sample.min_votes} votes per image",
+        f"- Agreement of workers on candidates (Krippendorff's α): {_formatted(facts.alpha)}",
         "",
     ]
 
@@ -164,26 +164,26 @@ def _unreviewed(waiting: Sequence[PairItem]) -> list[str]:
     """The pairs that nobody has reviewed: all of them by file, the most similar by name."""
     if not waiting:
         return []
-    shown = waiting[:UNREVIEWED_SHOWN]
+    listed = waiting[:UNREVIEWED_SHOWN]
     return [
         f"{len(waiting):,} of these pairs were not reviewed (`unreviewed_pairs.csv`); the most similar are:",
         "",
         "| image | other | where | SSIM | l2 |",
         "| --- | --- | --- | --- | --- |",
-        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.place} | {i.ssim:.3f} | {i.l2:.1f} |" for i in shown),
+        *(f"| {i.image_id} | {_plain(i.other_id)} | {i.place} | {i.ssim:.3f} | {i.l2:.1f} |" for i in listed),
         "",
     ]
 
 
-def _bins(drawn: Sample) -> list[str]:
-    if not drawn.quotas:
+def _bins(sample: Sample) -> list[str]:
+    if not sample.quotas:
         return []
-    rows = [f"| {_plain(name)} | {' | '.join(str(n) for n in counts)} |" for name, counts in drawn.quotas.items()]
+    rows = [f"| {_plain(name)} | {' | '.join(str(n) for n in counts)} |" for name, counts in sample.quotas.items()]
     head = [f"| class | {' | '.join(BINS)} |", "| --- " * (1 + len(BINS)) + "|"]
     return ["## Images needed by bin of selection frequency", "", *head, *rows, ""]
 
 
-def _shown(item: Estimate | None) -> str:
+def _formatted(item: Estimate | None) -> str:
     if item is None or item.value != item.value:
         return "not known"
     text = numbers.plain(item)
@@ -329,18 +329,18 @@ def _field(name: str, description: str, kind: str, source: Mapping[str, Any]) ->
     }
 
 
-def _license(given: str) -> Any:
+def _license(name: str) -> Any:
     """The licence's address where it is one or is known by its SPDX name, else a work with a name only.
 
     Example:
         >>> _license("CC-BY-4.0"), _license("ours")["name"]
         ('https://spdx.org/licenses/CC-BY-4.0.html', 'ours')
     """
-    if given.startswith(("https://", "http://")):
-        return given
-    if given in _SPDX:
-        return f"https://spdx.org/licenses/{given}.html"
-    return {"@type": "sc:CreativeWork", "name": given or "not stated"}
+    if name.startswith(("https://", "http://")):
+        return name
+    if name in _SPDX:
+        return f"https://spdx.org/licenses/{name}.html"
+    return {"@type": "sc:CreativeWork", "name": name or "not stated"}
 
 
 _CR_TERMS = (

@@ -110,16 +110,16 @@ def find_duplicates(
     from hardpan.replicate.database.images import stored_images
 
     project.check_open()
-    drawn = current_sample(project)
+    sample = current_sample(project)
     shape = project.config.shape
-    ids = list(drawn.ids)
+    ids = list(sample.ids)
     if not ids:
         raise InputError("the sample is empty; draw one first")
     x = np.stack([resized(project.pixels(name, None), shape) for name in ids])
     originals = sorted(stored_images(project, "original"), key=lambda row: row.row)
     y = np.concatenate([np.asarray(project.original_pixels), x])
     names = [row.id for row in originals] + ids
-    places = [row.split or "original" for row in originals] + ["new"] * len(ids)
+    splits = [row.split or "original" for row in originals] + ["new"] * len(ids)
     pairs: set[tuple[int, int]] = set()
     count = min(k + 1, len(y))
     recall = close_recall = None
@@ -133,7 +133,7 @@ def find_duplicates(
             own = len(originals) + row
             pairs |= {(row, int(j)) for j in [j for j in result.indices[row] if j != own][:k]}
     round_number = max([0, *(row.round for row in chosen_rows(project))])
-    new = add_pairs(project, _measured(x, y, sorted(pairs), ids, names, places, round_number))
+    new = add_pairs(project, _measured(x, y, sorted(pairs), ids, names, splits, round_number))
     record_step(
         project,
         "duplicates",
@@ -213,7 +213,7 @@ def _measured(
     pairs: Sequence[tuple[int, int]],
     ids: Sequence[str],
     names: Sequence[str],
-    places: Sequence[str],
+    splits: Sequence[str],
     round_number: int,
 ) -> list[dict[str, Any]]:
     from hardpan.neighbors.descriptors import describe
@@ -230,28 +230,28 @@ def _measured(
     features = np.linalg.norm(describe(x)[rows] - describe(y[others]), axis=1)
     results = []
     for k, (row, other) in enumerate(pairs):
-        first, second, place = ids[row], names[other], places[other]
-        if place == "new" and first > second:  # one entry a pair; the later id would be removed
+        first, second, split = ids[row], names[other], splits[other]
+        if split == "new" and first > second:  # one entry a pair; the later id would be removed
             first, second = second, first
         values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
-        results.append({"image_id": first, "other_id": second, "place": place, "round": round_number, **values})
+        results.append({"image_id": first, "other_id": second, "place": split, "round": round_number, **values})
     return results
 
 
 def _cross_checked(
     x: NDArray[np.float64], removed: NDArray[np.bool_], target: float, seed: int
 ) -> tuple[int, int, int]:
-    parts = np.random.default_rng(seed).permutation(len(x)) % 5
+    folds = np.random.default_rng(seed).permutation(len(x)) % 5
     hits = above = right = 0
-    for part in range(5):
-        rest, here = parts != part, parts == part
+    for fold in range(5):
+        rest, here = folds != fold, folds == fold
         if removed[rest].sum() < 1 or not (~removed[rest]).any():
             continue
         weights, threshold = _fit(x[rest], removed[rest], target)
-        chosen = (x[here] @ weights[:3] + weights[3]) >= threshold
-        hits += int((chosen & removed[here]).sum())
-        above += int(chosen.sum())
-        right += int((chosen & removed[here]).sum())
+        selected = (x[here] @ weights[:3] + weights[3]) >= threshold
+        hits += int((selected & removed[here]).sum())
+        above += int(selected.sum())
+        right += int((selected & removed[here]).sum())
     return hits, above, right
 
 
@@ -314,10 +314,10 @@ def keep_below(project: ProjectFolder, learned: ReviewThreshold) -> int:
     from hardpan.replicate.database.decisions import decide, duplicate_queue
 
     weights = np.array(learned.weights)
-    kept = 0
+    count = 0
     for item in duplicate_queue(project, most=10**9):
         score = float(np.array([np.log1p(item.l2), item.ssim, item.features or 0.0, 1.0]) @ weights)
         if score < learned.threshold:
             key = f"threshold-{item.subject}-{learned.threshold:.6f}"
-            kept += decide(project, "duplicate", item.subject, "keep", by="threshold", submission_key=key[:200])
-    return kept
+            count += decide(project, "duplicate", item.subject, "keep", by="threshold", submission_key=key[:200])
+    return count

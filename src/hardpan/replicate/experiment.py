@@ -115,7 +115,7 @@ def begin_experiment(
     for side, ids in zip(("original", "new"), sides, strict=True):
         short = _short(ids, classes[side], per_class)
         notes += (f"fewer than {per_class} images of {short} in the {side} set",) if short else ()
-    chosen = HumanExperiment(
+    experiment = HumanExperiment(
         sides[0],
         sides[1],
         len(easy["original"]),
@@ -127,18 +127,18 @@ def begin_experiment(
         seed,
         notes,
     )
-    keep_blinded_originals(project, set(chosen.original))
-    start_experiment(project, chosen.original, chosen.new)
+    keep_blinded_originals(project, set(experiment.original))
+    start_experiment(project, experiment.original, experiment.new)
     settings = {
-        "by": chosen.by,
+        "by": experiment.by,
         "models": list(models),
         "fraction": fraction,
         "per_class": per_class,
         "count": count,
     }
-    outputs = {"original": hash_rows(chosen.original), "new": hash_rows(chosen.new)}
+    outputs = {"original": hash_rows(experiment.original), "new": hash_rows(experiment.new)}
     record_step(project, "experiment", parameters=settings, seed=seed, outputs=outputs)
-    return chosen
+    return experiment
 
 
 def hardest_images(
@@ -174,16 +174,16 @@ def hardest_images(
     order = [names[k] for k in np.lexsort((tie, np.array([easiness[name] for name in names])))]
     if per_class is not None:
         seen: Counter[str] = Counter()
-        chosen = []
+        hardest = []
         for name in order:
             seen[classes[name]] += 1
             if seen[classes[name]] <= per_class:
-                chosen.append(name)
-        return tuple(chosen)
-    wanted = count if count is not None else int(np.ceil(fraction * len(order) - 1e-9))
-    if wanted > len(order):
-        raise InputError(f"count must be at most {len(order):,}, the images to choose from; got {wanted:,}")
-    return tuple(order[:wanted])
+                hardest.append(name)
+        return tuple(hardest)
+    size = count if count is not None else int(np.ceil(fraction * len(order) - 1e-9))
+    if size > len(order):
+        raise InputError(f"count must be at most {len(order):,}, the images to choose from; got {size:,}")
+    return tuple(order[:size])
 
 
 def experiment_results(project: ProjectFolder, *, confidence: float = 0.95, seed: int = 0) -> ExperimentResults:
@@ -236,14 +236,14 @@ def _by_predictions(
 
     add_event(project, "owner", "opened-accuracies", file=", ".join(Path(path).name for path in paths))
     right = right_by_model(paths, classes["original"], classes["new"], [item.name for item in project.classes])
-    wanted = {**classes["original"], **classes["new"]}
-    whole = sorted(model for model, answers in right.items() if all(name in answers for name in wanted))
+    images = {**classes["original"], **classes["new"]}
+    whole = sorted(model for model, answers in right.items() if all(name in answers for name in images))
     if not whole:
         model = max(right, key=lambda name: len(right[name]), default="")
-        missing = [name for name in wanted if name not in right.get(model, {})]
+        missing = [name for name in images if name not in right.get(model, {})]
         raise InputError(
             f"no model has predictions for every image of both sets; {model or 'the file'} lacks {len(missing):,} "
-            f"of {len(wanted):,}, such as {missing[0]!r}"
+            f"of {len(images):,}, such as {missing[0]!r}"
         )
     partial = sorted(set(right) - set(whole))
     notes = (
@@ -272,10 +272,10 @@ def _by_votes(project: ProjectFolder) -> _Easy:
     )
 
 
-def _short(chosen: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> str:
+def _short(ids: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> str:
     if per_class is None:
         return ""
-    counts = Counter(classes[name] for name in chosen)
+    counts = Counter(classes[name] for name in ids)
     return ", ".join(sorted({name for name in classes.values() if counts[name] < per_class}))
 
 
@@ -299,38 +299,38 @@ def right_by_model(
         new: the same of the new set.
         class_names: in the order of class numbers.
     """
-    places = [Path(path) for path in paths]
+    sources = [Path(path) for path in paths]
     truth = {**original, **new}
     results: Right = {}
-    for place in places:
-        if not place.exists():
-            raise InputError(f"{place}: no such file or folder of predictions")
-        if (place / "zarr.json").is_file():
-            _merge(results, _of_store(place, truth))
+    for source in sources:
+        if not source.exists():
+            raise InputError(f"{source}: no such file or folder of predictions")
+        if (source / "zarr.json").is_file():
+            _merge(results, _of_store(source, truth))
             continue
-        columns = tables.read_columns(place, text=True) if tables.is_table_file(place) else {}
+        columns = tables.read_columns(source, text=True) if tables.is_table_file(source) else {}
         if "id" not in columns:
-            return _in_order(places, list(original), list(new))
-        _merge(results, of_table(columns, truth, class_names, str(place)))
+            return _in_order(sources, list(original), list(new))
+        _merge(results, of_table(columns, truth, class_names, str(source)))
     return results
 
 
-def _merge(found: Right, more: Right) -> None:
+def _merge(results: Right, more: Right) -> None:
     for model, answers in more.items():
-        found.setdefault(model, {}).update(answers)
+        results.setdefault(model, {}).update(answers)
 
 
-def _of_store(place: Path, truth: Mapping[str, str]) -> Right:
+def _of_store(path: Path, truth: Mapping[str, str]) -> Right:
     from hardpan.testbed.sets import store_outcomes
 
-    outcomes = store_outcomes(place)
+    outcomes = store_outcomes(path)
     ids = outcomes.items.tolist()
     known = [row for row, name in enumerate(ids) if name in truth]
     results: Right = {
         model: {ids[row]: bool(outcomes.scores[k, row]) for row in known} for k, model in enumerate(outcomes.models)
     }
     if not any(results.values()):
-        raise InputError(f"{place}: holds none of the project's images; its ids must be those of the images")
+        raise InputError(f"{path}: holds none of the project's images; its ids must be those of the images")
     return results
 
 
@@ -366,17 +366,17 @@ def _as_names(values: Sequence[Any], class_names: Sequence[str], where: str) -> 
     raise InputError(f"{where}: {strange!r} is no class; predictions must be class names, or numbers from 0")
 
 
-def _in_order(places: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:
+def _in_order(paths: Sequence[Path], original: Sequence[str], new: Sequence[str]) -> Right:
     from hardpan.testbed import two_sets
 
-    sets = two_sets(*places)
+    sets = two_sets(*paths)
     first, second = sets.original.scores, sets.new.scores
     if first is None or second is None:
-        raise InputError(f"{places[0]}: has counts; the hardest images need predictions image by image")
+        raise InputError(f"{paths[0]}: has counts; the hardest images need predictions image by image")
     for side, ids, matrix in (("original", original, first), ("new", new, second)):
         if matrix.shape[1] != len(ids):
             raise InputError(
-                f"{places[0]}: predictions for {matrix.shape[1]:,} images of the {side} set, which has {len(ids):,}"
+                f"{paths[0]}: predictions for {matrix.shape[1]:,} images of the {side} set, which has {len(ids):,}"
                 "; give a table with a column id, or the rows in the order of the set"
             )
     right = np.concatenate([first, second], axis=1) == 1.0

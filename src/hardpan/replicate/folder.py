@@ -142,8 +142,8 @@ class ProjectFolder:
 
     def is_owner(self, token: str) -> bool:
         """Whether this is the owner's token, which is stored as a hash only."""
-        given = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-        return hmac.compare_digest(given, self.local["owner_hash"])
+        digest = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+        return hmac.compare_digest(digest, self.local["owner_hash"])
 
     @cached_property
     def original_pixels(self) -> NDArray[np.uint8]:

@@ -235,14 +235,14 @@ def _from_folder(root: Path) -> Iterator[Offered]:
 def _from_table(path: Path) -> Iterator[Offered]:
     columns = tables.read_columns(path, text=tables.suffix_of(path) in (".csv", ".tsv"))
     size = len(next(iter(columns.values())))
-    place = next((name for name in (*BYTES, *PATHS) if name in columns), None)
-    if place is None:
+    column = next((name for name in (*BYTES, *PATHS) if name in columns), None)
+    if column is None:
         raise InputError(f"{path}: needs a column path or bytes; the columns are {', '.join(columns)}")
     limit = path.parent.resolve()
     for row in range(size):
-        value = columns[place][row]
+        value = columns[column][row]
         details = {
-            k: str(v[row]) for k, v in columns.items() if k not in MEANINGS and k != place and v[row] is not None
+            k: str(v[row]) for k, v in columns.items() if k not in MEANINGS and k != column and v[row] is not None
         }
         if isinstance(value, dict):  # how Hugging Face writes images
             value = value.get("bytes") or value.get("path") or ""

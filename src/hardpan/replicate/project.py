@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hardpan import files, tables
 from hardpan.data.dataset import Dataset, content_ids, content_of
-from hardpan.errors import InputError, MissingExtra
+from hardpan.errors import InputError, MissingExtra, whole_number
 from hardpan.replicate import (
     assembly,
     duplicates,
@@ -268,7 +268,7 @@ def read_classes(path: str | os.PathLike[str]) -> tuple[TargetClass, ...]:
             (row.get("class") or "").strip(),
             (row.get("definition") or "").strip(),
             (row.get("link") or "").strip(),
-            tuple(part.strip() for part in (row.get("nearby") or "").split(";") if part.strip()),
+            tuple(name.strip() for name in (row.get("nearby") or "").split(";") if name.strip()),
         )
         for row in rows
     )
@@ -325,16 +325,16 @@ def _target_classes(
 ) -> tuple[TargetClass, ...]:
     if classes is None:
         return tuple(TargetClass(name) for name in dataset.class_names)
-    given = read_classes(classes) if isinstance(classes, (str, os.PathLike)) else tuple(classes)
-    names = [item.name for item in given]
+    targets = read_classes(classes) if isinstance(classes, (str, os.PathLike)) else tuple(classes)
+    names = [item.name for item in targets]
     if sorted(names) != sorted(dataset.class_names):
         strange = sorted(set(names) ^ set(dataset.class_names)) or names
         raise InputError(
             f"classes must be those of {dataset.name}, each once ({', '.join(dataset.class_names[:12])}); "
             f"see {strange[0]!r}"
         )
-    by_name = {item.name: item for item in given}
-    for item in given:
+    by_name = {item.name: item for item in targets}
+    for item in targets:
         for other in item.nearby:
             if other not in by_name or other == item.name:
                 raise InputError(f"class {item.name!r}: nearby {other!r} is not another class of the list")
@@ -343,9 +343,7 @@ def _target_classes(
 
 def _check(config: ProjectConfig) -> None:
     for key in ("grid", "positives", "negatives", "workers_per_image", "originals_per_class"):
-        value = getattr(config, key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{key} must be a whole number of at least 1; got {value!r}")
+        whole_number(key, getattr(config, key), 1)
     if config.positives + config.negatives >= config.grid:
         raise InputError(
             f"grid must be larger than positives + negatives ({config.positives + config.negatives}); "

@@ -317,18 +317,18 @@ def selection_frequencies(
     if not votes:
         return ()
     keys = sorted({(vote.image_id, vote.class_index) for vote in votes})
-    place = {key: number for number, key in enumerate(keys)}
+    row_of = {key: number for number, key in enumerate(keys)}
     counts = np.zeros((len(keys), 4), dtype=np.int64)
     roles = [""] * len(keys)
     bad = set(flagged)
     for vote in votes:
-        row = place[vote.image_id, vote.class_index]
+        row = row_of[vote.image_id, vote.class_index]
         roles[row] = vote.role
         counts[row] += (vote.selected, 1, 0, 0)
         if vote.worker_id not in bad:
             counts[row] += (0, 0, vote.selected, 1)
     low, high = beta_interval(counts[:, 0], counts[:, 1])
-    chances = _probabilities(votes, keys, place) if probabilities else np.full(len(keys), np.nan)
+    chances = _probabilities(votes, keys, row_of) if probabilities else np.full(len(keys), np.nan)
     return tuple(
         Frequency(
             *key,
@@ -365,14 +365,14 @@ def frequency_table(
     )
 
 
-def _probabilities(votes: Sequence[StoredVote], keys: Sequence[Any], place: dict[Any, int]) -> NDArray[np.float64]:
+def _probabilities(votes: Sequence[StoredVote], keys: Sequence[Any], row_of: dict[Any, int]) -> NDArray[np.float64]:
     """Dawid–Skene class by class: a worker's skill may differ between classes."""
     out = np.full(len(keys), np.nan)
     by_class: dict[int, list[StoredVote]] = {}
     for vote in votes:
         by_class.setdefault(vote.class_index, []).append(vote)
     for members in by_class.values():
-        rows = np.array([place[vote.image_id, vote.class_index] for vote in members])
+        rows = np.array([row_of[vote.image_id, vote.class_index] for vote in members])
         used, items = np.unique(rows, return_inverse=True)
         crew = {name: number for number, name in enumerate(sorted({vote.worker_id for vote in members}))}
         workers = [crew[vote.worker_id] for vote in members]

@@ -82,7 +82,7 @@ def _subclasses(result: Subclasses) -> View:
         )
         for k in result.keywords
     )
-    covered = ", ".join(f"{name} {100 * part:.1f} %" for name, part in result.coverage.items())
+    covered = ", ".join(f"{name} {100 * fraction:.1f} %" for name, fraction in result.coverage.items())
     lines = [f"Originals covered by the kept keywords: {covered}."] if covered else []
     if result.outside:
         lines.append(f"{result.outside:,} candidates are outside the dates and set aside.")

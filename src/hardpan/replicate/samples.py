@@ -61,17 +61,17 @@ def draw_sample(
         "selected": sorted(_selected(project)) if source == "selection" else [],
     }
     try:
-        drawn = replay_sample(project, settings, seed)
+        result = replay_sample(project, settings, seed)
     except InputError as error:
         if without_flagged and source == "votes":
             raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
         raise
-    if without_flagged and drawn.too_few_votes:
-        drawn = replace(drawn, notes=(*drawn.notes, _TOP_UP.format(project.root)))
-    begin_sample(project, drawn.images)
-    files.save(drawn, project.root / "sample.json")
-    record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(drawn))
-    return drawn
+    if without_flagged and result.too_few_votes:
+        result = replace(result, notes=(*result.notes, _TOP_UP.format(project.root)))
+    begin_sample(project, result.images)
+    files.save(result, project.root / "sample.json")
+    record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(result))
+    return result
 
 
 def replay_sample(project: ProjectFolder, settings: Any, seed: int) -> Sample:
@@ -104,8 +104,8 @@ def tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]
     rows = [row for row in stored_images(project, "candidate") if row.split != "aside"]
     words = {row.id: row.keyword or "" for row in rows}
     if settings["source"] == "selection":
-        chosen = set(settings["selected"])
-        selected = [row for row in rows if row.id in chosen and row.class_index is not None]
+        picked = set(settings["selected"])
+        selected = [row for row in rows if row.id in picked and row.class_index is not None]
         empty = np.zeros(0, dtype=np.str_)
         return Annotated(
             np.array([row.id for row in selected], dtype=np.str_),
@@ -125,7 +125,7 @@ def tables(project: ProjectFolder, settings: Any) -> tuple[Annotated, Annotated]
     mine = np.array(
         [owners.get(str(i)) == c for i, c in zip(candidates.ids, candidates.classes, strict=True)], bool
     )
-    return candidates.part(mine), frequency_table(frequencies, "positive", names, without_flagged=without)
+    return candidates.select(mine), frequency_table(frequencies, "positive", names, without_flagged=without)
 
 
 def current_sample(project: ProjectFolder) -> Sample:
@@ -174,15 +174,15 @@ def replay_again(project: ProjectFolder, before: Sample, removed: list[str], rou
 def sample_problems(project: ProjectFolder) -> list[str]:
     """Draw the sample again from votes, quotas, decisions and seeds, and say what does not fit."""
     start, rounds = sample_steps(project)
-    drawn = replay_sample(project, start.parameters, start.seed)
+    result = replay_sample(project, start.parameters, start.seed)
     problems = []
-    if hash_rows(drawn.ids) != start.outputs["ids"]:
+    if hash_rows(result.ids) != start.outputs["ids"]:
         problems.append("the votes and the seed give another sample")
     for step in rounds:
-        drawn = replay_again(project, drawn, list(step.parameters["removed"]), step.parameters["round"])
-        if hash_rows(drawn.ids) != step.outputs["ids"]:
+        result = replay_again(project, result, list(step.parameters["removed"]), step.parameters["round"])
+        if hash_rows(result.ids) != step.outputs["ids"]:
             problems.append(f"round {step.parameters['round']} gives another sample")
-    if drawn.ids != current_sample(project).ids:
+    if result.ids != current_sample(project).ids:
         problems.append("sample.json holds other images than the steps give")
     return problems
 
@@ -222,11 +222,11 @@ def _quotas(project: ProjectFolder) -> dict[tuple[str, str], int]:
     return {(project.classes[c].name, word): count for (c, word), count in stored_quotas(project).items()}
 
 
-def _outputs(drawn: Sample) -> dict[str, Any]:
+def _outputs(result: Sample) -> dict[str, Any]:
     return {
-        "images": len(drawn.images),
-        "ids": hash_rows(drawn.ids),
-        "fills": len(drawn.fills),
-        "missing": sum(item.missing for item in drawn.shortfalls),
-        "average_frequency": drawn.average_frequency.value,
+        "images": len(result.images),
+        "ids": hash_rows(result.ids),
+        "fills": len(result.fills),
+        "missing": sum(item.missing for item in result.shortfalls),
+        "average_frequency": result.average_frequency.value,
     }

@@ -32,13 +32,13 @@ def largest_remainder(weights: ArrayLike, total: int) -> NDArray[np.int64]:
         >>> largest_remainder([1, 1, 2], 6).tolist(), largest_remainder([1, 1], 3).tolist()
         ([1, 2, 3], [1, 2])
     """
-    given = np.asarray(weights, dtype=np.float64)
-    if given.ndim != 1 or not np.isfinite(given).all() or (given < 0).any() or given.sum() <= 0:
+    values = np.asarray(weights, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
         raise InputError("weights must be one row of numbers of at least 0, not all 0")
-    exact = given / given.sum() * total
+    exact = values / values.sum() * total
     counts = np.floor(exact + ROUNDING).astype(np.int64)
     remainder = np.round(exact - counts, 9)
-    order = sorted(range(len(given)), key=lambda k: (remainder[k], k), reverse=True)
+    order = sorted(range(len(values)), key=lambda k: (remainder[k], k), reverse=True)
     counts[order[: total - int(counts.sum())]] += 1
     return np.asarray(counts, dtype=np.int64)
 
@@ -92,10 +92,10 @@ class Annotated:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def part(self, chosen: NDArray[Any]) -> Annotated:
+    def select(self, rows: NDArray[Any]) -> Annotated:
         """The entries of a mask or of row numbers."""
         columns = (self.ids, self.classes, self.frequencies, self.votes, self.subclasses)
-        return Annotated(*(column[chosen] for column in columns))
+        return Annotated(*(column[rows] for column in columns))
 
 
 def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) -> Annotated:
@@ -111,11 +111,11 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
     if isinstance(table, Annotated):
         return table
     from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
-    given = tables.read_columns(table, text=from_csv)
-    columns = {meaning: _find(given, names) for meaning, names in _NAMES.items()}
+    table_columns = tables.read_columns(table, text=from_csv)
+    columns = {meaning: _find(table_columns, names) for meaning, names in _NAMES.items()}
     for meaning in ("id", "class", "frequency") if need_ids else ("class", "frequency"):
         if columns[meaning] is None:
-            raise InputError(f"{what}: column {meaning!r} is missing; the columns are {', '.join(given)}")
+            raise InputError(f"{what}: column {meaning!r} is missing; the columns are {', '.join(table_columns)}")
     classes, frequencies = columns["class"] or [], columns["frequency"] or []
     n = len(frequencies)
     result = Annotated(
@@ -311,16 +311,16 @@ def sample(
     for number, name in enumerate(names):
         rng = np.random.default_rng([seed, number])
         groups = _groups(name, per_class, quotas)
-        for subclass, wanted in groups:
+        for subclass, size in groups:
             rows = free & (table.classes == name)
             if quotas is not None:
                 rows &= table.subclasses == subclass
-            need = _need(strategy, wanted, shares.get(name, ()))
+            need = _need(strategy, size, shares.get(name, ()))
             if strategy == "matched":
                 so_far = bins_wanted.get(name, (0,) * len(BINS))
                 bins_wanted[name] = tuple(so_far[b] + need[b] for b in range(len(BINS)))
-            drawn, short = _draw(table, np.flatnonzero(rows), strategy, need, threshold, rng)
-            images += drawn
+            new_images, short = _draw(table, np.flatnonzero(rows), strategy, need, threshold, rng)
+            images += new_images
             missing += [Shortfall(name, subclass, slot, count) for slot, count in short]
     return Sample(
         tuple(images),
@@ -373,10 +373,10 @@ def sample_again(
         for (subclass, slot), count in sorted(lost.items()):
             for mask, other in ((table.subclasses == subclass, ""), (table.subclasses != subclass, subclass)):
                 rows = np.flatnonzero(free & (table.classes == name) & mask)
-                drawn, _ = _draw(table, rows, current.strategy, {slot: count}, current.threshold, rng)
-                images += [_instead(item, other) for item in drawn]
-                free &= ~np.isin(table.ids, np.array([item.id for item in drawn], dtype=np.str_))
-                count -= len(drawn)
+                new_images, _ = _draw(table, rows, current.strategy, {slot: count}, current.threshold, rng)
+                images += [_instead(item, other) for item in new_images]
+                free &= ~np.isin(table.ids, np.array([item.id for item in new_images], dtype=np.str_))
+                count -= len(new_images)
             if count:
                 missing.append(Shortfall(name, subclass, slot, count))
     images.sort(key=lambda image: image.class_name)  # stable: the order of drawing stays
@@ -395,10 +395,10 @@ def sample_again(
     )
 
 
-def _need(strategy: str, wanted: int, share: tuple[int, ...]) -> dict[int, int] | Any:
+def _need(strategy: str, size: int, share: tuple[int, ...]) -> dict[int, int] | Any:
     if strategy != "matched":
-        return {-1: wanted}
-    return dict(enumerate(largest_remainder(share, wanted).tolist()))
+        return {-1: size}
+    return dict(enumerate(largest_remainder(share, size).tolist()))
 
 
 def _draw(
@@ -417,9 +417,9 @@ def _draw(
         order = order[table.frequencies[order] >= threshold - ROUNDING]
     else:
         order = order[np.argsort(-table.frequencies[order], kind="stable")]
-    wanted = need[-1]
-    images = [_image(table, int(row), -1, "") for row in order[:wanted]]
-    return images, [(-1, wanted - len(images))] if len(images) < wanted else []
+    size = need[-1]
+    images = [_image(table, int(row), -1, "") for row in order[:size]]
+    return images, [(-1, size - len(images))] if len(images) < size else []
 
 
 def _draw_bins(
@@ -447,7 +447,7 @@ def _histograms(
     originals: Annotated, min_votes: int, names: list[str]
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     notes = _votes_notes(originals, min_votes, "originals")
-    enough = originals.part(originals.votes >= min_votes)
+    enough = originals.select(originals.votes >= min_votes)
     shares = {}
     for name in names:
         frequencies = enough.frequencies[enough.classes == name]
@@ -483,7 +483,7 @@ def _image(table: Annotated, row: int, slot: int, fill: str) -> SampledImage:
 def _instead(item: SampledImage, subclass: str) -> SampledImage:
     if not subclass:
         return item
-    reason = "; ".join(part for part in (item.fill, f"in place of sub-class {subclass}") if part)
+    reason = "; ".join(text for text in (item.fill, f"in place of sub-class {subclass}") if text)
     return SampledImage(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, reason)
 
 

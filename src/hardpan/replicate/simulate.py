@@ -120,9 +120,9 @@ def annotate(
                 continue
             names = ids_shown(project, lease.token)
             order = np.argsort(names)  # of the places, which differs every time; that of the ids does not
-            chances = np.array([probability(names[place], lease.class_index) for place in order])
-            chosen = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()
-            submit(project, worker_id, lease.token, chosen, f"simulated-{lease.token}")
+            chances = np.array([probability(names[position], lease.class_index) for position in order])
+            selected = order[people[worker_id].answers(chances, rngs[worker_id])].tolist()
+            submit(project, worker_id, lease.token, selected, f"simulated-{lease.token}")
             done[worker_id] += 1
     return people
 
@@ -136,8 +136,8 @@ def annotate_demo(project: ProjectFolder, annotators: int, *, seed: int = 0) -> 
     from hardpan.replicate.database.images import stored_images
 
     rows = {row.id: row.class_index for kind in ("original", "candidate") for row in stored_images(project, kind)}
-    drawn = np.random.default_rng([seed, 1]).choice([0.3, 0.5, 0.7, 0.95], len(rows), p=[0.1, 0.2, 0.3, 0.4])
-    chance = dict(zip(sorted(rows), drawn.tolist(), strict=True))
+    values = np.random.default_rng([seed, 1]).choice([0.3, 0.5, 0.7, 0.95], len(rows), p=[0.1, 0.2, 0.3, 0.4])
+    chance = dict(zip(sorted(rows), values.tolist(), strict=True))
     crew = [Annotator(0.0) if k % 6 == 5 else Annotator() for k in range(annotators)]
 
     def probability(image: str, target: int) -> float:
@@ -166,11 +166,11 @@ def answer_questions(
     people = [enter(project, link, external_id=f"participant-{k}").id for k in range(len(accuracies))]
     for k, who in enumerate(people):
         done = 0
-        while done != most and (asked := next_question(project, who)) is not None:
-            origin, truth = truths[asked.question]
-            rng = np.random.default_rng([seed, k, asked.question])  # whatever the order, which differs every time
+        while done != most and (question := next_question(project, who)) is not None:
+            origin, truth = truths[question.question]
+            rng = np.random.default_rng([seed, k, question.question])  # in any order of the questions
             knows = rng.random() < accuracies[k][origin == "new"]
             said = truth if knows else (truth + 1 + int(rng.integers(classes - 1))) % classes
-            answer_question(project, who, asked.question, said)
+            answer_question(project, who, question.question, said)
             done += 1
     return people

@@ -66,10 +66,10 @@ def project_status(project: ProjectFolder) -> ProjectStatus:
     compared = False
     steps = read_steps(project)
     try:
-        drawn = current_sample(project)
-        images, missing = len(drawn.images), sum(item.missing for item in drawn.shortfalls)
-        looked = [step for step in steps if step.name == "duplicates"]
-        compared = bool(looked) and looked[-1].outputs["images"] == hash_rows(drawn.ids)
+        sample = current_sample(project)
+        images, missing = len(sample.images), sum(item.missing for item in sample.shortfalls)
+        searches = [step for step in steps if step.name == "duplicates"]
+        compared = bool(searches) and searches[-1].outputs["images"] == hash_rows(sample.ids)
     except InputError:
         pass
     status = ProjectStatus(

@@ -20,7 +20,7 @@ from hardpan.replicate.steps import hash_rows, record_step
 from hardpan.report.base import Report
 
 TOP = 25
-_TOLD_EVERY = 500
+_PROGRESS_EVERY = 500
 
 
 @record
@@ -76,12 +76,12 @@ def keyword_quotas(counts: Mapping[str, int], total: int, top: int = TOP) -> dic
         >>> keyword_quotas({"tabby": 6, "siamese": 3, "rare": 1}, 4, top=2)
         {'tabby': 3, 'siamese': 1}
     """
-    kept = sorted(counts, key=lambda name: (-counts[name], name))[:top]
-    if not kept:
+    common = sorted(counts, key=lambda name: (-counts[name], name))[:top]
+    if not common:
         return {}
     # largest_remainder gives ties to later entries; reversed, those are the more common keywords.
-    quotas = largest_remainder([counts[name] for name in reversed(kept)], total)
-    return dict(zip(kept, reversed(quotas.tolist()), strict=True))
+    quotas = largest_remainder([counts[name] for name in reversed(common)], total)
+    return dict(zip(common, reversed(quotas.tolist()), strict=True))
 
 
 def find_subclasses(
@@ -153,7 +153,7 @@ def _matches(
     read = []
     offered = list(read_offers(source))
     for number, item in enumerate(offered):
-        if progress is not None and number % _TOLD_EVERY == 0:
+        if progress is not None and number % _PROGRESS_EVERY == 0:
             progress(f"looking for originals, {number:,} of {len(offered):,} pictures", number / len(offered))
         word = item.keyword or item.class_name
         pixels = decoded(project, item)
@@ -196,14 +196,14 @@ def _report(
     names = [item.name for item in project.classes]
     keywords, coverage = [], {}
     for c, words in enumerate(quotas):
-        kept = sum(counts[c][word] for word in words)
+        covered = sum(counts[c][word] for word in words)
         if counts[c]:
-            coverage[names[c]] = kept / counts[c].total()
+            coverage[names[c]] = covered / counts[c].total()
         for word, quota in words.items():
             have = supply[c, word]
             used = quota / have if have else (float("inf") if quota else 0.0)
             keywords.append(
-                KeywordShare(names[c], word, counts[c][word], counts[c][word] / kept, quota, have, used)
+                KeywordShare(names[c], word, counts[c][word], counts[c][word] / covered, quota, have, used)
             )
     matched = sum(row.keyword is not None for row in originals)
     return Subclasses(matched, len(originals) - matched, coverage, tuple(keywords), outside)

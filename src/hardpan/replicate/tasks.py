@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import tables
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectConfig, ProjectFolder
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
@@ -75,16 +75,16 @@ def plan_tasks(
     """
     orders = {c: _shuffled(sorted(ids), [config.seed, batch, c, 1]) for c, ids in originals.items()}
     grids: list[tuple[int, dict[str, str]]] = []
-    wanted: list[int] = []
+    n_positives: list[int] = []
     for c in sorted(c for c, ids in candidates.items() if len(ids)):
         number = _task_count(len(candidates[c]), config)
         shuffled = _shuffled(sorted(candidates[c]), [config.seed, batch, c, 0])
         for piece in np.array_split(np.array(shuffled, dtype=object), number):
             grids.append((c, {str(name): "candidate" for name in piece}))
-            wanted.append(max(config.positives, -(-config.originals_per_class // number)))
+            n_positives.append(max(config.positives, -(-config.originals_per_class // number)))
     used: Counter[str] = Counter()
     nearest = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
-    for (c, grid), count in zip(grids, wanted, strict=True):
+    for (c, grid), count in zip(grids, n_positives, strict=True):
         _hide(grid, "positive", orders.get(c, []), count, used)
     for c, grid in grids:
         _hide(grid, "negative", nearest[c], config.negatives, used)
@@ -116,9 +116,8 @@ def make_tasks(
     """
     from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
 
-    wanted = project.config.workers_per_image if votes is None else votes
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise InputError(f"votes must be a whole number of at least 1; got {votes!r}")
+    workers = project.config.workers_per_image if votes is None else votes
+    whole_number("votes", workers, 1)
     taken = images_in_tasks(project)
     candidates: dict[int, list[str]] = {}
     for row in stored_images(project, "candidate"):
@@ -132,7 +131,7 @@ def make_tasks(
         keep_blinded_originals(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
         )
-        add_tasks(project, planned, batch, wanted)
+        add_tasks(project, planned, batch, workers)
         files = {"similarity": similarity, "hierarchy": hierarchy}
         record_step(
             project,
@@ -140,7 +139,7 @@ def make_tasks(
             inputs={key: file_hash(Path(path)) for key, path in files.items() if path is not None},
             parameters={
                 "batch": batch,
-                "votes": wanted,
+                "votes": workers,
                 "nearby": {str(c): list(order) for c, order in nearby.items()},
             },
             seed=project.config.seed,
@@ -166,9 +165,9 @@ def top_up(project: ProjectFolder) -> int:
         if step.name == "tasks"
     }
     extra = {
-        task: planned.get(batch, default) + spoilt[task] - wanted
-        for task, (batch, wanted) in tasks_wanted(project).items()
-        if planned.get(batch, default) + spoilt[task] > wanted
+        task: planned.get(batch, default) + spoilt[task] - requested
+        for task, (batch, requested) in tasks_wanted(project).items()
+        if planned.get(batch, default) + spoilt[task] > requested
     }
     if extra:
         want_more(project, extra)
@@ -267,8 +266,8 @@ def _made(
         )
         for c in sorted({task.class_index for task in planned})
     }
-    wanted = project.config.originals_per_class
-    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, wanted, extra)
+    originals = project.config.originals_per_class
+    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, originals, extra)
 
 
 def _by_means(project: ProjectFolder) -> NDArray[np.float64]:

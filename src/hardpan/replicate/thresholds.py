@@ -73,12 +73,12 @@ def threshold_sweep(
     for name in np.unique(table.classes):
         mine = table.classes == name
         for t, threshold in enumerate(thresholds):
-            chosen = mine & (table.frequencies >= threshold - ROUNDING)
-            have = int(chosen.sum())
-            drawn = min(have, per_class)
-            counts[t] += (have, drawn, have >= per_class)
+            above = mine & (table.frequencies >= threshold - ROUNDING)
+            have = int(above.sum())
+            count = min(have, per_class)
+            counts[t] += (have, count, have >= per_class)
             for key, column in values.items():
-                sums[key][t] += drawn * column[chosen].mean() if have else 0.0
+                sums[key][t] += count * column[above].mean() if have else 0.0
     size = np.maximum(counts[:, 1], 1)
     means = {key: np.where(counts[:, 1] > 0, total / size, np.nan) for key, total in sums.items()}
     average = means.pop("")

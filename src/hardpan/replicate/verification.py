@@ -157,11 +157,11 @@ def _files(project: ProjectFolder) -> list[str]:
             problems.append(f"{name} is not there")
         elif file_hash(path) != digest:
             problems.append(f"{name} was changed")
-    drawn = current_sample(project)
-    if hash_rows(drawn.ids) != lineage.sample:
+    sample = current_sample(project)
+    if hash_rows(sample.ids) != lineage.sample:
         problems.append("the frozen set holds other images than the sample")
     if "data.npz" in lineage.files and not problems:
-        x, y = arrays(project, drawn)
+        x, y = arrays(project, sample)
         with np.load(folder / "data.npz", allow_pickle=False) as stored:
             same = np.array_equal(stored["x"], x) and np.array_equal(stored["y"], y)
         if not same:

@@ -100,12 +100,12 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
 
     source = Path(path)
     columns = tables.read_columns(source, text=True)
-    given = {
+    required = {
         "image_id": columns.get("image_id", columns.get("id")),
         "class": columns.get("class", columns.get("label")),
     }
-    given |= {name: columns.get(name) for name in ("worker", "selected")}
-    for name, values in given.items():
+    required |= {name: columns.get(name) for name in ("worker", "selected")}
+    for name, values in required.items():
         if values is None:
             raise InputError(f"{source}: column {name!r} is missing; the columns are {', '.join(columns)}")
     size = len(columns["worker"])
@@ -118,7 +118,7 @@ def import_votes(project: ProjectFolder, path: str | os.PathLike[str], *, platfo
             "selected": _truth(said, source),
             "at": _moment(when, source),
         }
-        for image, label, worker, said, when, out in zip(*given.values(), times, excluded, strict=True)  # type: ignore[arg-type]
+        for image, label, worker, said, when, out in zip(*required.values(), times, excluded, strict=True)  # type: ignore[arg-type]
         if not (out and _truth(out, source, "excluded"))
     ]
     doubled = [

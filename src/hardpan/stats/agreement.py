@@ -62,8 +62,8 @@ def paired_bootstrap(
     check_resamples(resamples)
     n = a.size
     cells = np.array([np.count_nonzero(a & ~b), np.count_nonzero(~a & b)])
-    drawn = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
-    draws = (drawn[:, 0] - drawn[:, 1]) / n
+    counts = np.random.default_rng([seed, 0]).multinomial(n, [*(cells / n), 1.0 - cells.sum() / n], size=resamples)
+    draws = (counts[:, 0] - counts[:, 1]) / n
     low, high = percentile_interval(draws, level)
     return Estimate(
         float((cells[0] - cells[1]) / n),

@@ -108,10 +108,10 @@ def bootstrap_lines(x: ArrayLike, y: ArrayLike, resamples: int = 100_000, seed: 
     columns = np.concatenate([item[0] for item in sets], axis=1)
 
     def lines(means: Floats) -> Floats:
-        return np.concatenate([_line_of_means(part) for part in np.split(means, len(sets), axis=1)], axis=1)
+        return np.concatenate([_line_of_means(block) for block in np.split(means, len(sets), axis=1)], axis=1)
 
-    drawn = np.split(bootstrap_draws(columns, lines, resamples, seed), len(sets), axis=1)
-    result = [_uncentred(part, *item[1:]) for part, item in zip(drawn, sets, strict=True)]
+    draws = np.split(bootstrap_draws(columns, lines, resamples, seed), len(sets), axis=1)
+    result = [_uncentred(block, *item[1:]) for block, item in zip(draws, sets, strict=True)]
     return np.stack(result) if np.ndim(x) == 2 else result[0]
 
 

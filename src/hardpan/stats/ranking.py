@@ -52,12 +52,12 @@ def average_ranks(values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     order = np.argsort(array, axis=0, kind="stable")
     ordered = np.take_along_axis(array, order, axis=0)
-    place = np.arange(1, len(array) + 1).reshape(-1, *(1,) * (array.ndim - 1))
+    position = np.arange(1, len(array) + 1).reshape(-1, *(1,) * (array.ndim - 1))
     begins, ends = np.ones(array.shape, dtype=bool), np.ones(array.shape, dtype=bool)
     begins[1:] = ordered[1:] != ordered[:-1]
     ends[:-1] = begins[1:]
-    first = np.maximum.accumulate(np.where(begins, place, 0), axis=0)
-    last = np.minimum.accumulate(np.where(ends, place, len(array) + 1)[::-1], axis=0)[::-1]
+    first = np.maximum.accumulate(np.where(begins, position, 0), axis=0)
+    last = np.minimum.accumulate(np.where(ends, position, len(array) + 1)[::-1], axis=0)[::-1]
     result = np.empty(array.shape)
     np.put_along_axis(result, order, (first + last) / 2, axis=0)
     return result

@@ -50,12 +50,12 @@ def resample_counts(rows: int, resamples: int, seed: int = 0) -> Iterator[Floats
     for index, size in enumerate(block_sizes(rows, resamples)):
         rng = np.random.default_rng([seed, index])
         # Small integers come several to a random word, which is most of the time saved here.
-        drawn = rng.integers(0, rows, size=(size, rows), dtype=np.uint16 if rows < 2**16 else np.int64)
+        indices = rng.integers(0, rows, size=(size, rows), dtype=np.uint16 if rows < 2**16 else np.int64)
         if rows < _LONG_ROW:
-            cells = drawn + np.arange(size)[:, None] * rows
+            cells = indices + np.arange(size)[:, None] * rows
             yield np.bincount(cells.ravel(), minlength=size * rows).reshape(size, rows).astype(np.float64)
         else:
-            yield np.stack([np.bincount(row, minlength=rows) for row in drawn]).astype(np.float64)
+            yield np.stack([np.bincount(row, minlength=rows) for row in indices]).astype(np.float64)
 
 
 def bootstrap_draws(columns: ArrayLike, statistic: Statistic, resamples: int = 10_000, seed: int = 0) -> Floats:

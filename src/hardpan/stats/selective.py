@@ -67,14 +67,14 @@ def aurc(size: Floats, wrong: Floats) -> Floats:
         size: (b, g) whole numbers of examples by group.
         wrong: (b, g) how many of them are errors.
     """
-    kept = np.cumsum(size[:, ::-1], axis=1)[:, ::-1] - size
+    remaining = np.cumsum(size[:, ::-1], axis=1)[:, ::-1] - size
     failed = np.cumsum(wrong[:, ::-1], axis=1)[:, ::-1] - wrong
     n = size.sum(axis=1)
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1.0, float(n.max()) + 1.0))])
-    below = kept.astype(np.int64)
-    h = np.where(size == 1, 1.0 / (kept + 1.0), harmonic[below + size.astype(np.int64)] - harmonic[below])
+    below = remaining.astype(np.int64)
+    h = np.where(size == 1, 1.0 / (remaining + 1.0), harmonic[below + size.astype(np.int64)] - harmonic[below])
     rate = np.divide(wrong, size, out=np.zeros(size.shape), where=size > 0)
-    total: Floats = (wrong + (failed - kept * rate) * h).sum(axis=1)
+    total: Floats = (wrong + (failed - remaining * rate) * h).sum(axis=1)
     return np.asarray(total / n)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardpan import testbed
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.report.base import Report
@@ -39,8 +39,7 @@ class CrossvalConfig:
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
-        if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
-            raise InputError(f"folds must be a whole number of at least 2; got {self.folds!r}")
+        whole_number("folds", self.folds, 2)
 
 
 @record
@@ -87,7 +86,7 @@ class Fold:
     def arrange(self, sets: Sets) -> tuple[Labelled, Mapping[str, Labelled]]:
         """The other folds with the original test set; the fold."""
         parts = balanced_parts(sets.train.labels, self.folds, self.seed)
-        others = np.concatenate([part for number, part in enumerate(parts) if number != self.number])
+        others = np.concatenate([rows for number, rows in enumerate(parts) if number != self.number])
         held_out = sets.train.take(parts[self.number])
         return sets.train.take(np.sort(others)).join(sets.original), {"held out": held_out}
 

@@ -135,13 +135,13 @@ def run_bench(
         keys = {name: _key(config, names[source], floor, n, run, name) for name in estimators}
         waiting = [name for name in estimators if _is_open(name, log.cells.get(keys[name]))]
         if waiting:
-            given = _given(sources[source], floor, n, run, config)
+            inputs = _inputs(sources[source], floor, n, run, config)
             for name in waiting:
-                log.add(keys[name], _measured(estimators[name], given))
+                log.add(keys[name], _measured(estimators[name], inputs))
     return FloorBench(config, tuple(_rows(config, names, estimators, log.cells)))
 
 
-def without_numbers(found: FloorBench) -> dict[str, str]:
+def without_numbers(bench: FloorBench) -> dict[str, str]:
     """Functions of one's own that gave no number on any set, with the first reason of each.
 
     Example:
@@ -150,9 +150,9 @@ def without_numbers(found: FloorBench) -> dict[str, str]:
         {'json:dumps': "TypeError: dumps() missing 1 required positional argument: 'obj'"}
     """
     silent = {}
-    for name in found.config.estimators:
+    for name in bench.config.estimators:
         titles = {_title(name, number) for number in find_estimator(name).roles}
-        rows = [row for row in found.rows if row.estimator in titles]
+        rows = [row for row in bench.rows if row.estimator in titles]
         if name not in ESTIMATORS and not any(row.runs for row in rows):
             reasons = (row.failed for row in rows if row.failed)
             silent[name] = next(reasons, "it gave no finite number under the names that its roles give")
@@ -198,9 +198,9 @@ class _Log:
 
 def _check(config: FloorBenchConfig) -> None:
     for name in ("sources", "floors", "sizes", "estimators"):
-        given = getattr(config, name)
-        if not given or len(set(given)) < len(given):
-            raise InputError(f"{name} must name at least one, and none twice; got {', '.join(map(str, given))!r}")
+        values = getattr(config, name)
+        if not values or len(set(values)) < len(values):
+            raise InputError(f"{name} must name at least one, and none twice; got {', '.join(map(str, values))!r}")
     if not 0 < config.confidence < 1:
         raise InputError(f"confidence must lie between 0 and 1; got {config.confidence!r}")
     for floor in config.floors:
@@ -217,32 +217,32 @@ def _key(config: FloorBenchConfig, source: str, floor: float, n: int, run: int, 
     return f"{source}|{floor!r}|{n}|{run}|{name}|{config.votes}|{config.confidence!r}|{config.seed}"
 
 
-def _given(source: Source, floor: float, n: int, run: int, config: FloorBenchConfig) -> dict[str, Any]:
+def _inputs(source: Source, floor: float, n: int, run: int, config: FloorBenchConfig) -> dict[str, Any]:
     """What every estimator may ask for, cut into train, validation and test."""
     seed = 1000 * config.seed + run
-    drawn: KnownSet = source(n, floor, seed)
+    known_set: KnownSet = source(n, floor, seed)
     first, second = round(PARTS[0] * n), round((PARTS[0] + PARTS[1]) * n)
     test = slice(second, None)
     rng = np.random.default_rng([seed, n, 1])
     return {
-        "x_train": drawn.x[:first],
-        "y_train": drawn.y[:first],
-        "x_validation": drawn.x[first:second],
-        "y_validation": drawn.y[first:second],
-        "x_test": drawn.x[test],
-        "y_test": drawn.y[test],
-        "posterior": drawn.posterior[test],
-        "votes": rng.multinomial(config.votes, drawn.posterior[test]),
-        "n_classes": drawn.posterior.shape[1],
+        "x_train": known_set.x[:first],
+        "y_train": known_set.y[:first],
+        "x_validation": known_set.x[first:second],
+        "y_validation": known_set.y[first:second],
+        "x_test": known_set.x[test],
+        "y_test": known_set.y[test],
+        "posterior": known_set.posterior[test],
+        "votes": rng.multinomial(config.votes, known_set.posterior[test]),
+        "n_classes": known_set.posterior.shape[1],
         "seed": seed,
         "confidence": config.confidence,
     }
 
 
-def _measured(estimator: FloorEstimator, given: Mapping[str, Any]) -> dict[str, Any]:
+def _measured(estimator: FloorEstimator, inputs: Mapping[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     try:
-        result = estimator(**given)
+        result = estimator(**inputs)
     except InputError as error:
         return {"failed": str(error), "seconds": time.perf_counter() - start, "numbers": {}}
     except Exception as error:

@@ -37,11 +37,11 @@ class FloorEstimator:
     function: Function
     roles: Mapping[str, str]
 
-    def __call__(self, **given: Any) -> dict[str, Estimate]:
+    def __call__(self, **inputs: Any) -> dict[str, Estimate]:
         """Call the function with what it takes of ``given``; a single estimate has the name ""."""
         taken = inspect.signature(self.function).parameters
         everything = any(item.kind is item.VAR_KEYWORD for item in taken.values())
-        selected = {key: value for key, value in given.items() if everything or key in taken}
+        selected = {key: value for key, value in inputs.items() if everything or key in taken}
         result = self.function(**selected)
         several = dict(result) if isinstance(result, Mapping) else {"": result}
         for item in several.values():
@@ -160,8 +160,8 @@ def _network(
         result[:, model.classes_] = model.predict_proba((x - mean) / scale)
         return result
 
-    test, held = probabilities(x_test), (probabilities(x_validation), y_validation)
-    options: dict[str, Any] = {"validation": held, "confidence": confidence, "seed": seed}
+    test, calibration = probabilities(x_test), (probabilities(x_validation), y_validation)
+    options: dict[str, Any] = {"validation": calibration, "confidence": confidence, "seed": seed}
     return {
         "raw": plug_in(test, confidence=confidence),
         "temperature": calibrated_plug_in(test, y_test, calibration="temperature", **options),

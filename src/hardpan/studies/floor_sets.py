@@ -51,16 +51,16 @@ def warped(n: int, floor: float, seed: int) -> KnownSet:
         >>> found.x.shape, bool(np.allclose(found.posterior.sum(axis=1), 1))
         ((500, 20), True)
     """
-    drawn = _draw(_means(10, 20), n, floor, seed)
+    known = _draw(_means(10, 20), n, floor, seed)
     rng = np.random.default_rng(_SOURCE_SEED)
-    x = drawn.x / drawn.x.std()
+    x = known.x / known.x.std()
     for _ in range(2):
         # A coupling layer: one half is scaled and moved by functions of the other, so the map can be undone.
         order = rng.permutation(x.shape[1])
-        kept, moved = x[:, order[:10]], x[:, order[10:]]
-        scale, shift = (np.tanh(kept @ rng.normal(size=(10, 10)) / 2) for _ in range(2))
-        x = np.concatenate([kept, moved * np.exp(scale) + shift], axis=1)
-    return KnownSet(x, drawn.y, drawn.posterior)
+        fixed, moved = x[:, order[:10]], x[:, order[10:]]
+        scale, shift = (np.tanh(fixed @ rng.normal(size=(10, 10)) / 2) for _ in range(2))
+        x = np.concatenate([fixed, moved * np.exp(scale) + shift], axis=1)
+    return KnownSet(x, known.y, known.posterior)
 
 
 SOURCES: dict[str, Source] = {
@@ -123,19 +123,21 @@ def _flow_temperature(path: str, floor: float) -> float:
     return float(_flow(path).temperature_for(floor))
 
 
-_kept: dict[tuple[str, float, int], KnownSet] = {}
+_last_draw: dict[tuple[str, float, int], KnownSet] = {}
 """The last draw from a flow: a shorter draw of the same seed is the beginning of a longer one."""
 
 
 def _from_flow(path: str, n: int, floor: float, seed: int) -> KnownSet:
-    held = _kept.get((path, floor, seed))
-    if held is None or len(held.y) < n:
+    known = _last_draw.get((path, floor, seed))
+    if known is None or len(known.y) < n:
         from hardpan.studies.learning_curve import compressed  # torch: only where a flow is needed
 
         flow = _flow(path)
-        drawn = flow.sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
-        flat = compressed(drawn.x, flow.grey_levels).reshape(n, -1)
-        held = KnownSet(flat, np.asarray(drawn.y, dtype=np.int64), np.asarray(drawn.posterior, dtype=np.float64))
-        _kept.clear()
-        _kept[path, floor, seed] = held
-    return KnownSet(held.x[:n], held.y[:n], held.posterior[:n])
+        samples = flow.sample_with_posterior(n, temperature=_flow_temperature(path, floor), seed=seed)
+        flat = compressed(samples.x, flow.grey_levels).reshape(n, -1)
+        known = KnownSet(
+            flat, np.asarray(samples.y, dtype=np.int64), np.asarray(samples.posterior, dtype=np.float64)
+        )
+        _last_draw.clear()
+        _last_draw[path, floor, seed] = known
+    return KnownSet(known.x[:n], known.y[:n], known.posterior[:n])

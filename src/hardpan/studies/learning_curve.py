@@ -288,9 +288,9 @@ def _train(
         first_seed=training.seed,
         progress=progress,
     )
-    chosen = test.posterior[np.arange(len(test.y)), fitted.probs[0, -1].argmax(axis=1)]
+    of_predicted = test.posterior[np.arange(len(test.y)), fitted.probs[0, -1].argmax(axis=1)]
     best = test.posterior.max(axis=1)
-    return TrainingResult(_moments(1 - chosen), _moments(best - chosen), len(test.y))
+    return TrainingResult(_moments(1 - of_predicted), _moments(best - of_predicted), len(test.y))
 
 
 def _moments(values: NDArray[np.float64]) -> tuple[float, float]:

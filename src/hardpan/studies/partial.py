@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -51,8 +51,7 @@ class PartialConfig:
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
-        if isinstance(self.splits, bool) or not isinstance(self.splits, int) or self.splits < 1:
-            raise InputError(f"splits must be a whole number of at least 1; got {self.splits!r}")
+        whole_number("splits", self.splits, 1)
 
 
 @record
@@ -175,26 +174,26 @@ def train_on_part(
         for arrangement in arrangements
     ]
     results = run_all(runs, data, new, config.seed, out=out, progress=progress)
-    found = {(run.config.model, run.arrangement): result for run, result in zip(runs, results, strict=True)}
+    by_run = {(run.config.model, run.arrangement): result for run, result in zip(runs, results, strict=True)}
     rows = tuple(
-        _row(model, split, sets, found, config) for model in config.train.models for split in range(config.splits)
+        _row(model, split, sets, by_run, config) for model in config.train.models for split in range(config.splits)
     )
-    diverged = tuple(f"{model}, {_name(kind)}" for (model, kind), result in found.items() if result.diverged)
+    diverged = tuple(f"{model}, {_name(kind)}" for (model, kind), result in by_run.items() if result.diverged)
     return PartialStudy(rows, sets.name, sets.new_name, len(sets.train), diverged, sets.control, config)
 
 
 def _row(
-    model: str, split: int, sets: Sets, found: Mapping[tuple[str, Arrangement], RunResult], config: PartialConfig
+    model: str, split: int, sets: Sets, by_run: Mapping[tuple[str, Arrangement], RunResult], config: PartialConfig
 ) -> PartialRow:
     half, rest = balanced_parts(sets.new.labels, 2, config.seed, split)
-    without = found[model, Baseline()].correct["new"][rest]
-    fresh = found[model, WithHalf(split, config.seed, "new")].correct["rest"]
+    without = by_run[model, Baseline()].correct["new"][rest]
+    fresh = by_run[model, WithHalf(split, config.seed, "new")].correct["rest"]
     level = config.confidence
     gain = difference(fresh, without, level)
     p = float(mcnemar([int((fresh & ~without).sum())], [int((without & ~fresh).sum())])[0])
     other = beyond = None
     if config.control:
-        other_half = found[model, WithHalf(split, config.seed, "original")].correct["rest"]
+        other_half = by_run[model, WithHalf(split, config.seed, "original")].correct["rest"]
         other = accuracy(other_half, level)
         beyond = difference(fresh, other_half, level)
     return PartialRow(

@@ -80,11 +80,11 @@ def view(result: Any) -> View:
 
 def _study_view(headline: str, section: Section, method: Sequence[str], seed: int, columns: dict[str, Any]) -> View:
     tables = tuple(table for table in section.tables if len(table.columns) <= _MOST_COLUMNS)
-    shown = Section(section.title, section.sentences[:_MOST_SENTENCES], tables=tables, warnings=section.warnings)
+    short = Section(section.title, section.sentences[:_MOST_SENTENCES], tables=tables, warnings=section.warnings)
     made = Provenance(
         method=tuple(method), citations=(_PAPER,), seed=seed, versions=files.versions_of("numpy", "torch")
     )
-    return View(section.title, headline, (section,), provenance=made, columns=columns, terminal=(shown,))
+    return View(section.title, headline, (section,), provenance=made, columns=columns, terminal=(short,))
 
 
 def _warnings(control: bool, config: TrainConfig, diverged: Sequence[str] = ()) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
@@ -83,8 +83,7 @@ class RetuneConfig:
         check_confidence(self.confidence)
         if self.choose not in CHOICES:
             raise InputError(f"choose must be new or original; got {self.choose!r}")
-        if isinstance(self.extensions, bool) or not isinstance(self.extensions, int) or self.extensions < 0:
-            raise InputError(f"extensions must be a whole number of at least 0; got {self.extensions!r}")
+        whole_number("extensions", self.extensions, 0)
         if len(self.train.models) != 1:
             raise InputError(f"model must be one architecture here; got {self.train.model!r}")
 
@@ -347,13 +346,13 @@ def starting_point(grid: Grid, start: Mapping[str, float]) -> dict[str, float]:
     for name in start:
         if name not in grid:
             raise InputError(f"start names {name!r}, which the grid does not vary; it varies {', '.join(grid)}")
-    chosen = {}
+    start_values = {}
     for name, values in grid.items():
         preferred = start.get(name, PAPER_START.get(name, math.nan))
         if name in start and preferred not in values:
             raise InputError(f"start has {name}={preferred:g}, which is not in its grid {list(values)}")
-        chosen[name] = preferred if preferred in values else values[len(values) // 2]
-    return chosen
+        start_values[name] = preferred if preferred in values else values[len(values) // 2]
+    return start_values
 
 
 def settings_of(grid: Grid) -> list[dict[str, float]]:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from hardpan import execution, files, stats
 from hardpan.data.dataset import Dataset
-from hardpan.data.opening import as_dataset
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
@@ -104,7 +103,7 @@ def _cached_sets(data: str, new: str | None, seed: int) -> Sets:
 
 
 def _sets(data: Source, new: Source | None, seed: int) -> Sets:
-    old = as_dataset(data)
+    old = Dataset.open(data)
     labels = old.require_labels()
     parts = old.splits(seed=seed)
     if not len(parts.test):
@@ -115,7 +114,7 @@ def _sets(data: Source, new: Source | None, seed: int) -> Sets:
         first, second = balanced_parts(test.labels, 2, seed)
         original, fresh, new_name = test.take(first), test.take(second), "half of the test set"
     else:
-        other = as_dataset(new)
+        other = Dataset.open(new)
         original, fresh, new_name = test, _new(old, other), other.name
     arrays = (train.x, train.labels, original.x, original.labels, fresh.x, fresh.labels)
     marks = "".join(array_hash(array) for array in arrays).encode()
@@ -242,7 +241,7 @@ def run_once(
         progress: called with a line and the fraction done.
     """
     folder = None if out is None else Path(out) / "runs"
-    results = {key: kept for key in tasks if (kept := _kept(folder, key, kind)) is not None}
+    results = {key: saved for key in tasks if (saved := _saved_result(folder, key, kind)) is not None}
     missing = [key for key in tasks if key not in results]
     report = _Progress(progress, len(tasks), len(results))
 
@@ -269,7 +268,7 @@ def _call(function: Callable[[Any, Progress | None], Any], progress: Progress | 
     return function(task, progress)
 
 
-def _kept(folder: Path | None, key: str, kind: type[_Result]) -> _Result | None:
+def _saved_result(folder: Path | None, key: str, kind: type[_Result]) -> _Result | None:
     if folder is None or not (folder / f"{key}.json").exists():
         return None
     try:
@@ -338,7 +337,7 @@ def _train(run: Run, progress: Progress | None, *, data: Source, new: Source | N
     predicted = fit.probs[0, -1].argmax(axis=1)
     ends = np.cumsum([len(test) for test in tests.values()])
     parts = np.split(predicted, ends[:-1])
-    correct = {name: part == test.labels for (name, test), part in zip(tests.items(), parts, strict=True)}
+    correct = {name: answers == test.labels for (name, test), answers in zip(tests.items(), parts, strict=True)}
     return RunResult(correct, False)
 
 

@@ -79,16 +79,16 @@ def trainer_callback(
     class RecordPredictions(transformers.TrainerCallback):  # type: ignore[name-defined, misc]
         """Records predictions when an epoch ends."""
 
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             """Predict in evaluation mode, record, and go back to training mode."""
             from torch.utils.data import DataLoader
 
             epoch = max(round(state.epoch) - 1, 0)
             if not state.is_world_process_zero or epoch % every:
                 return
-            model = given["model"]
+            model = others["model"]
             parts = datasets if isinstance(datasets, tuple) else (datasets,)
-            loaders = [DataLoader(part, batch_size=batch_size, collate_fn=collate) for part in parts]
+            loaders = [DataLoader(dataset, batch_size=batch_size, collate_fn=collate) for dataset in parts]
             _record_all(recorder, model, loaders, predict, next(model.parameters()).device, seed, epoch)
 
     return RecordPredictions()
@@ -135,12 +135,12 @@ def _first_of_batch(module: Any, batch: Any) -> Any:
 def _logits_of_mapping(model: Any, batch: Any) -> Any:
     if not isinstance(batch, dict):
         raise InputError("batches must be mappings of tensors; give forward= for another form")
-    given = {name: value for name, value in batch.items() if name not in ("labels", "label", "label_ids")}
-    return model(**given).logits
+    inputs = {name: value for name, value in batch.items() if name not in ("labels", "label", "label_ids")}
+    return model(**inputs).logits
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (tuple, list)) else [given]
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
 def _lightning() -> Any:

@@ -75,23 +75,23 @@ def fit_arrays(
     config = changed(config, changes)
     if len(config.models) != 1:
         raise InputError(f"model must be one architecture here; got {config.model!r}")
-    train, wanted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
+    train, predicted = shaped(np.asarray(x)), shaped(np.asarray(evaluate))
     check_size(train)
-    check_size(wanted, "evaluate")
+    check_size(predicted, "evaluate")
     config = with_defaults(config, config.models[0], train.shape[1:])
     values, classes = checked_targets(targets, len(train), n_classes)
-    seen, parts, labels = _evaluated(wanted, validation, classes)
+    seen, parts, labels = _evaluated(predicted, validation, classes)
     if train.shape[1:] != seen.shape[1:]:
         raise InputError(f"evaluate must hold examples like x, of shape {train.shape[1:]}; got {seen.shape[1:]}")
     if config.patience and not parts:
         raise InputError(f"patience {config.patience} needs validation examples; give validation=(x, labels)")
     grouped = None if groups is None else group_numbers(np.asarray(groups), len(train), "groups")
     statistics = normalization(train)
-    result = np.zeros((config.seeds, len(config.recorded_epochs()), len(wanted), classes), dtype=np.float32)
-    place = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
+    result = np.zeros((config.seeds, len(config.recorded_epochs()), len(predicted), classes), dtype=np.float32)
+    index_of = {epoch: index for index, epoch in enumerate(config.recorded_epochs())}
     histories = []
     with run_state(config) as (device, precision):
-        given = TrainingSet(
+        training_set = TrainingSet(
             examples_on(train, statistics, device),
             torch.arange(len(train), device=device),
             torch.from_numpy(values).to(device),
@@ -102,11 +102,11 @@ def fit_arrays(
         for index in range(config.seeds):
 
             def record(epoch: int, probs: NDArray[np.float32], rows: Any, index: int = index) -> None:
-                result[index, place[epoch]] = probs[: len(wanted)]
+                result[index, index_of[epoch]] = probs[: len(predicted)]
 
             fitted = fit_model(
                 config,
-                given,
+                training_set,
                 Evaluation(examples, record, parts, labels),
                 seed=first_seed + index,
                 precision=precision,
@@ -114,26 +114,26 @@ def fit_arrays(
                 label=f"{config.model} seed {first_seed + index}, ",
             )
             histories.append(tuple(fitted.history.epochs))
-            unseen = [at for epoch, at in place.items() if epoch > len(histories[-1])]
+            unseen = [at for epoch, at in index_of.items() if epoch > len(histories[-1])]
             if unseen:  # the run ended early; what it would have said is what the weights it kept say
                 evaluator = Evaluator(fitted.model, examples, n_classes=classes, precision=precision)
-                result[index, unseen] = evaluator()[: len(wanted)]
+                result[index, unseen] = evaluator()[: len(predicted)]
     return ArrayFit(result, config.recorded_epochs(), tuple(histories), config)
 
 
 def _evaluated(
-    wanted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
+    predicted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
 ) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]], NDArray[np.int64] | None]:
     """Join the examples that are predicted and those that are evaluation: one pass evaluates both."""
     if validation is None:
-        return wanted, {}, None
+        return predicted, {}, None
     x = shaped(np.asarray(validation[0]))
     check_size(x, "validation examples")
-    told, _ = checked_targets(validation[1], len(x), classes)
-    if told.ndim != 1:
+    validation_labels, _ = checked_targets(validation[1], len(x), classes)
+    if validation_labels.ndim != 1:
         raise InputError("validation labels must be class numbers of shape (N,)")
-    if x.shape[1:] != wanted.shape[1:] or x.dtype != wanted.dtype:
+    if x.shape[1:] != predicted.shape[1:] or x.dtype != predicted.dtype:
         raise InputError("validation examples must have the shape and type of those to be predicted")
-    labels = np.concatenate([np.zeros(len(wanted), dtype=np.int64), told])
-    rows = np.arange(len(wanted), len(wanted) + len(x))
-    return np.concatenate([wanted, x]), {"validation": rows}, labels
+    labels = np.concatenate([np.zeros(len(predicted), dtype=np.int64), validation_labels])
+    rows = np.arange(len(predicted), len(predicted) + len(x))
+    return np.concatenate([predicted, x]), {"validation": rows}, labels

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.files import record
 
 AUGMENTATIONS = ("auto", "none", "crop", "crop-flip")
@@ -97,9 +97,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, least in _WHOLE.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+            whole_number(name, getattr(self, name), least)
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if value is None and name in _BY_ARCHITECTURE:
@@ -140,8 +138,8 @@ class TrainConfig:
             >>> TrainConfig(epochs=7, record_every=3).recorded_epochs()
             (3, 6, 7)
         """
-        chosen = set(range(self.record_every, self.epochs + 1, self.record_every))
-        return tuple(sorted(chosen | {self.epochs}))
+        epochs = set(range(self.record_every, self.epochs + 1, self.record_every))
+        return tuple(sorted(epochs | {self.epochs}))
 
     def deciding(self) -> dict[str, Any]:
         """The settings that decide the numbers of a run; a run resumes only with the same ones."""
@@ -172,12 +170,12 @@ def changed(config: TrainConfig | None, changes: Mapping[str, Any]) -> TrainConf
     return dataclasses.replace(config or TrainConfig(), **changes)
 
 
-def _check_once(given: str, models: tuple[str, ...]) -> None:
+def _check_once(text: str, models: tuple[str, ...]) -> None:
     for name in models:
         if models.count(name) > 1:
             raise InputError(
                 f"model must name each architecture once, and {name} occurs {models.count(name)} times; got "
-                f"{given!r}: raise seeds for more runs of it"
+                f"{text!r}: raise seeds for more runs of it"
             )
 
 

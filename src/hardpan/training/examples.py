@@ -103,16 +103,16 @@ def check_size(x: NDArray[Any], what: str = "x") -> None:
     if x.dtype.kind != "f" or x.dtype.itemsize < 4:
         return
     for start in range(0, len(x), _BLOCK):
-        part = x[start : start + _BLOCK]
-        if max(float(part.max()), -float(part.min())) <= LARGEST:
+        block = x[start : start + _BLOCK]
+        if max(float(block.max()), -float(block.min())) <= LARGEST:
             continue
-        sizes = np.abs(part).reshape(len(part), -1)
+        sizes = np.abs(block).reshape(len(block), -1)
         far = np.argwhere((sizes > LARGEST) & np.isfinite(sizes))
         if len(far):  # NaN and infinity are another's to refuse
             row, column = far[0]
             raise InputError(
                 f"{what} must hold numbers within ±{LARGEST:g}, for models are trained in single precision; row "
-                f"{start + row} holds {part.reshape(len(part), -1)[row, column]:g}: rescale the features"
+                f"{start + row} holds {block.reshape(len(block), -1)[row, column]:g}: rescale the features"
             )
 
 
@@ -158,9 +158,9 @@ def normalization(x: NDArray[Any], rows: NDArray[np.int64] | None = None) -> Nor
 
 def examples_on(x: NDArray[Any], statistics: Normalization, device: torch.device) -> Examples:
     """Put raw examples on a device; bytes stay bytes, everything else becomes float32."""
-    kept = x if x.dtype == np.uint8 else x.astype(np.float32)
+    values = x if x.dtype == np.uint8 else x.astype(np.float32)
     # What other processes share with this one may not be written, and torch wants arrays that may.
-    raw = torch.from_numpy(np.require(kept, requirements=["C", "W"])).to(device)
+    raw = torch.from_numpy(np.require(values, requirements=["C", "W"])).to(device)
     mean, scale = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.scale)
     return Examples(raw, mean.to(device), scale.to(device))
 
@@ -232,13 +232,13 @@ def crop_draws(augmentation: Augmentation, n: int, seed: int, epoch: int) -> Ten
     return torch.cat([shifts, mirrored], dim=1)
 
 
-def gather(raw: Tensor, rows: Tensor, drawn: Tensor) -> Tensor:
+def gather(raw: Tensor, rows: Tensor, crops: Tensor) -> Tensor:
     """Take images by row number, shifted and mirrored as drawn.
 
     Args:
         raw: (N, H, W, C).
         rows: (B,) row numbers.
-        drawn: (B, 3) as :func:`crop_draws` gives them.
+        crops: (B, 3) as :func:`crop_draws` gives them.
 
     Returns:
         (B, H, W, C) of the same type.
@@ -251,9 +251,9 @@ def gather(raw: Tensor, rows: Tensor, drawn: Tensor) -> Tensor:
         [[2, 1, 0], [5, 4, 3]]
     """
     height, width = raw.shape[1:3]
-    down = torch.arange(height, device=raw.device) + drawn[:, 0:1]
+    down = torch.arange(height, device=raw.device) + crops[:, 0:1]
     across = torch.arange(width, device=raw.device)
-    across = torch.where(drawn[:, 2:3] > 0, width - 1 - across, across) + drawn[:, 1:2]
+    across = torch.where(crops[:, 2:3] > 0, width - 1 - across, across) + crops[:, 1:2]
     inside = ((down >= 0) & (down < height))[:, :, None] & ((across >= 0) & (across < width))[:, None, :]
     down, across = down.clamp(0, height - 1), across.clamp(0, width - 1)
     taken = raw[rows[:, None, None], down[:, :, None], across[:, None, :]]

@@ -116,14 +116,14 @@ class ClassifierTask:
         self._done += 1
 
     def _step(self, rows: Tensor, crops: Tensor) -> None:
-        given = self._training_set
+        training_set = self._training_set
         self._schedule.advance()
         self._optimizer.zero_grad(set_to_none=False)
-        raw = given.examples.raw
+        raw = training_set.examples.raw
         inputs = gather(raw, rows, crops) if self._augmentation.active else raw.index_select(0, rows)
         with devices.autocast(self._precision, self._device):
-            logits = self.model(given.examples.normalize(inputs))
-        targets = given.targets.index_select(0, rows)
+            logits = self.model(training_set.examples.normalize(inputs))
+        targets = training_set.targets.index_select(0, rows)
         smoothing = self._config.smoothing
         losses = cross_entropy(logits.float(), targets, reduction="none", label_smoothing=smoothing)
         loss = self._goal.loss(losses, rows)
@@ -165,22 +165,22 @@ class ClassifierTask:
             "goal": self._goal.tensors(),
             "average": self.average.tensors() if self.average is not None else {},
         }
-        return {f"{part}/{name}": item for part, items in parts.items() for name, item in items.items()}
+        return {f"{owner}/{name}": item for owner, items in parts.items() for name, item in items.items()}
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
 
-        def part(name: str) -> dict[str, Tensor]:
+        def own(name: str) -> dict[str, Tensor]:
             return {
                 key.removeprefix(f"{name}/"): item for key, item in tensors.items() if key.startswith(f"{name}/")
             }
 
-        self.model.load_state_dict(part("model"))
-        optimization.load_optimizer(self._optimizer, part("optimizer"))
-        self._schedule.load_tensors(part("schedule"))
-        self._goal.load_tensors(part("goal"))
+        self.model.load_state_dict(own("model"))
+        optimization.load_optimizer(self._optimizer, own("optimizer"))
+        self._schedule.load_tensors(own("schedule"))
+        self._goal.load_tensors(own("goal"))
         if self.average is not None:
-            self.average.load_tensors(part("average"))
+            self.average.load_tensors(own("average"))
 
     def weights(self) -> dict[str, Tensor]:
         """The weights that predict: the model's, or their running mean."""

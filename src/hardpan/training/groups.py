@@ -44,21 +44,21 @@ def read_groups(groups: Groups, dataset: Dataset, objective: str) -> NDArray[np.
     return group_numbers(np.asarray(groups), len(dataset), "groups")
 
 
-def check_subset(groups: Groups, found: NDArray[np.int64] | None, parts: Split) -> None:
+def check_subset(groups: Groups, numbers: NDArray[np.int64] | None, split: Split) -> None:
     """Refuse a subset whose examples, or whose rest, hold no training example: there is nothing to weigh."""
-    if found is None or not isinstance(groups, (str, os.PathLike)) or Path(groups).suffix.lower() == ".npz":
+    if numbers is None or not isinstance(groups, (str, os.PathLike)) or Path(groups).suffix.lower() == ".npz":
         return
-    named = int(np.count_nonzero(found[parts.train]))
-    if named in (0, len(parts.train)):
+    named = int(np.count_nonzero(numbers[split.train]))
+    if named in (0, len(split.train)):
         what = "no" if named == 0 else "every"
         raise InputError(
-            f"groups: the subset {groups} names {what} training example ({int(found.sum()):,} examples, "
-            f"{named:,} of the {len(parts.train):,} that are trained on); give one that holds some of them, cut by "
+            f"groups: the subset {groups} names {what} training example ({int(numbers.sum()):,} examples, "
+            f"{named:,} of the {len(split.train):,} that are trained on); give one that holds some of them, cut by "
             "hardpan confusion subset with --split train or all"
         )
 
 
-def accuracy_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
+def accuracy_by_group(split: str, right: NDArray[np.bool_], groups: NDArray[np.int64] | None) -> dict[str, float]:
     """The accuracy of each group that a part holds, under names that :func:`group_accuracies` reads.
 
     Example:
@@ -67,17 +67,17 @@ def accuracy_by_group(part: str, right: NDArray[np.bool_], groups: NDArray[np.in
     """
     if groups is None:
         return {}
-    return {f"{part}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
+    return {f"{split}{_OF_GROUP}{group}": float(right[groups == group].mean()) for group in np.unique(groups)}
 
 
-def group_accuracies(part: str, values: Mapping[str, float]) -> dict[int, float]:
+def group_accuracies(split: str, values: Mapping[str, float]) -> dict[int, float]:
     """The accuracy of each group of a part, from the values of an epoch.
 
     Example:
         >>> group_accuracies("test", {"loss": 0.3, "test_accuracy": 0.7, "test_accuracy_group_2": 1.0})
         {2: 1.0}
     """
-    begins = f"{part}{_OF_GROUP}"
+    begins = f"{split}{_OF_GROUP}"
     return {int(name.removeprefix(begins)): value for name, value in values.items() if name.startswith(begins)}
 
 
@@ -95,12 +95,12 @@ def _from_npz(path: Path, dataset: Dataset) -> NDArray[np.int64]:
         raise InputError(f"{path}: has no array 'groups'; give (N,) group numbers under that name")
     if "ids" not in arrays:
         return group_numbers(arrays["groups"], len(dataset), f"{path}: groups")
-    place = {str(name): row for row, name in enumerate(arrays["ids"].tolist())}
-    missing = [name for name in dataset.ids.tolist() if name not in place]
+    row_of = {str(name): row for row, name in enumerate(arrays["ids"].tolist())}
+    missing = [name for name in dataset.ids.tolist() if name not in row_of]
     if missing:
         raise InputError(f"{path}: {len(missing)} examples have no group (first {missing[0]}); name every id")
     values = group_numbers(arrays["groups"], len(arrays["ids"]), f"{path}: groups")
-    return values[[place[name] for name in dataset.ids.tolist()]]
+    return values[[row_of[name] for name in dataset.ids.tolist()]]
 
 
 def group_numbers(values: NDArray[Any], n: int, what: str) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from hardpan.engine import distributed
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.training.config import TrainConfig
 
 State = dict[str, Tensor]
@@ -187,12 +187,12 @@ def upsampled(groups: Rows, *, seed: int, epoch: int) -> Rows:
     count = int(groups.max()) + 1
     shares = np.full(count, len(groups) // count)
     shares[rng.permutation(count)[: len(groups) % count]] += 1  # the odd rows go to other groups in other epochs
-    chosen = []
+    rows = []
     for group, share in enumerate(shares.tolist()):
         members = np.flatnonzero(groups == group)
         whole, rest = divmod(share, len(members))
-        chosen += [np.tile(members, whole), rng.permutation(members)[:rest]]
-    return rng.permutation(np.concatenate(chosen))
+        rows += [np.tile(members, whole), rng.permutation(members)[:rest]]
+    return rng.permutation(np.concatenate(rows))
 
 
 def subsampled(groups: Rows, *, seed: int, epoch: int, fresh: bool = False) -> Rows:
@@ -207,10 +207,10 @@ def subsampled(groups: Rows, *, seed: int, epoch: int, fresh: bool = False) -> R
     """
     drawing = np.random.default_rng([seed, _SUBSET, epoch if fresh else 0])
     smallest = int(np.bincount(groups).min())
-    chosen = [
+    rows = [
         drawing.permutation(np.flatnonzero(groups == group))[:smallest] for group in range(int(groups.max()) + 1)
     ]
-    return np.random.default_rng([seed, _ORDER, epoch]).permutation(np.sort(np.concatenate(chosen)))
+    return np.random.default_rng([seed, _ORDER, epoch]).permutation(np.sort(np.concatenate(rows)))
 
 
 _Rows = NDArray[np.int64]
@@ -251,8 +251,7 @@ def build(
     make = _MAKERS.get(name)
     if make is None:
         raise InputError(f"objective must be one of {', '.join(_MAKERS)}; got {name!r}")
-    if isinstance(n_rows, bool) or not isinstance(n_rows, (int, np.integer)) or n_rows < 1:
-        raise InputError(f"n_rows must be a whole number of at least 1; got {n_rows!r}")
+    whole_number("n_rows", n_rows, 1)
     known = list(inspect.signature(make).parameters)[1:]
     for option in options:
         if option not in known:
@@ -260,7 +259,7 @@ def build(
             raise InputError(f"objective {name} has no option {option!r}; {offered}")
     nobody = np.zeros(int(n_rows), dtype=np.int64)
     rows, sizes = (nobody, nobody[:1]) if name == "erm" else _checked(name, int(n_rows), groups)
-    return make(_Given(rows, sizes, total), **options)
+    return make(_Training(rows, sizes, total), **options)
 
 
 def names() -> tuple[str, ...]:
@@ -269,7 +268,7 @@ def names() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _Training:
     """Group number of each row (n,), rows of each group (G,), and the sum over processes."""
 
     groups: _Rows
@@ -286,47 +285,47 @@ class _Given:
 def _checked(name: str, n_rows: int, groups: ArrayLike | None) -> tuple[_Rows, _Rows]:
     if groups is None:
         raise InputError(f"objective {name} needs groups; give each training row's group number, or use erm")
-    given = np.asarray(groups)
-    sizes = checked_groups(given)
-    if len(given) != n_rows:
-        raise InputError(f"groups must be ({n_rows},), one for each training row; got shape {given.shape}")
+    numbers = np.asarray(groups)
+    sizes = checked_groups(numbers)
+    if len(numbers) != n_rows:
+        raise InputError(f"groups must be ({n_rows},), one for each training row; got shape {numbers.shape}")
     if len(sizes) < 2:
         raise InputError(f"objective {name} needs at least 2 groups; all rows are in group 0; use erm")
-    return given.astype(np.int64), sizes
+    return numbers.astype(np.int64), sizes
 
 
-def _plain(given: _Given) -> Objective:
-    return Objective(init_mean, update_mean, given.everything, len(given.groups))
+def _plain(data: _Training) -> Objective:
+    return Objective(init_mean, update_mean, data.everything, len(data.groups))
 
 
-def _groupdro(given: _Given, step: float = 0.01, adjustment: float = 0.0, balanced: bool = True) -> Objective:
+def _groupdro(data: _Training, step: float = 0.01, adjustment: float = 0.0, balanced: bool = True) -> Objective:
     for name, value in (("step", step), ("adjustment", adjustment)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
             raise InputError(f"{name} of groupdro must be a number of at least 0; got {value!r}")
     if not isinstance(balanced, bool):
         raise InputError(f"balanced of groupdro must be True or False; got {balanced!r}")
-    init = partial(init_robust, given.sizes)
-    update = partial(update_robust, step=float(step), adjustment=float(adjustment), total=given.total)
-    return Objective(init, update, given.balanced if balanced else given.everything, len(given.groups))
+    init = partial(init_robust, data.sizes)
+    update = partial(update_robust, step=float(step), adjustment=float(adjustment), total=data.total)
+    return Objective(init, update, data.balanced if balanced else data.everything, len(data.groups))
 
 
-def _reweight(given: _Given) -> Objective:
-    init = partial(init_reweighted, given.sizes)
-    return Objective(init, update_reweighted, given.everything, len(given.groups))
+def _reweight(data: _Training) -> Objective:
+    init = partial(init_reweighted, data.sizes)
+    return Objective(init, update_reweighted, data.everything, len(data.groups))
 
 
-def _upsample(given: _Given) -> Objective:
-    return Objective(init_mean, update_mean, given.balanced, len(given.groups))
+def _upsample(data: _Training) -> Objective:
+    return Objective(init_mean, update_mean, data.balanced, len(data.groups))
 
 
-def _subsample(given: _Given, fresh: bool = False) -> Objective:
+def _subsample(data: _Training, fresh: bool = False) -> Objective:
     if not isinstance(fresh, bool):
         raise InputError(f"fresh of subsample must be True or False; got {fresh!r}")
 
     def rows(seed: int, epoch: int) -> _Rows:
-        return subsampled(given.groups, seed=seed, epoch=epoch, fresh=fresh)
+        return subsampled(data.groups, seed=seed, epoch=epoch, fresh=fresh)
 
-    return Objective(init_mean, update_mean, rows, len(given.sizes) * int(given.sizes.min()))
+    return Objective(init_mean, update_mean, rows, len(data.sizes) * int(data.sizes.min()))
 
 
 _MAKERS: dict[str, Callable[..., Objective]] = {

@@ -75,7 +75,7 @@ def _groups(result: Trained) -> Table:
 
 def _short(path: str) -> str:
     """A path as it would be typed here."""
-    place = Path(path)
-    if "://" in path or not place.is_relative_to(Path.cwd()):
+    absolute = Path(path)
+    if "://" in path or not absolute.is_relative_to(Path.cwd()):
         return path
-    return str(place.relative_to(Path.cwd()))
+    return str(absolute.relative_to(Path.cwd()))

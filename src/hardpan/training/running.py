@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from hardpan import engine, execution, stats
 from hardpan.data.dataset import Dataset, Split
-from hardpan.data.opening import as_dataset
 from hardpan.engine import devices, distributed
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
@@ -143,7 +142,7 @@ def train(
     """
     config = changed(config, changes)
     store = _store_path(out)
-    data = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else as_dataset(dataset)
+    data = os.fspath(dataset) if isinstance(dataset, (str, os.PathLike)) else Dataset.open(dataset)
     if isinstance(data, str) and Path(data).exists():
         data = str(Path(data).absolute())  # a worker elsewhere has another working folder
     loaded, split = load_split(data)

@@ -138,15 +138,15 @@ def predict(
         data = Dataset.open(data)
     x = shaped(data.x if isinstance(data, Dataset) else np.asarray(data))
     check_size(x, "data")
-    place = engine.pick_device(device)
-    examples = examples_on(x, result.normalization, place)
+    target = engine.pick_device(device)
+    examples = examples_on(x, result.normalization, target)
     if examples.input_shape != result.input_shape:
         raise InputError(
             f"data must hold examples of shape {result.input_shape} (channels first), as the model was trained on; "
             f"got {examples.input_shape}"
         )
-    precision = devices.choose_precision(precision, place)
-    with torch.no_grad(), devices.matrix_precision(precision, place):
+    precision = devices.choose_precision(precision, target)
+    with torch.no_grad(), devices.matrix_precision(precision, target):
         network = examples.with_model(result.model)
         return Evaluator(network, examples, n_classes=result.n_classes, precision=precision, batch=batch)()
 

@@ -322,14 +322,14 @@ def open_recorder(run: SeedRun | LockstepRun, dataset: Dataset, split: Split, se
 
 def progress_file(folder: str) -> Progress:
     """A progress callback that writes a small file, which the process that waits for the run reads."""
-    place = Path(folder)
+    path = Path(folder)
 
     def write(text: str, fraction: float) -> None:
-        temporary = place / f".{PROGRESS}.{os.getpid()}"
+        temporary = path / f".{PROGRESS}.{os.getpid()}"
         with contextlib.suppress(OSError):  # a full disk fails where data would be lost, not here
-            place.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True)
             temporary.write_text(json.dumps([text, fraction]), encoding="utf-8")
-            temporary.replace(place / PROGRESS)
+            temporary.replace(path / PROGRESS)
 
     return write
 

@@ -36,7 +36,6 @@ from hardpan.bayes.floors.verdict import (
     weigh,
 )
 from hardpan.bayes.floors.votes import Annotations, isotonic_floor, read_votes, vote_floor
-from hardpan.data import as_dataset
 from hardpan.data.arrays import checked_labels
 from hardpan.data.dataset import Dataset, Split
 from hardpan.errors import InputError
@@ -275,7 +274,7 @@ def floor(
     if dataset is None:
         return _from_votes_alone(votes, config)
     report("reading the data", 0.0)
-    inputs = prepare(as_dataset(dataset), config.seed)
+    inputs = prepare(Dataset.open(dataset), config.seed)
     models = read_models(
         predictions,
         inputs.dataset,

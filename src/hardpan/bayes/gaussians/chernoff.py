@@ -45,8 +45,8 @@ class ChernoffProposal:
 
     def weights(self, uniforms: Float, normals: Float) -> tuple[Float, Float]:
         """Weight and control of each draw, in units of C; the control has mean 1."""
-        chosen = np.minimum(np.searchsorted(self._cdf, uniforms[:, 0], side="right"), len(self._cdf) - 1)
-        draws = self.classes.draw(self._k[chosen], self._j[chosen], self._s[chosen], uniforms[:, 1:], normals)
+        index = np.minimum(np.searchsorted(self._cdf, uniforms[:, 0], side="right"), len(self._cdf) - 1)
+        draws = self.classes.draw(self._k[index], self._j[index], self._s[index], uniforms[:, 1:], normals)
         log_joints = self.classes.log_joints(draws)
         between = (1 - self.s) * log_joints[:, self.k] + self.s * log_joints[:, self.j]
         log_pairs = logsumexp(between, axis=1)
@@ -70,14 +70,14 @@ def run(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX
     tails = np.append(np.cumsum(relative[::-1])[::-1][1:], 0.0)  # what is left out if pairs 0..i are kept
     allowed = 1e-6 * rtol
     while True:
-        kept = 1 + int(np.argmax(tails <= allowed))
-        proposal = ChernoffProposal(classes, k[:kept], j[:kept], s[:kept], log_bound[:kept])
+        count = 1 + int(np.argmax(tails <= allowed))
+        proposal = ChernoffProposal(classes, k[:count], j[:count], s[:count], log_bound[:count])
         pilot = Points(1 + classes.n_uniform, classes.n_normal, (seed, 2**31), net=False)
-        weight, control = _in_blocks(proposal, pilot, _PILOT_DRAWS, kept + classes.n_normal)
-        wanted = 0.01 * rtol * float(weight.mean())
-        if tails[kept - 1] <= wanted:
+        weight, control = _in_blocks(proposal, pilot, _PILOT_DRAWS, count + classes.n_normal)
+        tolerance = 0.01 * rtol * float(weight.mean())
+        if tails[count - 1] <= tolerance:
             break
-        allowed = min(wanted, allowed / 10)
+        allowed = min(tolerance, allowed / 10)
     variance = float(np.var(control))
     slope = float(np.cov(weight, control, bias=True)[0, 1] / variance) if variance > 0 else 0.0
 
@@ -89,12 +89,12 @@ def run(classes: UnequalClasses, *, seed: int, rtol: float, max_draws: int = MAX
         integrands,
         n_uniform=1 + classes.n_uniform,
         n_normal=classes.n_normal,
-        width=max(classes.n_normal, kept),
+        width=max(classes.n_normal, count),
         seed=seed,
         rtol=rtol,
         max_draws=max_draws,
     )
-    return Outcome(proposal.log_total, result, left_out=float(tails[kept - 1]), bounds=(0.0, 1.0))
+    return Outcome(proposal.log_total, result, left_out=float(tails[count - 1]), bounds=(0.0, 1.0))
 
 
 def chernoff_points(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float, Float]:
@@ -102,8 +102,8 @@ def chernoff_points(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float,
     points, bounds = np.empty(len(k)), np.empty(len(k))
     step = max(1, _PAIR_NUMBERS // max(classes.n_normal, 1))
     for start in range(0, len(k), step):
-        part = slice(start, start + step)
-        points[part], bounds[part] = _golden_section(classes, k[part], j[part])
+        block = slice(start, start + step)
+        points[block], bounds[block] = _golden_section(classes, k[block], j[block])
     return points, bounds
 
 
@@ -128,4 +128,4 @@ def _golden_section(classes: UnequalClasses, k: Index, j: Index) -> tuple[Float,
 def _in_blocks(proposal: ChernoffProposal, points: Points, n: int, width: int) -> tuple[Float, Float]:
     block = max(16, 2**19 // width)
     parts = [proposal.weights(*points.next(min(block, n - start))) for start in range(0, n, block)]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return np.concatenate([pair[0] for pair in parts]), np.concatenate([pair[1] for pair in parts])

@@ -79,10 +79,10 @@ def _log_joints(
     tau = check_temperature(temperature)
     with np.errstate(divide="ignore"):
         log_priors = np.log(check_priors(priors, n_classes))
-    name, given, shapes = "cov", cov, [(), (d,), (d, d)]
+    name, values, shapes = "cov", cov, [(), (d,), (d, d)]
     if covs is not None:
-        name, given, shapes = "covs", covs, [(n_classes,), (n_classes, d), (n_classes, d, d)]
-    array = np.ones(()) if given is None else real_array(name, given)
+        name, values, shapes = "covs", covs, [(n_classes,), (n_classes, d), (n_classes, d, d)]
+    array = np.ones(()) if values is None else real_array(name, values)
     if array.shape not in shapes:
         raise InputError(
             f"{name} must have one of the shapes {shapes} for means {centres.shape}; got {array.shape}"

@@ -84,9 +84,9 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
         total = np.empty(len(s), dtype=np.complex128)
         block = max(1, _BLOCK_NUMBERS // max(len(ratio), 1))
         for start in range(0, len(s), block):
-            part = s[start : start + block, None]
-            mixed = 1 + part * bend
-            terms = np.log(mixed) + part * (1 - part) * pull / mixed
+            points = s[start : start + block, None]
+            mixed = 1 + points * bend
+            terms = np.log(mixed) + points * (1 - points) * pull / mixed
             total[start : start + block] = -0.5 * (terms @ times)
         return np.asarray(log_priors[0] + s * slope + total)
 

@@ -150,8 +150,8 @@ def _assemble(
 ) -> GaussianDetail:
     n_classes, union = len(problem.log_priors), math.exp(proposal.log_union)
     value, stderr = union * result.value, union * result.stderr
-    found = Outcome(proposal.log_union, result, bounds=proposal.bounds)
-    error = found.estimate(method="importance", seed=seed, rtol=rtol)
+    outcome = Outcome(proposal.log_union, result, bounds=proposal.bounds)
+    error = outcome.estimate(method="importance", seed=seed, rtol=rtol)
     reach = interval_factor(len(result.means)) * stderr[1]
     slope = Estimate(
         float(value[1]),

@@ -59,8 +59,8 @@ def run(problem: SharedProblem, *, seed: int, rtol: float, max_draws: int = MAX_
     often, k, j, left_out = _choose(proposal, rtol)
     walks: list[_Walk] = []
     for first, second in ((often, often), (k, j)):
-        for part in _blocks(len(first), problem):
-            regions = _regions(problem, proposal, first[part], second[part])
+        for block in _blocks(len(first), problem):
+            regions = _regions(problem, proposal, first[block], second[block])
             walks.append(_Walk(regions, np.random.default_rng([seed, len(walks)]), right=first is second))
     in_one_step = sum(walk.chains for walk in walks)
     steps = max(1, min(_STEPS, max_draws // in_one_step))
@@ -87,9 +87,9 @@ def _choose(proposal: PairProposal, rtol: float) -> tuple[Index, Index, Index, f
     relative[often] = 0.0
     order = np.argsort(-relative, axis=None)
     tails = np.append(np.cumsum(relative.ravel()[order][::-1])[::-1], 0.0)
-    kept = int(np.argmax(tails <= 1e-3 * rtol))
-    k, j = np.divmod(order[:kept], len(proposal.log_priors))
-    return often, k, j, float(tails[kept])
+    count = int(np.argmax(tails <= 1e-3 * rtol))
+    k, j = np.divmod(order[:count], len(proposal.log_priors))
+    return often, k, j, float(tails[count])
 
 
 def _blocks(n_regions: int, problem: SharedProblem) -> Iterator[slice]:
@@ -192,7 +192,7 @@ def _move(regions: _Regions, shift: Float, values: Float, generator: np.random.G
     before = np.concatenate([np.zeros((*covered.shape[:2], 1)), covered], axis=2)
     gaps = np.maximum(np.concatenate([begin, np.full((*begin.shape[:2], 1), 2 * math.pi)], axis=2) - before, 0.0)
     reach = np.cumsum(gaps, axis=2)
-    wanted = uniform * reach[:, :, -1]
-    gap = np.argmax(reach > wanted[:, :, None], axis=2)[:, :, None]
-    theta = np.take_along_axis(before - (reach - gaps), gap, 2) + wanted[:, :, None]
+    target = uniform * reach[:, :, -1]
+    gap = np.argmax(reach > target[:, :, None], axis=2)[:, :, None]
+    theta = np.take_along_axis(before - (reach - gaps), gap, 2) + target[:, :, None]
     return np.asarray(values * np.cos(theta) + other * np.sin(theta))

@@ -100,15 +100,15 @@ def solve(
     if len(problem.log_priors) == 1:
         return Estimate(0.0, 0.0, 0.0, 0.0, method="exact", notes=("one class only: no error",), log10=-math.inf)
     if isinstance(problem, SharedProblem):
-        fitting, given = SHARED, "one covariance for all classes"
+        fitting, described = SHARED, "one covariance for all classes"
         best = "exact" if problem.coordinates.shape[1] <= 1 else "importance"
     else:
-        fitting, given = UNEQUAL, "a covariance for each class"
+        fitting, described = UNEQUAL, "a covariance for each class"
         best = "contour" if len(problem.log_priors) == 2 else "chernoff"
     automatic = method == "auto"
     method = best if automatic else method
     if method not in fitting:
-        raise InputError(f"method {method!r} cannot be used with {given}; use one of {', '.join(fitting)}")
+        raise InputError(f"method {method!r} cannot be used with {described}; use one of {', '.join(fitting)}")
     try:
         result = fitting[method](problem, seed=seed, rtol=rtol, max_draws=max_draws)
     except contour.NotConverged:

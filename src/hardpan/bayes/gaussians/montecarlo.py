@@ -26,8 +26,8 @@ def run(problem: SharedProblem | UnequalClasses, *, seed: int, rtol: float, max_
     cdf /= cdf[-1]
 
     def integrands(uniforms: Float, normals: Float) -> tuple[Float, Float]:
-        chosen = np.minimum(np.searchsorted(cdf, uniforms[:, 0], side="right"), len(cdf) - 1)
-        posterior = softmax(at_draws(chosen, uniforms[:, 1:], normals), axis=1)
+        labels = np.minimum(np.searchsorted(cdf, uniforms[:, 0], side="right"), len(cdf) - 1)
+        posterior = softmax(at_draws(labels, uniforms[:, 1:], normals), axis=1)
         posterior.sort(axis=1)
         return np.asarray(posterior[:, :-1].sum(axis=1)), NO_OTHERS  # not 1 − max, which rounds small errors away
 
@@ -49,11 +49,11 @@ _NOWHERE = np.zeros(1)  # a draw without condition goes in no direction
 
 
 def _shared(proposal: PairProposal) -> LogJoints:
-    return lambda chosen, _, normals: proposal.log_joints(chosen, chosen, _NOWHERE, normals)
+    return lambda labels, _, normals: proposal.log_joints(labels, labels, _NOWHERE, normals)
 
 
 def _unequal(classes: UnequalClasses) -> LogJoints:
-    def at_draws(chosen: Index, uniforms: Float, normals: Float) -> Float:
-        return classes.log_joints(classes.draw(chosen, chosen, np.zeros(len(chosen)), uniforms, normals))
+    def at_draws(labels: Index, uniforms: Float, normals: Float) -> Float:
+        return classes.log_joints(classes.draw(labels, labels, np.zeros(len(labels)), uniforms, normals))
 
     return at_draws

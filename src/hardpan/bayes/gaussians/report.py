@@ -54,9 +54,9 @@ def _curve(curve: Curve) -> View:
 
 @view.register
 def _temperatures(result: Temperatures) -> View:
-    shown = numbers.listed([f"{value:.6g}" for value in result.temperatures])
+    listed = numbers.listed([f"{value:.6g}" for value in result.temperatures])
     noun = "temperature" if len(result.temperatures) == 1 else "temperatures"
-    headline = f"The Bayes error is {numbers.percent(result.error)} at {noun} {shown}."
+    headline = f"The Bayes error is {numbers.percent(result.error)} at {noun} {listed}."
     return View("Temperature of a Bayes error", headline, columns={"temperature": list(result.temperatures)})
 
 

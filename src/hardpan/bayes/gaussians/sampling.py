@@ -140,16 +140,16 @@ def replicate(
     block = 2 ** int(np.clip(math.log2(_BLOCK_NUMBERS / max(width, 1)), 4, 14))
     totals: Float | None = None
     spread = _Spread()
-    made, wanted = 0, FIRST_DRAWS
+    made, target = 0, FIRST_DRAWS
     while True:
         for i, stream in enumerate(streams):
-            for start in range(made, wanted, block):
-                first, others = integrands(*stream.next(min(block, wanted - start)))
+            for start in range(made, target, block):
+                first, others = integrands(*stream.next(min(block, target - start)))
                 totals = np.zeros((REPLICATES, 1 + len(others))) if totals is None else totals
                 totals[i, 0] += first.sum()
                 totals[i, 1:] += others
                 spread.add(first)
-        made = wanted
+        made = target
         assert totals is not None
         draws = made * REPLICATES
         result = Replicates(totals / made, draws, reached=False, resolved=spread.is_carried(draws))
@@ -158,7 +158,7 @@ def replicate(
             return replace(result, reached=True)
         if 2 * made * REPLICATES > max_draws:
             return result
-        wanted = 2 * made
+        target = 2 * made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -175,15 +175,15 @@ def temperature_for(
     check_options("auto", 1e-3, seed, MAX_DRAWS)
     problem = shared_problem(means, cov, priors)
     lowest, highest = _range(problem)
-    wanted = _check_error(error, lowest, highest)
+    target = _check_error(error, lowest, highest)
 
     def log_error(log_tau: float, rtol: float) -> float:
         result = solve(problem.at(math.exp(log_tau)), "auto", rtol=rtol, seed=seed).log10
         return -math.inf if result is None else max(result, -1e300)
 
-    low, high = _bracket(lambda x: log_error(x, _COARSE) - wanted)
-    coarse = float(brentq(lambda x: log_error(x, _COARSE) - wanted, low, high, xtol=1e-13, rtol=1e-13))
-    return math.exp(_polish(log_error, coarse, wanted))
+    low, high = _bracket(lambda x: log_error(x, _COARSE) - target)
+    coarse = float(brentq(lambda x: log_error(x, _COARSE) - target, low, high, xtol=1e-13, rtol=1e-13))
+    return math.exp(_polish(log_error, coarse, target))
 
 
 def temperatures_for(
@@ -209,7 +209,7 @@ def temperatures_for(
         (1.90...,)
     """
     check_options("auto", 1e-3, seed, MAX_DRAWS)
-    wanted = _check_error(error, 0.0, 1.0)
+    target = _check_error(error, 0.0, 1.0)
 
     def log_error(log_tau: float, rtol: float) -> float:
         classes = unequal_classes(means, covs, priors, math.exp(log_tau))
@@ -218,17 +218,17 @@ def temperatures_for(
         return -math.inf if result is None else max(result, -1e300)
 
     def gap(x: float) -> float:
-        return log_error(x, _COARSE) - wanted
+        return log_error(x, _COARSE) - target
 
     grid = np.log(_SCAN)
     crossings, lowest, highest = _crossings(gap, grid, rising=np.ndim(covs) < 3)
     if not crossings:
-        low, high = 10 ** (lowest + wanted), 10 ** (highest + wanted)
+        low, high = 10 ** (lowest + target), 10 ** (highest + target)
         raise InputError(f"error must lie between {low:.4g} and {high:.4g} for these classes; got {error:g}")
     roots = []
     for i in crossings:
         coarse = float(brentq(gap, grid[i], grid[i + 1], xtol=1e-6))
-        roots.append(math.exp(_polish(log_error, coarse, wanted)))
+        roots.append(math.exp(_polish(log_error, coarse, target)))
     return tuple(roots)
 
 
@@ -261,8 +261,8 @@ def _range(problem: SharedProblem) -> tuple[float, float]:
     """Limits of E(τ) for τ → 0 (only classes with equal means stay confused) and τ → ∞."""
     priors = np.exp(problem.log_priors)
     grid = 1e-10 * max(float(np.abs(problem.coordinates).max(initial=0.0)), 1e-300)  # equal means, but for rounding
-    _, place = np.unique(np.round(problem.coordinates / grid), axis=0, return_inverse=True)
-    winners = sum(priors[place.ravel() == i].max() for i in range(place.max() + 1))
+    _, cell = np.unique(np.round(problem.coordinates / grid), axis=0, return_inverse=True)
+    winners = sum(priors[cell.ravel() == i].max() for i in range(cell.max() + 1))
     return max(0.0, 1.0 - float(winners)), 1.0 - float(priors.max())
 
 
@@ -290,14 +290,14 @@ def _bracket(gap: Callable[[float], float]) -> tuple[float, float]:
     return low, high
 
 
-def _polish(log_error: Callable[[float, float], float], start: float, wanted: float) -> float:
+def _polish(log_error: Callable[[float, float], float], start: float, target: float) -> float:
     """Newton steps on the fine evaluation, with the slope of the coarse one, whose draws are common."""
     step = 1e-3
     slope = (log_error(start + step, _COARSE) - log_error(start - step, _COARSE)) / (2 * step)
-    place = start
+    x = start
     for _ in range(6):
-        gap = log_error(place, _FINE) - wanted
+        gap = log_error(x, _FINE) - target
         if abs(gap) * math.log(10) <= _FINE or slope == 0:
             break
-        place -= gap / slope
-    return place
+        x -= gap / slope
+    return x

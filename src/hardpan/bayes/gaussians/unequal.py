@@ -161,8 +161,8 @@ class FullClasses:
     def log_chernoff(self, k: Index, j: Index, s: Float) -> Float:
         """See :class:`UnequalClasses`."""
         parts = [self.pair(int(a), int(b)) for a, b in zip(k, j, strict=True)]
-        ratio = np.array([part[1] for part in parts])
-        gap = np.square([part[2] for part in parts])
+        ratio = np.array([term[1] for term in parts])
+        gap = np.square([term[2] for term in parts])
         return np.asarray((1 - s) * self.log_priors[k] + s * self.log_priors[j] + log_overlap(ratio, gap, s))
 
     def draw(self, k: Index, j: Index, s: Float, uniforms: Float, normals: Float) -> Float:
@@ -222,11 +222,11 @@ def unequal_classes(
     rows = real_array("means", check_means(means))
     array = check_covs(covs, *rows.shape)
     weights = check_priors(priors, len(rows))
-    kept = np.flatnonzero(weights > 0)
-    rows, array, log_priors = rows[kept] / temperature, array[kept], np.log(weights[kept])
+    present = np.flatnonzero(weights > 0)
+    rows, array, log_priors = rows[present] / temperature, array[present], np.log(weights[present])
     rows = rows - rows.mean(axis=0)
     if array.ndim == 3:
-        factors = [cholesky(f"covs[{k}]", cov) for k, cov in zip(kept, array, strict=True)]
+        factors = [cholesky(f"covs[{k}]", cov) for k, cov in zip(present, array, strict=True)]
         common = _common_basis(rows, array, factors)
         if common is None:
             return FullClasses(rows, factors, log_priors)

@@ -85,13 +85,13 @@ class in_plain_order(FunctionElement[str]):  # noqa: N801 - used where SQL has a
 
 
 @compiles(in_plain_order)
-def _as_it_is(element: in_plain_order, compiler: SQLCompiler, **given: Any) -> str:
-    return compiler.process(element.clauses, **given)
+def _as_it_is(element: in_plain_order, compiler: SQLCompiler, **options: Any) -> str:
+    return compiler.process(element.clauses, **options)
 
 
 @compiles(in_plain_order, "postgresql")
-def _by_characters(element: in_plain_order, compiler: SQLCompiler, **given: Any) -> str:
-    return f'{compiler.process(element.clauses, **given)} COLLATE "C"'
+def _by_characters(element: in_plain_order, compiler: SQLCompiler, **options: Any) -> str:
+    return f'{compiler.process(element.clauses, **options)} COLLATE "C"'
 
 
 def log(connection: Connection, at: float, actor: str, what: str, /, **details: Any) -> None:

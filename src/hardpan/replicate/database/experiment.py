@@ -15,7 +15,7 @@ from hardpan.replicate.folder import ProjectFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NextQuestion:
     """A question for a participant: its number names it and tells nothing of the image."""
 
     question: int
@@ -47,7 +47,7 @@ def start_experiment(project: ProjectFolder, original_ids: Sequence[str], new_id
         return len(questions)
 
 
-def next_question(project: ProjectFolder, worker_id: str) -> Asked | None:
+def next_question(project: ProjectFolder, worker_id: str) -> NextQuestion | None:
     """The next question in this participant's own order, or None at the end."""
     with project.database.read() as connection:
         questions = connection.scalars(select(Question.id)).all()
@@ -57,7 +57,7 @@ def next_question(project: ProjectFolder, worker_id: str) -> Asked | None:
         return None
     # Keyed by the project's secret: the same for this participant every time, unpredictable for anybody else.
     first = min(left, key=lambda number: project.sign("question", f"{worker_id}:{number}"))
-    return Asked(first, len(answered), len(questions))
+    return NextQuestion(first, len(answered), len(questions))
 
 
 def question_image(project: ProjectFolder, worker_id: str, question: int) -> bytes:

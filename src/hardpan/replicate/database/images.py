@@ -65,20 +65,20 @@ def contents(project: ProjectFolder, kind: str) -> dict[str, str]:
 def set_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what: str) -> int:
     """Set columns (keyword, class_index) of images by id; each row has the same keys beside ``id``."""
     rows = list(rows)
-    given = [{f"new_{key}": value for key, value in row.items()} for row in rows]
-    if not given:
+    values = [{f"new_{key}": value for key, value in row.items()} for row in rows]
+    if not values:
         return 0
     _check(rows)
-    columns = [key for key in given[0] if key != "new_id"]
+    columns = [key for key in values[0] if key != "new_id"]
     statement = (
         update(Image.__table__)  # type: ignore[arg-type]
         .where(Image.__table__.c.id == bindparam("new_id"))
         .values({key.removeprefix("new_"): bindparam(key) for key in columns})
     )
     with project.database.write(alone=True) as connection:
-        connection.execute(statement, given)
-        log(connection, project.clock(), "owner", what, count=len(given))
-    return len(given)
+        connection.execute(statement, values)
+        log(connection, project.clock(), "owner", what, count=len(values))
+    return len(values)
 
 
 def _check(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -124,14 +124,14 @@ def set_aside(project: ProjectFolder, ids: Sequence[str]) -> None:
             connection.execute(update(Image).where(Image.id.in_(piece)).values(split="aside"))
 
 
-def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, wanted: int) -> None:
+def add_tasks(project: ProjectFolder, planned: Sequence[PlannedTask], batch: int, workers: int) -> None:
     """Put planned tasks in, all or none; each wants ``wanted`` workers."""
     with project.database.write(alone=True) as connection:
         first = int(connection.scalar(select(func.max(Task.id))) or 0) + 1
         connection.execute(
             insert(Task),
             [
-                {"id": first + k, "batch": batch, "class_index": t.class_index, "wanted": wanted, "submitted": 0}
+                {"id": first + k, "batch": batch, "class_index": t.class_index, "wanted": workers, "submitted": 0}
                 for k, t in enumerate(planned)
             ],
         )

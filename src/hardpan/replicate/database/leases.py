@@ -147,11 +147,11 @@ def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str
     now = project.clock()
     with project.database.write(light=True) as connection:
         _check_worker(connection, worker_id, now)
-        held = connection.execute(HELD, {"worker": worker_id, "now": now}).all()
-        for row in held:
+        leases = connection.execute(HELD, {"worker": worker_id, "now": now}).all()
+        for row in leases:
             if row.token not in besides:
                 return _lease(connection, row)
-        if len(held) >= MOST_HELD:
+        if len(leases) >= MOST_HELD:
             return None
         task = _open_task(connection, worker_id, now)
         return None if task is None else _take(connection, project, worker_id, task, now)
@@ -195,13 +195,13 @@ def submit(
             same = row.submission_key == submission_key
             log(connection, now, worker_id, "submitted-again", task=row.task_id, same_key=same)
             return Receipt("repeated", token, _done(connection, worker_id), row.submitted_at)
-        chosen = _checked_places(selected, len(row.shown))
+        positions = _checked_places(selected, len(row.shown))
         _check_still_wanted(connection, row, now)
         _check_first_look(connection, row)
-        _count(connection, row, chosen, now)
+        _count(connection, row, positions, now)
         connection.execute(SUBMITTED, {"row": row.id, "at": now, "key": submission_key})
         seconds = round(now - row.leased_at, 3)
-        log(connection, now, worker_id, "submitted", task=row.task_id, selected=len(chosen), seconds=seconds)
+        log(connection, now, worker_id, "submitted", task=row.task_id, selected=len(positions), seconds=seconds)
         return Receipt("counted", token, _done(connection, worker_id), now)
 
 
@@ -215,15 +215,15 @@ def give_back(project: ProjectFolder, worker_id: str, token: str) -> None:
             log(connection, now, worker_id, "returned", task=row.task_id)
 
 
-def shown_image(project: ProjectFolder, worker_id: str, token: str, place: int) -> bytes:
+def shown_image(project: ProjectFolder, worker_id: str, token: str, position: int) -> bytes:
     """The image at a place of a worker's own lease, as :meth:`ProjectFolder.blinded_picture` encodes it."""
     with project.database.read() as connection:
-        shown = connection.scalar(
+        image_ids = connection.scalar(
             select(Assignment.shown).where(Assignment.token == token, Assignment.worker_id == worker_id)
         )
-        if shown is None or not 0 <= place < len(shown):
+        if image_ids is None or not 0 <= position < len(image_ids):
             raise LeaseLost("there is no such image in this task")
-        row = connection.execute(select(Image.id, Image.row).where(Image.id == shown[place])).one()
+        row = connection.execute(select(Image.id, Image.row).where(Image.id == image_ids[position])).one()
     return project.blinded_picture(row.id, row.row)
 
 
@@ -265,8 +265,8 @@ def _open_task(connection: Connection, worker_id: str, now: float) -> int | None
 def _still_open(connection: Connection, task: int, now: float) -> bool:
     """Look again with the task's row locked: on PostgreSQL two workers may have found the same last slot."""
     row = connection.execute(TASK_LOCKED, {"task": task}).one()
-    held = connection.scalar(HELD_OF_TASK, {"task": task, "now": now})
-    return bool(row.submitted + (held or 0) < row.wanted)
+    leased = connection.scalar(HELD_OF_TASK, {"task": task, "now": now})
+    return bool(row.submitted + (leased or 0) < row.wanted)
 
 
 def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: int, now: float) -> Lease:
@@ -276,9 +276,9 @@ def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: 
         connection.execute(LEASE_AGAIN, {"row": again.id, "leased": now, "expires": expires})
         log(connection, now, worker_id, "leased-again", task=task)
         return _lease(connection, again, expires)
-    shown = list(connection.scalars(TASK_IMAGES, {"task": task}))
+    image_ids = list(connection.scalars(TASK_IMAGES, {"task": task}))
     # A seeded order could be computed by a worker, and with it the controls; this one is only stored.
-    secrets.SystemRandom().shuffle(shown)
+    secrets.SystemRandom().shuffle(image_ids)
     row = {
         "token": secrets.token_urlsafe(18),
         "task_id": task,
@@ -286,12 +286,12 @@ def _take(connection: Connection, project: ProjectFolder, worker_id: str, task: 
         "state": "leased",
         "leased_at": now,
         "expires_at": expires,
-        "shown": shown,
+        "shown": image_ids,
     }
     connection.execute(NEW_LEASE, row)
     log(connection, now, worker_id, "leased", task=task)
     class_index = connection.scalar(CLASS_OF_TASK, {"task": task})
-    return Lease(str(row["token"]), int(class_index or 0), len(shown), expires)
+    return Lease(str(row["token"]), int(class_index or 0), len(image_ids), expires)
 
 
 def _own(connection: Connection, worker_id: str, token: str) -> Any:
@@ -313,7 +313,7 @@ def _check_first_look(connection: Connection, row: Any) -> None:
         raise LeaseLost("you have answered on an image of this task elsewhere; take the next one")
 
 
-def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> None:
+def _count(connection: Connection, row: Any, positions: set[int], now: float) -> None:
     class_index = connection.scalar(CLASS_OF_TASK, {"task": row.task_id})
     pairs = connection.execute(TASK_IMAGES, {"task": row.task_id})
     roles: dict[str, str] = {pair.image_id: pair.role for pair in pairs}
@@ -323,7 +323,7 @@ def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> No
             "class_index": class_index,
             "worker_id": row.worker_id,
             "role": roles[image],
-            "selected": position in chosen,
+            "selected": position in positions,
             "task_id": row.task_id,
             "at": now,
         }
@@ -334,13 +334,13 @@ def _count(connection: Connection, row: Any, chosen: set[int], now: float) -> No
 
 
 def _checked_places(selected: Collection[int], places: int) -> set[int]:
-    chosen = set(selected)
+    positions = set(selected)
     wrong = [
-        item for item in chosen if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < places
+        item for item in positions if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < places
     ]
     if wrong:
         raise InputError(f"selected must hold places from 0 to {places - 1}; got {wrong[0]!r}")
-    return chosen
+    return positions
 
 
 def _done(connection: Connection, worker_id: str) -> int:

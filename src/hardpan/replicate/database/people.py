@@ -289,8 +289,8 @@ def _takes_part(now: float) -> ColumnElement[bool]:
 
 def _return_tasks(connection: Connection, now: float, workers: Select[str]) -> None:
     """Give tasks that these workers hold back to the others."""
-    held = (Assignment.worker_id.in_(workers), Assignment.state == "leased", Assignment.expires_at > now)
-    connection.execute(update(Assignment).where(*held).values(expires_at=now))
+    leased = (Assignment.worker_id.in_(workers), Assignment.state == "leased", Assignment.expires_at > now)
+    connection.execute(update(Assignment).where(*leased).values(expires_at=now))
 
 
 _ADMITTED = (

@@ -175,12 +175,12 @@ def coverage(project: ProjectFolder) -> list[ClassCoverage]:
     now = project.clock()
     with project.database.read() as connection:
         tasks = connection.execute(select(Task.id, Task.class_index, Task.wanted, Task.submitted)).all()
-        held = connection.execute(
+        leases = connection.execute(
             select(Assignment.task_id, func.count().label("number"))
             .where(Assignment.state == "leased", Assignment.expires_at > now)
             .group_by(Assignment.task_id)
         ).all()
-    leased = {row.task_id: int(row.number) for row in held}
+    leased = {row.task_id: int(row.number) for row in leases}
     results: dict[int, list[int]] = {}
     for task in tasks:
         sums = results.setdefault(task.class_index, [0, 0, 0, 0, 0])

@@ -7,6 +7,183 @@ Example:
     37510
 """
 
-from hardpan.training.classifiers.registry import build, names, option_names, parameter_count
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from hardpan.errors import InputError, whole_number
+from hardpan.training.classifiers import plain, residual, vit
+from hardpan.training.classifiers.layers import Shape, initialise
+from hardpan.training.config import canonical_name, nearest_name
 
 __all__ = ["build", "names", "option_names", "parameter_count"]
+
+_Make = Callable[..., nn.Module]  # (shape, n_classes, *, options)
+
+_MAKERS: dict[str, _Make] = {
+    "linear": plain.linear,
+    "random-features": plain.random_features,
+    "mlp": plain.mlp,
+    "convnet": plain.convnet,
+    "alexnet": plain.alexnet,
+    "vgg": partial(plain.vgg, layers=16),
+    **{f"vgg{layers}": partial(plain.vgg, layers=layers) for layers in plain.VGG_BLOCKS},
+    **{
+        f"resnet{layers}": partial(residual.resnet, layers=layers)
+        for layers in (*residual.BASIC, *residual.BOTTLENECK)
+    },
+    **{f"resnet{layers}": partial(residual.thin_resnet, layers=layers) for layers in residual.THIN},
+    **{f"regnet-y-{size}": partial(residual.regnet_y, size=size) for size in residual.DESIGNS},
+    "wide-resnet-16-4": partial(residual.wide_resnet, depth=16, widening=4),
+    "wide-resnet-28-10": partial(residual.wide_resnet, depth=28, widening=10),
+    **{f"vit-{size}": partial(vit.transformer, size=size) for size in vit.SIZES},
+}
+_WIDE = re.compile(r"wide-resnet-(\d{1,3})-(\d{1,3})")
+_FACTORY = re.compile(r"[\w.]+:\w+")
+_BUILDING = threading.Lock()  # a foreign factory draws from torch's one generator
+
+
+def names() -> tuple[str, ...]:
+    """The names that :func:`build` knows, besides ``wide-resnet-D-W`` and ``module:factory``.
+
+    A family's name alone means one of it: ``vit`` is ``vit-small``, ``regnet-y`` is ``regnet-y-400mf``, and
+    ``wide-resnet`` is ``wide-resnet-28-10``.
+
+    Example:
+        >>> "resnet18" in names()
+        True
+    """
+    return tuple(_MAKERS)
+
+
+def build(name: str, *, input_shape: Sequence[int], n_classes: int, seed: int = 0, **options: Any) -> nn.Module:
+    """A classifier with initial weights, from images or vectors to logits.
+
+    Args:
+        name: one of :func:`names`, ``wide-resnet-D-W``, or ``module:factory`` for a function on the import path
+            that takes ``input_shape``, ``n_classes`` and the options, and returns a module.
+        input_shape: (C, H, W) of images or (d,) of vectors.
+        n_classes: C, the number of logits.
+        seed: decides the weights; torch's own generators are left as they are.
+        options: what the classifier lets one choose, such as ``dropout`` or ``width``.
+
+    Returns:
+        A module in training mode: (B, C, H, W) or (B, d) float32, already normalised, to logits (B, n_classes).
+
+    Example:
+        >>> model = build("resnet18", input_shape=(3, 32, 32), n_classes=10)
+        >>> model(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
+        >>> parameter_count(build("resnet18", input_shape=(3, 224, 224), n_classes=1000))
+        11689512
+    """
+    shape = _shape(input_shape)
+    whole_number("n_classes", n_classes, 2)
+    whole_number("seed", seed)
+    if _FACTORY.fullmatch(name):
+        return _from_factory(name, tuple(input_shape), n_classes, seed, options)
+    make = _maker(name)
+    _check_options(name, options)
+    with torch.device("meta"):
+        model = make(shape, n_classes, **options)
+    with torch.no_grad():
+        initialise(model, torch.Generator().manual_seed(seed))
+    return model
+
+
+def parameter_count(model: nn.Module) -> int:
+    """How many trained numbers a model has."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _shape(input_shape: Sequence[int]) -> Shape:
+    sizes = tuple(input_shape)
+    whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes)
+    if len(sizes) not in (1, 3) or not whole:
+        raise InputError(
+            f"input_shape must be (C, H, W) of images or (d,) of vectors, whole numbers above 0; got {sizes}"
+        )
+    return Shape(*sizes)
+
+
+def _maker(name: str) -> _Make:
+    plain_name = canonical_name(name)
+    if plain_name in _MAKERS:
+        return _MAKERS[plain_name]
+    wide = _WIDE.fullmatch(plain_name)
+    if wide:
+        return partial(residual.wide_resnet, depth=int(wide[1]), widening=int(wide[2]))
+    nearest = nearest_name(name, tuple(_MAKERS))
+    meant = f"did you mean {nearest}? Or " if nearest else ""
+    raise InputError(f"model {name!r} is not known; {meant}give one of {', '.join(_MAKERS)}, or module:factory")
+
+
+def option_names(name: str) -> tuple[str, ...]:
+    """The options that :func:`build` takes for a classifier; none are known of a ``module:factory``.
+
+    Example:
+        >>> option_names("vgg16")
+        ('dropout', 'width')
+    """
+    if _FACTORY.fullmatch(name):
+        return ()
+    make = _maker(name)
+    fixed = set(make.keywords) if isinstance(make, partial) else set()
+    return tuple(
+        option.name
+        for option in inspect.signature(make).parameters.values()
+        if option.kind is option.KEYWORD_ONLY and option.name not in fixed
+    )
+
+
+def _check_options(name: str, options: dict[str, Any]) -> None:
+    known = option_names(name)
+    for option in options:
+        if option not in known:
+            offered = f"its options are {', '.join(known)}" if known else "it has none"
+            raise InputError(f"model {name} has no option {option!r}; {offered}")
+
+
+def _from_factory(
+    name: str, input_shape: tuple[int, ...], n_classes: int, seed: int, options: dict[str, Any]
+) -> nn.Module:
+    module_name, _, factory_name = name.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module_name), factory_name)
+    except ImportError as error:
+        raise InputError(
+            f"model {name!r}: module {module_name!r} cannot be imported ({error}); its folder must be on PYTHONPATH"
+        ) from error
+    except AttributeError as error:
+        raise InputError(f"model {name!r}: module {module_name!r} has no {factory_name!r}") from error
+    with _BUILDING, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            model = factory(input_shape=input_shape, n_classes=n_classes, **options)
+        except TypeError as error:
+            raise InputError(
+                f"model {name!r} could not be made ({error}); the factory must take input_shape, n_classes "
+                "and the options as keywords"
+            ) from error
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model {name!r} gave a {type(model).__name__}; it must give a torch.nn.Module")
+    _check_output(name, model, input_shape, n_classes)
+    return model
+
+
+def _check_output(name: str, model: nn.Module, input_shape: tuple[int, ...], n_classes: int) -> None:
+    training = model.training
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        result = tuple(model.eval()(torch.zeros(2, *input_shape)).shape)
+    model.train(training)
+    if result != (2, n_classes):
+        raise InputError(f"model {name!r} gives logits of shape {result} for 2 examples, not (2, {n_classes})")

@@ -65,13 +65,6 @@ def checked_dropout(name: str, value: float) -> float:
     return float(value)
 
 
-def checked_count(name: str, value: int, least: int = 1) -> int:
-    """A whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    return value
-
-
 def wants_small_stem(name: str, stem: str, shape: Shape) -> bool:
     """Whether to begin with one convolution of stride 1 (``stem="small"``) or as for ImageNet; "auto" decides."""
     if stem not in ("auto", "small", "imagenet"):

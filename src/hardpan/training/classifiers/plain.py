@@ -7,12 +7,11 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.training.classifiers.layers import (
     ConvNormAct,
     MeanOverImage,
     Shape,
-    checked_count,
     checked_dropout,
     require_image,
 )
@@ -27,8 +26,8 @@ def linear(shape: Shape, n_classes: int) -> nn.Module:
 
 def mlp(shape: Shape, n_classes: int, *, width: int = 500, depth: int = 1, dropout: float = 0.0) -> nn.Module:
     """Dense layers with rectifiers: ``depth`` hidden ones of ``width`` units."""
-    checked_count("width", width)
-    checked_count("depth", depth)
+    whole_number("width", width, 1)
+    whole_number("depth", depth, 1)
     checked_dropout("dropout", dropout)
     layers: list[nn.Module] = [nn.Flatten()]
     inputs = shape.numbers
@@ -42,7 +41,7 @@ def mlp(shape: Shape, n_classes: int, *, width: int = 500, depth: int = 1, dropo
 def convnet(shape: Shape, n_classes: int, *, width: int = 32, dropout: float = 0.0) -> nn.Module:
     """Three stages of convolutions of 1, 2 and 4 × ``width`` channels, average over the image, one dense layer."""
     require_image("convnet", shape, 4)
-    checked_count("width", width)
+    whole_number("width", width, 1)
     checked_dropout("dropout", dropout)
     return nn.Sequential(
         ConvNormAct(shape.channels, width),
@@ -67,13 +66,13 @@ def random_features(
     the four quarters of the image (after Coates, Lee and Ng, 2011). Vectors: cos(xᵀw + b), the random Fourier
     features of a Gaussian kernel of width √d / ``scale`` (Rahimi and Recht, 2007).
     """
-    checked_count("features", features)
-    drawn: nn.Module
+    whole_number("features", features, 1)
+    layer: nn.Module
     if shape.is_image:
-        drawn, outputs = RandomPatches(shape, features, threshold), 8 * features
+        layer, outputs = RandomPatches(shape, features, threshold), 8 * features
     else:
-        drawn, outputs = RandomFourier(shape.channels, features, scale), features
-    return nn.Sequential(drawn, nn.BatchNorm1d(outputs, affine=False), nn.Linear(outputs, n_classes))
+        layer, outputs = RandomFourier(shape.channels, features, scale), features
+    return nn.Sequential(layer, nn.BatchNorm1d(outputs, affine=False), nn.Linear(outputs, n_classes))
 
 
 class RandomFourier(nn.Module):
@@ -123,8 +122,8 @@ class RandomPatches(nn.Module):
         below = nn.functional.relu(-answers - self._threshold)
         half_height, half_width = (answers.shape[2] + 1) // 2, (answers.shape[3] + 1) // 2
         quarters = [
-            part[:, :, rows, columns].mean(dim=(2, 3))
-            for part in (above, below)
+            response[:, :, rows, columns].mean(dim=(2, 3))
+            for response in (above, below)
             for rows in (slice(None, half_height), slice(-half_height, None))
             for columns in (slice(None, half_width), slice(-half_width, None))
         ]
@@ -156,7 +155,7 @@ def alexnet(shape: Shape, n_classes: int, *, dropout: float = 0.5, width: int = 
     poolings take 32 pixels to 4.
     """
     require_image("alexnet", shape, 8, 96)
-    checked_count("width", width)
+    whole_number("width", width, 1)
     checked_dropout("dropout", dropout)
 
     def pooling() -> nn.Module:
@@ -200,7 +199,7 @@ def vgg(shape: Shape, n_classes: int, *, layers: int, dropout: float = 1.0, widt
         width: channels of the first block.
     """
     require_image(f"vgg{layers}", shape, 4)
-    checked_count("width", width)
+    whole_number("width", width, 1)
     if not 0.0 <= dropout < 2.0:
         raise InputError(
             f"dropout of vgg{layers} is a factor on its probabilities and must lie in [0, 2); got {dropout}"

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.training.classifiers.layers import (
     ConvNormAct,
     MeanOverImage,
     Shape,
-    checked_count,
     checked_dropout,
     convolution,
     require_image,
@@ -77,7 +76,7 @@ def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", wid
         width: channels of the first stage.
     """
     name = f"resnet{layers}"
-    checked_count("width", width)
+    whole_number("width", width, 1)
     require_image(name, shape, 4)
     widens = 4 if layers in BOTTLENECK else 1
     block = _bottleneck if layers in BOTTLENECK else _basic
@@ -103,7 +102,7 @@ def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", wid
 def thin_resnet(shape: Shape, n_classes: int, *, layers: int, width: int = 16) -> nn.Module:
     """The CIFAR form of He et al. (2016, section 4.2): 6n + 2 layers, three stages, shortcuts without weights."""
     require_image(f"resnet{layers}", shape, 4)
-    checked_count("width", width)
+    whole_number("width", width, 1)
     plan: list[nn.Module] = [ConvNormAct(shape.channels, width)]
     inputs = width
     for stage in range(3):
@@ -121,7 +120,7 @@ def wide_resnet(shape: Shape, n_classes: int, *, depth: int, widening: int, drop
     name = f"wide-resnet-{depth}-{widening}"
     if depth < 10 or (depth - 4) % 6:
         raise InputError(f"{name}: the depth must be 6n + 4, such as 10, 16, 22, 28, 40; got {depth}")
-    checked_count("widening", widening)
+    whole_number("widening", widening, 1)
     checked_dropout("dropout", dropout)
     require_image(name, shape, 4)
     plan: list[nn.Module] = [convolution(shape.channels, 16)]
@@ -154,8 +153,8 @@ class PreActivated(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Add the branch; a shortcut that changes the size starts after the shared rectifier."""
         ready = self.before(x)
-        kept = x if self.shortcut is None else self.shortcut(ready)
-        summed: Tensor = self.branch(ready) + kept
+        shortcut = x if self.shortcut is None else self.shortcut(ready)
+        summed: Tensor = self.branch(ready) + shortcut
         return summed
 
 

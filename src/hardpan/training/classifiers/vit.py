@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from hardpan.errors import InputError
-from hardpan.training.classifiers.layers import SMALL_IMAGE, Shape, checked_count, checked_dropout, require_image
+from hardpan.errors import InputError, whole_number
+from hardpan.training.classifiers.layers import SMALL_IMAGE, Shape, checked_dropout, require_image
 
 SIZES = {"tiny": (192, 3), "small": (384, 6)}  # width, heads
 _DEVIATION = 0.02
@@ -93,8 +93,8 @@ def transformer(
     """ViT-tiny or ViT-small; ``patch`` is 4 pixels up to images of 64, else 16."""
     name = f"vit-{size}"
     require_image(name, shape)
-    patch = checked_count("patch", (4 if shape.side <= SMALL_IMAGE else 16) if patch is None else patch)
-    checked_count("depth", depth)
+    patch = whole_number("patch", (4 if shape.side <= SMALL_IMAGE else 16) if patch is None else patch, 1)
+    whole_number("depth", depth, 1)
     checked_dropout("dropout", dropout)
     if shape.height % patch or shape.width % patch:
         raise InputError(
