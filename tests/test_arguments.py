@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import hardpan as hp
-from hardpan.auditing import read_audit
+from hardpan.auditing import compare, read_audit
 from hardpan.errors import InputError
 
 LABELS = np.arange(1000) % 2
+PREDICTIONS = hp.Predictions.from_arrays(np.full((20, 2), 0.5), labels=LABELS[:20])
+SCORES = hp.confusion.scores(PREDICTIONS)
 CALLS = {
     "Dataset.open": ("dataset", hp.Dataset.open),
     "Predictions.open": ("source", hp.Predictions.open),
@@ -30,6 +32,47 @@ CALLS = {
     "testbed.compare": ("source", hp.testbed.compare),
     "leaderboard.rank": ("outcomes", hp.leaderboard.rank),
     "read_audit": ("path", read_audit),
+    "audit": ("dataset", hp.audit),
+    "auditing.compare": ("audits", lambda value: compare([value, value])),
+    "bayes.floor": ("dataset", hp.bayes.floor),
+    "bayes.floor, votes": ("votes", lambda value: hp.bayes.floor(None, votes=value)),
+    "flows.load": ("flow", hp.flows.load),
+    "flows.fit": ("dataset", hp.flows.fit),
+    "flows.read_benchmark": ("folder", hp.flows.read_benchmark),
+    "training.train": ("dataset", lambda value: hp.training.train(value, out="out")),
+    "training.train, out": ("out", lambda value: hp.training.train("digits", out=value)),
+    "training.load_model": ("model", hp.training.load_model),
+    "training.predict": ("model", lambda value: hp.training.predict(value, "digits")),
+    "confusion.subset": ("scores", lambda value: hp.confusion.subset(value, fraction=0.1)),
+    "confusion.summarize": ("scores", hp.confusion.summarize),
+    "confusion.stability": ("scores", hp.confusion.stability),
+    "confusion.load_subset": ("path", hp.confusion.load_subset),
+    "confusion.label_issues": ("source|probs", hp.confusion.label_issues),
+    "confusion.signals": ("probs", hp.confusion.signals),
+    "confusion.ablate": ("probs", hp.confusion.ablate),
+    "confusion.compare_scores": ("probs", hp.confusion.compare_scores),
+    "Scores.save": ("folder", SCORES.save),
+    "leaderboard.compare": ("outcomes", lambda value: hp.leaderboard.compare(value, "a", "b")),
+    "leaderboard.items": ("outcomes", hp.leaderboard.items),
+    "leaderboard.shorten": ("outcomes", lambda value: hp.leaderboard.shorten(value, items=10)),
+    "leaderboard.suspect_keys": ("outcomes", hp.leaderboard.suspect_keys),
+    "leaderboard.inflation": ("outcomes", lambda value: hp.leaderboard.inflation(value, value)),
+    "leaderboard.summarize": ("outcomes", hp.leaderboard.summarize),
+    "testbed.two_sets": ("source", hp.testbed.two_sets),
+    "testbed.decompose": ("source", hp.testbed.decompose),
+    "testbed.pairs": ("source", hp.testbed.pairs),
+    "testbed.hardest_of": ("source", hp.testbed.hardest_of),
+    "studies.cross_validate": ("data", hp.studies.cross_validate),
+    "studies.train_on_part": ("data", hp.studies.train_on_part),
+    "studies.search_settings": ("data", hp.studies.search_settings),
+    "predictions.describe": ("source|path", hp.predictions.describe),
+    "predictions.export, path": ("path", lambda value: hp.predictions.export(PREDICTIONS, value)),
+    "predictions.import_file, out": ("out", lambda value: hp.predictions.import_file("a.npz", value)),
+    "Predictions.create": ("path", lambda value: hp.Predictions.create(value, ids=["a"], n_classes=2)),
+    "Predictions.align": ("to", PREDICTIONS.align),
+    "Recorder": ("path", lambda value: hp.Recorder(value, ids=["a"], n_classes=2)),
+    "replicate.sample": ("candidates", hp.replicate.sample),
+    "replicate.near_duplicates": ("queries", hp.replicate.near_duplicates),
 }
 
 

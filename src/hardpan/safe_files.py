@@ -1,4 +1,4 @@
-"""Checked readers of files that somebody else wrote: text, JSON, npy, npz, tar and zip.
+"""Checked readers of files from untrusted sources: text, JSON, npy, npz, tar and zip.
 
 What a header claims is compared with the size of the file and with free memory before anything is allocated.
 Nothing is unpickled, nothing is unpacked to disk, links inside archives are not followed. Whatever is wrong with a
@@ -196,7 +196,7 @@ def read_json(path: Any) -> Any:
 
 
 def parse_json(text: bytes | str, where: str) -> Any:
-    """The value of JSON text that somebody else wrote; ``where`` names it in messages."""
+    """The value of JSON text from an untrusted source; ``where`` names it in messages."""
     try:
         return json.loads(text)
     except RecursionError as error:

@@ -71,7 +71,11 @@ def is_frame(value: Any) -> bool:
 
 
 def read_table(
-    source: Any, *, text: bool | Collection[str] | Callable[[str], bool] = (), empty: bool = False
+    source: Any,
+    *,
+    text: bool | Collection[str] | Callable[[str], bool] = (),
+    empty: bool = False,
+    name: str = "table",
 ) -> pyarrow.Table:
     """Columns of a file, a frame, a mapping of columns or a list of rows, as an Arrow table.
 
@@ -80,6 +84,7 @@ def read_table(
         text: columns of a CSV file that stay as they are written (``007``), or a function that picks them by name;
             True for all.
         empty: accept a table without rows.
+        name: the argument that a user passed it as, for messages.
 
     Example:
         >>> read_table([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]).column("a").to_pylist()
@@ -87,7 +92,7 @@ def read_table(
     """
     import pyarrow
 
-    where = str(source) if isinstance(source, (str, Path)) else "table"
+    where = str(source) if isinstance(source, (str, Path)) else name
     try:
         if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
             table = _read_file(existing_file(source), text)
@@ -96,14 +101,14 @@ def read_table(
         elif isinstance(source, (list, tuple)):
             table = _from_columns(_columns_of_rows(source, where), where)
         else:
-            table = _from_frame(source)
+            table = _from_frame(source, name)
     except (pyarrow.ArrowException, OverflowError, MemoryError, UnicodeError, TypeError, OSError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{where}: cannot be read as a table ({reason(error)}); write it again") from error
     names = table.column_names
     if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = next(column for column in names if names.count(column) > 1)
         raise InputError(f"{where}: column {repeated!r} occurs {names.count(repeated)} times; rename it")
     if not names or (table.num_rows == 0 and not empty):
         raise InputError(f"{where}: the table has no rows")
@@ -111,7 +116,7 @@ def read_table(
 
 
 def read_columns(
-    source: Any, *, text: bool = False, required: Sequence[str] = (), empty: bool = False
+    source: Any, *, text: bool = False, required: Sequence[str] = (), empty: bool = False, name: str = "table"
 ) -> dict[str, list[Any]]:
     """The same as lists by name; a missing cell is None.
 
@@ -120,25 +125,26 @@ def read_columns(
         text: every cell as the text that a CSV file has, without spaces around it; missing cells are "".
         required: columns that must be there and have a value in every row.
         empty: accept a table without rows.
+        name: as for :func:`read_table`.
 
     Example:
         >>> read_columns({"id": [7, 8], "class": ["cat", None]}, text=True)
         {'id': ['7', '8'], 'class': ['cat', '']}
     """
-    table = read_table(source, text=text, empty=empty)
-    where = str(source) if isinstance(source, (str, Path)) else "table"
+    table = read_table(source, text=text, empty=empty, name=name)
+    where = str(source) if isinstance(source, (str, Path)) else name
     columns: dict[str, list[Any]] = {}
-    for name in table.column_names:
-        values = table.column(name).to_pylist()
+    for column in table.column_names:
+        values = table.column(column).to_pylist()
         if text:
             values = ["" if value is None else str(value).strip() for value in values]
-        columns[name.strip() if text else name] = values
-    for name in required:
-        if name not in columns:
-            raise InputError(f"{where}: column {name!r} is missing (the table has {few(columns)})")
-        gap = next((row for row, value in enumerate(columns[name]) if value is None or value == ""), None)
+        columns[column.strip() if text else column] = values
+    for column in required:
+        if column not in columns:
+            raise InputError(f"{where}: column {column!r} is missing (the table has {few(columns)})")
+        gap = next((row for row, value in enumerate(columns[column]) if value is None or value == ""), None)
         if gap is not None:
-            raise InputError(f"{where}: column {name!r} is empty in row {gap}; fill it or remove the row")
+            raise InputError(f"{where}: column {column!r} is empty in row {gap}; fill it or remove the row")
     return columns
 
 
@@ -405,7 +411,7 @@ def _from_columns(columns: Mapping[Any, Any], where: str) -> pyarrow.Table:
     return pyarrow.table(arrays)
 
 
-def _from_frame(source: Any) -> pyarrow.Table:
+def _from_frame(source: Any, name: str) -> pyarrow.Table:
     import pyarrow
 
     if isinstance(source, pyarrow.Table):
@@ -415,7 +421,7 @@ def _from_frame(source: Any) -> pyarrow.Table:
     try:
         if hasattr(source, "__arrow_c_stream__"):
             table = pyarrow.table(source)
-            # In memory nobody takes a frame's nameless index for data.
+            # The nameless index of a frame in memory is not data.
             return table.select([name for name in table.column_names if not _INDEX.fullmatch(name)])
         if hasattr(source, "__dataframe__"):
             from pyarrow.interchange import from_dataframe
@@ -426,7 +432,7 @@ def _from_frame(source: Any) -> pyarrow.Table:
             f"the frame cannot be converted to columns ({reason(error)}); make every column numbers or text"
         ) from error
     raise InputError(
-        f"a table must be a file, a data frame, a mapping of columns or a list of rows; got {type(source).__name__}"
+        f"{name} must be a file, a data frame, a mapping of columns or a list of rows; got {type(source).__name__}"
     )
 
 

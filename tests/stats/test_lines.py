@@ -6,6 +6,7 @@ from hypothesis.extra.numpy import arrays
 
 from hardpan import stats
 from hardpan.errors import InputError
+from hardpan.stats import lines, resampling
 from hardpan.stats.lines import check_scale, jackknife_lines, scale_derivative
 
 
@@ -43,8 +44,8 @@ def test_many_lines_at_once() -> None:
 
 def test_bootstrap_lines_are_lines_of_resamples() -> None:
     x, y = points(12)
-    draws = stats.bootstrap_lines(x, y, resamples=50, seed=7)
-    counts = np.concatenate(list(stats.resample_counts(12, 50, seed=7))).astype(int)
+    draws = lines.bootstrap_lines(x, y, resamples=50, seed=7)
+    counts = np.concatenate(list(resampling.resample_counts(12, 50, seed=7))).astype(int)
     for draw, count in zip(draws, counts, strict=True):
         np.testing.assert_allclose(draw, np.polyfit(np.repeat(x, count), np.repeat(y, count), 1), rtol=1e-9)
 
@@ -58,7 +59,7 @@ def test_jackknife_lines_leave_one_out() -> None:
 def test_a_resample_of_one_point_has_no_line() -> None:
     slope, offset, r2 = stats.fit_lines([0.4, 0.4, 0.4], [0.1, 0.2, 0.3])
     assert np.isnan([slope, offset, r2]).all()
-    draws = stats.bootstrap_lines([0.1, 0.2, 0.9], [0.1, 0.3, 0.2], resamples=2000)
+    draws = lines.bootstrap_lines([0.1, 0.2, 0.9], [0.1, 0.3, 0.2], resamples=2000)
     share = np.isnan(draws[:, 0]).mean()
     assert share == pytest.approx(1 / 9, abs=0.03)
 
@@ -82,10 +83,10 @@ def test_shifting_and_stretching_y_moves_the_line_along(
 def test_scales_round_trip_and_have_their_derivatives(scale: str) -> None:
     kind = check_scale(scale)
     p = np.linspace(0.01, 0.99, 50)
-    z = stats.to_scale(p, kind)
-    np.testing.assert_allclose(stats.from_scale(z, kind), p, rtol=1e-12)
+    z = lines.to_scale(p, kind)
+    np.testing.assert_allclose(lines.from_scale(z, kind), p, rtol=1e-12)
     step = 1e-6
-    slope = (stats.from_scale(z + step, kind) - stats.from_scale(z - step, kind)) / (2 * step)
+    slope = (lines.from_scale(z + step, kind) - lines.from_scale(z - step, kind)) / (2 * step)
     np.testing.assert_allclose(scale_derivative(z, kind), slope, rtol=1e-7)
 
 

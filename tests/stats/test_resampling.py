@@ -12,7 +12,7 @@ def mean(means: np.ndarray) -> np.ndarray:
 
 
 def test_counts_sum_to_the_sample_and_are_multinomial() -> None:
-    counts = np.concatenate(list(stats.resample_counts(7, 20_000, seed=3)))
+    counts = np.concatenate(list(resampling.resample_counts(7, 20_000, seed=3)))
     assert counts.shape == (20_000, 7)
     assert (counts.sum(axis=1) == 7).all()
     # A cell of a multinomial with 7 draws over 7 cells has mean 1 and variance 6/7.
@@ -22,13 +22,13 @@ def test_counts_sum_to_the_sample_and_are_multinomial() -> None:
 
 def test_blocks_bound_memory_and_do_not_depend_on_the_number_asked_for() -> None:
     assert max(resampling.block_sizes(60_000, 1000)) * 60_000 <= resampling.BLOCK_CELLS
-    few = next(iter(stats.resample_counts(50, 4096)))
-    many = next(iter(stats.resample_counts(50, 10_000)))
+    few = next(iter(resampling.resample_counts(50, 4096)))
+    many = next(iter(resampling.resample_counts(50, 10_000)))
     np.testing.assert_array_equal(few, many)
 
 
 def test_many_rows_are_reached() -> None:
-    counts = np.concatenate(list(stats.resample_counts(70_000, 3)))
+    counts = np.concatenate(list(resampling.resample_counts(70_000, 3)))
     assert counts.sum() == 3 * 70_000
     assert counts[:, 65_536:].sum() > 0
 
@@ -61,19 +61,19 @@ def test_bca_moves_towards_the_long_tail() -> None:
 
 
 def test_bca_without_spread_falls_back() -> None:
-    assert stats.bca_interval(np.full(10, 2.0), 2.0, np.full(5, 2.0)) == (2.0, 2.0)
-    assert stats.bca_interval(np.arange(10.0), -1.0, np.arange(5.0))[0] == pytest.approx(0.225)
+    assert resampling.bca_interval(np.full(10, 2.0), 2.0, np.full(5, 2.0)) == (2.0, 2.0)
+    assert resampling.bca_interval(np.arange(10.0), -1.0, np.arange(5.0))[0] == pytest.approx(0.225)
 
 
 def test_nan_draws_are_left_out() -> None:
     draws = np.array([[1.0, np.nan], [2.0, 5.0], [3.0, 5.0]])
-    low, high = stats.percentile_interval(draws, 0.5)
+    low, high = resampling.percentile_interval(draws, 0.5)
     assert low.tolist() == [1.5, 5.0]
     assert high.tolist() == [2.5, 5.0]
 
 
 def test_jackknife_of_a_mean() -> None:
-    np.testing.assert_allclose(stats.jackknife_values([1.0, 2.0, 6.0], mean), [4.0, 3.5, 1.5])
+    np.testing.assert_allclose(resampling.jackknife_values([1.0, 2.0, 6.0], mean), [4.0, 3.5, 1.5])
 
 
 def test_same_seed_same_result() -> None:

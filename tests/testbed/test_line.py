@@ -6,6 +6,7 @@ from tests.testbed.helpers import counts_table
 
 from hardpan import Outcomes, files, stats, testbed
 from hardpan.errors import InputError
+from hardpan.stats import lines
 from hardpan.testbed.sets import Side
 
 RNG = np.random.default_rng(0)
@@ -38,7 +39,7 @@ def test_interval_matches_a_loop_of_polyfit() -> None:
 
 @pytest.mark.parametrize("scale", ["linear", "probit", "logit"])
 def test_an_exact_line_is_found_on_every_scale(scale: str) -> None:
-    new = stats.from_scale(0.9 * stats.to_scale(ORIGINAL, scale) - 0.2, scale)  # type: ignore[arg-type]
+    new = lines.from_scale(0.9 * lines.to_scale(ORIGINAL, scale) - 0.2, scale)  # type: ignore[arg-type]
     fit = testbed.fit_line(ORIGINAL, np.clip(new, 0, 1), scale=scale, bootstrap=500)
     assert fit.slope.value == pytest.approx(0.9, abs=1e-9)
     assert fit.offset.value == pytest.approx(-0.2, abs=1e-9)

@@ -145,6 +145,9 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
     Returns:
         The comparison.
     """
+    for item in audits:
+        if not isinstance(item, Audit):
+            raise InputError(f"audits must be results of hardpan.audit; got {type(item).__name__}")
     if len(audits) < 2:
         raise InputError(f"audits: a comparison needs at least two; got {len(audits)}")
     if most_bits is not None and not most_bits > 0:

@@ -248,7 +248,7 @@ def _sentence(text: str) -> str:
 
 
 def words(texts: Sequence[str]) -> tuple[str, ...]:
-    """Names with commas between them, of an option that may be repeated; none stands for no name.
+    """Names with commas between them, of an option that may be repeated; "none" for no name.
 
     Example:
         >>> words(["tree, gaussian", "votes"]), words(["none"])

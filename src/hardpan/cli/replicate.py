@@ -463,9 +463,11 @@ def experiment(
     ] = None,
     fraction: Annotated[float, typer.Option("--fraction", help="Proportion of each set, hardest first.")] = 0.05,
     per_class: Annotated[
-        int | None, typer.Option("--per-class", min=1, help="Instead: so many of each class and set.")
+        int | None, typer.Option("--per-class", min=1, help="Images of each class and set, instead of --fraction.")
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="Instead: so many of each set.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Images of each set, instead of --fraction.")
+    ] = None,
     results: Annotated[bool, typer.Option("--results", help="Print what people answered.")] = False,
     out: OutFolder = None,
     database_url: DatabaseUrl = "",

@@ -16,6 +16,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.stats.correlation import correlation_of_means, fisher_interval, resamples_for
+from hardpan.stats.resampling import bootstrap_draws, percentile_interval, resample_counts
 from hardpan.stats.selective import aurc, oracle_aurc
 
 Floats = NDArray[np.float64]
@@ -117,7 +118,7 @@ def predictors(
     ones = np.ones((1, n))
     exact = {name: item.measure(ones) for name, item in measured.items()}
     resampled: dict[str, list[Floats]] = {name: [] for name in columns}
-    for counts in stats.resample_counts(n, draws, seed):
+    for counts in resample_counts(n, draws, seed):
         for name, item in measured.items():
             resampled[name].append(item.measure(counts))
     samples = {name: np.concatenate(parts) for name, parts in resampled.items()}
@@ -125,7 +126,7 @@ def predictors(
 
     def estimate(value: Floats, draws: Floats, method: str) -> Estimate:
         number = float(value)
-        low, high = stats.percentile_interval(draws, confidence) if math.isfinite(number) else (math.nan, math.nan)
+        low, high = percentile_interval(draws, confidence) if math.isfinite(number) else (math.nan, math.nan)
         spread = float(np.nanstd(draws, ddof=1)) if np.isfinite(draws).sum() > 1 else math.nan
         how = f"{method}, bootstrap of examples, {len(draws):,} resamples"
         return Estimate(number, spread, float(low), float(high), confidence, how, n, seed)
@@ -304,6 +305,6 @@ def _rho(
     method = f"Pearson over {m} models, bootstrap of examples"
     if n < 2 or not math.isfinite(value):
         return Estimate(value, math.nan, math.nan, math.nan, confidence, method, m)
-    draws = stats.bootstrap_draws(columns, across, resamples_for(n), seed)
-    low, high = stats.percentile_interval(draws, confidence)
+    draws = bootstrap_draws(columns, across, resamples_for(n), seed)
+    low, high = percentile_interval(draws, confidence)
     return Estimate(value, float(np.nanstd(draws)), float(low), float(high), confidence, method, m, seed)

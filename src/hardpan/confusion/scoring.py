@@ -146,7 +146,7 @@ class Scores:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``scores.csv``, and ``scores/scores.json`` with its arrays; returns the path of the JSON."""
-        target = Path(folder)
+        target = files.as_path("folder", folder)
         try:
             target.mkdir(parents=True, exist_ok=True)
             files.write_text(target / TABLE, _table(self))
@@ -380,6 +380,8 @@ def stability(scores: Scores) -> Stability:
         >>> 0.8 < found.tau.value < 1, 0.8 < found.reliability < 1
         (True, True)
     """
+    if not isinstance(scores, Scores):
+        raise InputError(f"scores must be hardpan.confusion.Scores; got {type(scores).__name__}")
     if scores.stderr is None:
         raise InputError("scores have no standard errors; compute them with stderr=True from two seeds or epochs")
     without = () if scores.left_out is None else scores.left_out

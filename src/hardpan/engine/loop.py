@@ -61,9 +61,9 @@ class LoopConfig:
 
     Attributes:
         epochs: how many epochs at most.
-        checkpoint_every: a checkpoint after every so many epochs, and always after the last.
+        checkpoint_every: epochs between checkpoints; the last epoch always has one.
         monitor: the value of the history that says which epoch is best (smaller is better); empty: none is.
-        patience: stop when so many epochs in a row were not better than the best; 0: never.
+        patience: stop after this many epochs in a row without an improvement; 0: never.
     """
 
     epochs: int

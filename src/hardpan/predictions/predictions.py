@@ -515,6 +515,8 @@ class Predictions(ABC):
         """
         dataset = to if isinstance(to, Dataset) else None
         ids = np.asarray(to.ids if isinstance(to, Dataset) else to, dtype=np.str_)
+        if ids.ndim != 1:
+            raise InputError(f"to must be a hardpan.Dataset or ids; got {type(to).__name__}")
         name = "the given ids" if dataset is None else dataset.name
         if dataset is not None and dataset.n_classes and dataset.n_classes != self.n_classes:
             raise InputError(

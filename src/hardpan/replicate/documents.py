@@ -280,7 +280,7 @@ def _image_set() -> dict[str, Any]:
 
 
 def _examples() -> dict[str, Any]:
-    """A record an image, from the columns of index.csv."""
+    """One record per image, from the columns of index.csv."""
     return {
         "@type": "cr:RecordSet",
         "@id": "examples",
@@ -300,7 +300,7 @@ def _examples() -> dict[str, Any]:
 
 
 def _pictures() -> dict[str, Any]:
-    """A record a PNG file: its pixels, and the id that joins it to what is known of it."""
+    """One record per PNG file: its pixels, and the id that joins it to its metadata."""
     files = {"fileSet": {"@id": "images"}}
     by_name = files | {"extract": {"fileProperty": "filename"}, "transform": {"regex": r"^(.+)\.png$"}}
     pixels = files | {"extract": {"fileProperty": "content"}}

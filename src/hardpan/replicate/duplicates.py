@@ -45,7 +45,8 @@ class SimilarPair:
 class DuplicateSearch(Report):
     """What :func:`find_duplicates` did: images compared, new pairs in the queue, the filter's recall.
 
-    ``recall`` is the share found of the nearest by SSIM, ``close_recall`` of those with an SSIM of at least 0.6.
+    ``recall`` is the proportion of the nearest by SSIM that the filter finds, ``close_recall`` of those with SSIM
+    of at least 0.6.
     """
 
     images: int
@@ -86,7 +87,7 @@ class Resolution(Report):
     """A round of removals: images removed and added, and whether anything is left to review.
 
     The last four are filled by ``hardpan replicate review``: decisions imported, the threshold learned, pairs kept
-    below it, pairs exported; None where that was not asked for.
+    below it, pairs exported; None where that was not requested.
     """
 
     removed: tuple[str, ...]
@@ -102,7 +103,7 @@ class Resolution(Report):
 def find_duplicates(
     project: ProjectFolder, *, k: int = 10, seed: int = 0, progress: Progress | None = None
 ) -> DuplicateSearch:
-    """Queue, for every image of the sample, its k nearest originals and fellow images by l2, SSIM and features.
+    """Queue, for every image of the sample, its k nearest originals and sampled images by l2, SSIM and features.
 
     Images are compared in the size of the originals. Pairs that are in the queue already stay as they are.
     """
@@ -149,8 +150,8 @@ def find_duplicates(
 def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int = 0) -> ReviewThreshold:
     """Learn from decisions which pairs need a look: the lowest score that finds ``target`` of the removed ones.
 
-    Decided pairs are cut into five parts; each part's recall and precision are measured at the threshold that the
-    others give. The threshold in use is that of all decisions.
+    Five-fold cross-validation over the decided pairs: recall and precision of a fold are measured at the threshold
+    learned from the other folds. The threshold in use is learned from all decisions.
     """
     from hardpan.replicate.database.decisions import all_pairs, verdicts
 
@@ -231,7 +232,7 @@ def _measured(
     results = []
     for k, (row, other) in enumerate(pairs):
         first, second, split = ids[row], names[other], splits[other]
-        if split == "new" and first > second:  # one entry a pair; the later id would be removed
+        if split == "new" and first > second:  # one entry per pair; the later id would be removed
             first, second = second, first
         values = {"l2": float(l2[k]), "ssim": 0.0 if small else float(alike[k]), "features": float(features[k])}
         results.append({"image_id": first, "other_id": second, "place": split, "round": round_number, **values})

@@ -1,4 +1,4 @@
-"""The human-accuracy experiment: which images people are asked about, and the result (Recht et al., Table 3)."""
+"""The human-accuracy experiment: the images of its questions, and the result (Recht et al., Table 3)."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def begin_experiment(
         project: a project whose set is frozen.
         predictions: see :func:`hardpan.replicate.experiment.right_by_model`; opening them is logged.
         fraction: proportion of each set, rounded up.
-        per_class: instead, so many of each class and set.
-        count: instead, so many of each set.
+        per_class: images of each class and set, instead of a fraction.
+        count: images of each set, instead of a fraction.
         seed: of ties.
 
     Source: Recht et al., appendix B.2.5 and Table 3.
@@ -155,8 +155,8 @@ def hardest_images(
         easiness: id to models right, or to selection frequency.
         classes: id to class name.
         fraction: proportion of all, rounded up.
-        per_class: instead, so many of each class.
-        count: instead, so many in all.
+        per_class: images of each class, instead of a fraction.
+        count: images in all, instead of a fraction.
         seed: of ties.
 
     Example:

@@ -187,8 +187,8 @@ class ProjectFolder:
     def keep_blinded(self, image_id: str, pixels: NDArray[np.uint8]) -> None:
         """Make an image's blinded form now, where that takes longer than reading it.
 
-        A large candidate takes a second to decode and resize: made when somebody asks for it, the wait would tell
-        it from a control.
+        A large candidate takes a second to decode and resize: made on request, the delay would distinguish it from
+        a control.
         """
         path = self._shown_file(image_id)
         if (pixels.shape == self.config.shape and max(pixels.shape[:2]) <= SMALL) or path.exists():

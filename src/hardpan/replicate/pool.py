@@ -35,7 +35,7 @@ def decode(name: str, data: bytes, *, colour: bool) -> NDArray[np.uint8]:
 
     The header is read first: what claims too many pixels, has several frames or another type is refused undecoded.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     if len(data) > MOST_BYTES:
         raise InputError(f"{name}: has {len(data):,} bytes, more than {MOST_BYTES:,}")
@@ -50,7 +50,7 @@ def decode(name: str, data: bytes, *, colour: bool) -> NDArray[np.uint8]:
         raise
     except Exception as error:  # decoders raise nearly anything for a damaged file
         reason = str(error).partition("\n")[0][:120] or type(error).__name__
-        if "identify" in reason:
+        if isinstance(error, UnidentifiedImageError):
             reason = f"no picture in {', '.join(FORMATS)}"
         raise InputError(f"{name}: is broken or of another type ({reason})") from error
 
@@ -86,9 +86,9 @@ def _check_header(name: str, image: Any) -> None:
     if width * height > MOST_PIXELS:
         raise InputError(f"{name}: claims {width}×{height} pixels, more than {MOST_PIXELS:,}")
     if image.mode not in _MODES:
-        raise InputError(f"{name}: has pixels of mode {image.mode}; save it with 8 bits a channel")
+        raise InputError(f"{name}: has pixels of mode {image.mode}; save it with 8 bits per channel")
     if getattr(image, "is_animated", False):
-        raise InputError(f"{name}: holds several frames; save one image a file")
+        raise InputError(f"{name}: holds several frames; save one image per file")
 
 
 def _pixels(name: str, image: Any, colour: bool) -> NDArray[np.uint8]:

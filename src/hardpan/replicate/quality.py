@@ -129,7 +129,7 @@ def dawid_skene(
         workers: (V,) worker numbers 0..W−1.
         answers: (V,) yes or no.
         tolerance: the largest change of a probability at which it stops.
-        most: iterations at the most.
+        most: largest number of iterations.
 
     Source: Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (1979).
 
@@ -146,7 +146,7 @@ def dawid_skene(
     probability = np.bincount(i, yes, size) / np.maximum(np.bincount(i, minlength=size), 1)
     sensitivity = specificity = np.zeros(crew)
     prevalence, count = 0.5, 0
-    for count in range(1, most + 1):  # noqa: B007 - the last number is told
+    for count in range(1, most + 1):  # noqa: B007 - the last count is returned
         p = probability[i]
         sensitivity = (np.bincount(w, p * yes, crew) + 1.0) / (np.bincount(w, p, crew) + 2.0)
         specificity = (np.bincount(w, (1 - p) * (1 - yes), crew) + 1.0) / (np.bincount(w, 1 - p, crew) + 2.0)
@@ -184,7 +184,7 @@ class WorkerQuality:
         negatives: originals of a nearby class they saw, and ``false_alarms`` of them selected.
         false_alarms: see negatives.
         informedness: hit rate − false-alarm rate: 1 is perfect, 0 is guessing.
-        flagged: even the upper limit of the informedness lies under the requirement.
+        flagged: even the upper limit of the informedness is below the requirement.
     """
 
     worker_id: str
@@ -256,8 +256,8 @@ def quality_of(votes: Sequence[StoredVote], *, min_informedness: float = MIN_INF
     """The same from votes in memory.
 
     A worker is flagged when the hit rate on positive controls at its upper limit, minus the selection rate on
-    negative ones at its lower limit (Clopper–Pearson, 90 % two-sided), lies under ``min_informedness``: nobody is
-    flagged for bad luck on a few controls; who selects at random, all or nothing is, after enough of them.
+    negative ones at its lower limit (Clopper–Pearson, 90 % two-sided), is below ``min_informedness``: nobody is
+    flagged for bad luck on a few controls; workers who select at random, all or nothing are, after enough of them.
     """
     if not -1.0 <= min_informedness <= 1.0:
         raise InputError(f"min_informedness must lie between -1 and 1; got {min_informedness!r}")

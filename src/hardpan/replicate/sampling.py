@@ -102,7 +102,7 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
     """Read a table of annotated images: rows, columns, a data frame, a CSV or Parquet file, or an Annotated.
 
     Columns are id, class, frequency (or selection_frequency), votes, and optionally sub-class (or keyword). Where
-    there are no votes, the requirement of at least so many votes cannot be checked, and is not.
+    there are no votes, ``min_votes`` is not checked.
 
     Example:
         >>> annotated({"id": ["a", "b"], "class": ["cat", "cat"], "frequency": [0.9, 0.4], "votes": [10, 10]}).votes
@@ -111,7 +111,7 @@ def annotated(table: Any, what: str = "candidates", *, need_ids: bool = True) ->
     if isinstance(table, Annotated):
         return table
     from_csv = isinstance(table, (str, os.PathLike)) and tables.suffix_of(Path(table)) in (".csv", ".tsv")
-    table_columns = tables.read_columns(table, text=from_csv)
+    table_columns = tables.read_columns(table, text=from_csv, name=what)
     columns = {meaning: _find(table_columns, names) for meaning, names in _NAMES.items()}
     for meaning in ("id", "class", "frequency") if need_ids else ("class", "frequency"):
         if columns[meaning] is None:
@@ -198,7 +198,7 @@ class SampledImage:
 @record
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Places that no candidate could take."""
+    """Images that are missing because no candidate fits."""
 
     class_name: str
     subclass: str
@@ -214,15 +214,15 @@ class Sample(Report):
     Attributes:
         images: the drawn images, by class, then in the order of drawing.
         strategy: "matched", "threshold" or "top".
-        per_class: how many were wanted of each class.
+        per_class: requested images of each class.
         threshold: smallest frequency of the strategy "threshold".
         average_frequency: mean selection frequency of the images, normal interval over images.
-        quotas: wanted images by class and bin (strategy "matched").
-        shortfalls: places left empty.
+        quotas: requested images by class and bin (strategy "matched").
+        shortfalls: images that are missing.
         notes: what a reader has to know.
         seed: of the draws.
         min_votes: images with fewer votes did not count.
-        too_few_votes: how many images that were.
+        too_few_votes: number of such images.
     """
 
     images: tuple[SampledImage, ...]

@@ -102,7 +102,7 @@ def annotate(
         annotators: one per worker.
         probability: (image id, target class) to the probability that a perfect worker selects it.
         seed: of their answers.
-        most_tasks: how many tasks each does at the most.
+        most_tasks: largest number of tasks for each.
     """
     from hardpan.replicate.database.leases import ids_shown, next_task, submit
     from hardpan.replicate.database.people import enter, invite
@@ -156,7 +156,7 @@ def answer_questions(
         accuracies: a participant's chance of a right answer on original and on new images, one pair per person; a
             wrong answer is any other class.
         seed: of their answers.
-        most: questions each answers at the most.
+        most: largest number of questions for each.
     """
     from hardpan.replicate.database.experiment import answer_question, next_question, question_truths
     from hardpan.replicate.database.people import enter, invite

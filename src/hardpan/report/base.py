@@ -133,7 +133,7 @@ class Report:
         Returns:
             The path of the page.
         """
-        target = Path(folder)
+        target = files.as_path("folder", folder)
         contents: dict[str, Content] = {**self.view().downloads, **(extra or {})}
         contents["index.html"] = self.to_html(command=command, date=_today())
         config = getattr(self, "config", None)

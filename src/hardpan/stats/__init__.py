@@ -3,29 +3,17 @@
 from hardpan.stats.agreement import cohen_kappa, holm, mcnemar, paired_bootstrap
 from hardpan.stats.correlation import kendall_tau, pearson
 from hardpan.stats.intervals import clopper_pearson, mean, normal, normal_quantile, share
-from hardpan.stats.lines import bootstrap_lines, fit_lines, from_scale, to_scale
+from hardpan.stats.lines import fit_lines
 from hardpan.stats.ranking import rank_intervals, ranks
-from hardpan.stats.resampling import (
-    bca_interval,
-    bootstrap,
-    bootstrap_draws,
-    jackknife_values,
-    percentile_interval,
-    resample_counts,
-)
+from hardpan.stats.resampling import bootstrap
 from hardpan.stats.selective import risk_coverage
 
 __all__ = [
-    "bca_interval",
     "bootstrap",
-    "bootstrap_draws",
-    "bootstrap_lines",
     "clopper_pearson",
     "cohen_kappa",
     "fit_lines",
-    "from_scale",
     "holm",
-    "jackknife_values",
     "kendall_tau",
     "mcnemar",
     "mean",
@@ -33,13 +21,10 @@ __all__ = [
     "normal_quantile",
     "paired_bootstrap",
     "pearson",
-    "percentile_interval",
     "rank_intervals",
     "ranks",
-    "resample_counts",
     "risk_coverage",
     "share",
-    "to_scale",
 ]
 
 

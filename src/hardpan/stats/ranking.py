@@ -113,14 +113,14 @@ def rank_intervals(
         difference_variance[j] = 0.0
         error = np.sqrt(difference_variance)
         difference = estimates - estimates[j]
-        apart = _told_apart(j, difference, error, noise, level)
+        apart = _separated(j, difference, error, noise, level)
         low[j] = 1 + np.count_nonzero(apart & (difference > 0))
         high[j] = n - np.count_nonzero(apart & (difference < 0))
     method = f"max-t bootstrap over pairs, {resamples:,} draws" if by_bootstrap else "Bonferroni–Holm over pairs"
     return low, high, method
 
 
-def _told_apart(j: int, difference: Floats, error: Floats, noise: Floats | None, level: float) -> NDArray[np.bool_]:
+def _separated(j: int, difference: Floats, error: Floats, noise: Floats | None, level: float) -> NDArray[np.bool_]:
     """Which differences from unit j are real, all tests together at ``level``, by stepping down.
 
     Once a difference is significant it no longer counts among those that chance could have made large. The closed

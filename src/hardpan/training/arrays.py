@@ -48,7 +48,7 @@ def fit_arrays(
     progress: Progress | None = None,
     **changes: Any,
 ) -> ArrayFit:
-    """Train one architecture on arrays, once a seed, and give the probabilities of other examples.
+    """Train one architecture on arrays, once per seed, and return the probabilities of other examples.
 
     Args:
         x: training examples: vectors (N, d) or images (N, H, W) or (N, H, W, C).
@@ -124,7 +124,7 @@ def fit_arrays(
 def _evaluated(
     predicted: NDArray[Any], validation: tuple[ArrayLike, ArrayLike] | None, classes: int
 ) -> tuple[NDArray[Any], dict[str, NDArray[np.int64]], NDArray[np.int64] | None]:
-    """Join the examples that are predicted and those that are evaluation: one pass evaluates both."""
+    """Join the examples to predict and the validation examples: one pass evaluates both."""
     if validation is None:
         return predicted, {}, None
     x = shaped(np.asarray(validation[0]))

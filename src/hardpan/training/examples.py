@@ -25,7 +25,7 @@ _BLOCK = 4096  # rows at a time where statistics are summed: large sets are not 
 
 @dataclass(frozen=True, slots=True)
 class Normalization:
-    """Mean and reciprocal spread that make raw values into what a network sees: (x − mean)·scale.
+    """Mean and reciprocal standard deviation of raw values; inputs of a network are (x − mean)·scale.
 
     Attributes:
         mean: (channels,) of images, (d,) of vectors.
@@ -51,7 +51,7 @@ class Examples:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example as a network sees it: (C, H, W) or (d,)."""
+        """Shape of one input of a network: (C, H, W) or (d,)."""
         return input_shape_of(self.raw.shape)
 
     @property
@@ -63,9 +63,9 @@ class Examples:
         return len(self.raw)
 
     def normalize(self, raw: Tensor) -> Tensor:
-        """What a network sees of raw examples: float32, (B, C, H, W) or (B, d).
+        """Inputs of a network from raw examples: float32, (B, C, H, W) or (B, d).
 
-        Images lie in memory with channels last, which is how convolutions are fastest, on a CPU too.
+        Images are stored with channels last: convolutions are fastest that way, on a CPU too.
         """
         values = (raw.float() - self.mean) * self.scale
         return values.permute(0, 3, 1, 2) if self.is_image else values
@@ -117,7 +117,7 @@ def check_size(x: NDArray[Any], what: str = "x") -> None:
 
 
 def input_shape_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of one example as a network sees it, from that of all: channels come first.
+    """The shape of one input of a network, from the shape of all examples: channels come first.
 
     Example:
         >>> input_shape_of((500, 32, 32, 3)), input_shape_of((500, 20))

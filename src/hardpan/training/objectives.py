@@ -257,8 +257,8 @@ def build(
         if option not in known:
             offered = f"its options are {', '.join(known)}" if known else "it has none"
             raise InputError(f"objective {name} has no option {option!r}; {offered}")
-    nobody = np.zeros(int(n_rows), dtype=np.int64)
-    rows, sizes = (nobody, nobody[:1]) if name == "erm" else _checked(name, int(n_rows), groups)
+    one_group = np.zeros(int(n_rows), dtype=np.int64)
+    rows, sizes = (one_group, one_group[:1]) if name == "erm" else _checked(name, int(n_rows), groups)
     return make(_Training(rows, sizes, total), **options)
 
 
@@ -351,7 +351,7 @@ class Goal:
             **config.objective_options,
         )
         self._state = self._objective.init(rows.device)
-        self._nobody = torch.zeros(1, dtype=torch.int64, device=rows.device)
+        self._one_group = torch.zeros(1, dtype=torch.int64, device=rows.device)
 
     @property
     def length(self) -> int:
@@ -364,7 +364,7 @@ class Goal:
 
     def loss(self, losses: Tensor, rows: Tensor) -> Tensor:
         """The number to be minimised from the losses of a batch and its rows."""
-        groups = self._nobody.expand(len(rows)) if self._groups is None else self._groups.index_select(0, rows)
+        groups = self._one_group.expand(len(rows)) if self._groups is None else self._groups.index_select(0, rows)
         loss, state = self._objective.update(self._state, losses, groups)
         with torch.no_grad():
             for name, item in state.items():

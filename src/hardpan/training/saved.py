@@ -48,7 +48,7 @@ class SavedModel:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example as the network sees it."""
+        """Shape of one input of the network: (C, H, W) or (d,)."""
         return tuple(self.description["input_shape"])
 
 

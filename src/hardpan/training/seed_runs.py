@@ -228,7 +228,7 @@ class OpenRun:
         return tuple(description.get("history", ())) if same else ()
 
     def recorded(self, epochs: int) -> bool:
-        """Whether the store has every epoch that a run of so many epochs records; the main process knows."""
+        """Whether the store has every epoch that a run of this many epochs records; decided by the main process."""
         if self.recorder is None:
             return True
         seed = self.run.seed if isinstance(self.run, SeedRun) else None

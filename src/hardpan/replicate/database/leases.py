@@ -302,7 +302,7 @@ def _own(connection: Connection, worker_id: str, token: str) -> Any:
 
 
 def _check_still_wanted(connection: Connection, row: Any, now: float) -> None:
-    """An expired lease is still good while nobody else has filled its place."""
+    """An expired lease stays valid until other workers have completed its task."""
     if row.expires_at <= now and not _still_open(connection, row.task_id, now):
         raise LeaseLost("this task's time ran out and others have finished it; take the next one")
 

@@ -69,7 +69,7 @@ def new_name() -> str:
 def invite(
     project: ProjectFolder, *, role: str = "annotator", uses: int = 1, label: str = "", seconds: float | None = None
 ) -> Invited:
-    """Make an invitation for ``uses`` people of one role, good for ``seconds`` (for ever where None)."""
+    """Make an invitation for ``uses`` people of one role, valid for ``seconds`` (without end if None)."""
     if role not in ROLES:
         raise InputError(f"role must be one of {', '.join(ROLES)}; got {role!r}")
     if not 1 <= uses <= MOST_USES:
@@ -125,7 +125,7 @@ def invitations(project: ProjectFolder, only: str | None = None) -> list[Invited
 
 
 def revoke(project: ProjectFolder, invitation: str) -> None:
-    """End an invitation: nobody enters by it any more, and the sessions of those who did end."""
+    """End an invitation and the sessions of those who entered by it."""
     with project.database.write() as connection:
         now = project.clock()
         connection.execute(update(Invitation).where(Invitation.id == invitation).values(revoked_at=now))
@@ -193,7 +193,7 @@ def check_admitted(project: ProjectFolder, worker_id: str, *, entering: bool = F
 def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str = "") -> Person:
     """Let a person in by a signed link: the same person for the same link and external id, every time.
 
-    A link of one use is one person, whoever opens it. A link of more uses tells people apart by ``external_id``
+    A link of one use is one person, whoever opens it. A link of more uses distinguishes people by ``external_id``
     (a crowd platform's worker number); without one every call is a new person, which the page keeps in its cookie.
     A use of such a link is counted when a person takes part, so opening it again and again uses nothing up.
 
@@ -288,7 +288,7 @@ def _takes_part(now: float) -> ColumnElement[bool]:
 
 
 def _return_tasks(connection: Connection, now: float, workers: Select[str]) -> None:
-    """Give tasks that these workers hold back to the others."""
+    """End the leases of these workers, so that others get their tasks."""
     leased = (Assignment.worker_id.in_(workers), Assignment.state == "leased", Assignment.expires_at > now)
     connection.execute(update(Assignment).where(*leased).values(expires_at=now))
 

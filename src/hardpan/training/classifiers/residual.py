@@ -71,7 +71,7 @@ def resnet(shape: Shape, n_classes: int, *, layers: int, stem: str = "auto", wid
     Args:
         shape: of one image.
         n_classes: C.
-        layers: 18, 34 (two convolutions a block), 50, 101 or 152 (three).
+        layers: 18, 34 (two convolutions per block), 50, 101 or 152 (three).
         stem: "imagenet" (7 × 7 of stride 2, pooling), "small" (3 × 3 of stride 1), or "auto": small up to 64.
         width: channels of the first stage.
     """
@@ -178,7 +178,7 @@ _SQUEEZE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The five numbers of a RegNet: depth, initial width, slope, quantisation, and channels a group."""
+    """The five numbers of a RegNet: depth, initial width, slope, quantisation, and channels per group."""
 
     depth: int
     initial: int
