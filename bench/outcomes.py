@@ -131,9 +131,7 @@ def many_files() -> dict[str, Any]:
                 "means agree": m.output["agree"],
             }
         )
-    notes = [
-        "simulated generation logs, every answer another text; answers are kept while they need at most 256 MB"
-    ]
+    notes = ["simulated generation logs, every answer another text; too many different texts are not kept"]
     return harness.table("Memory with the number of files", rows, seed=0, notes=notes)
 
 

@@ -16,7 +16,8 @@ from hardpan.outcomes.outcomes import Choices, Outcomes
 from hardpan.safe_files import few
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
-MOST_ANSWER_BYTES = 256 << 20
+MOST_ANSWER_BYTES = 1 << 30  # of the table of answers, 4 bytes per letter
+MOST_TEXT_BYTES = 256 << 20  # of all different answers while they are collected
 LONGEST_ANSWER = 48
 LONGEST_LABEL = 200
 LONGEST_QUESTION = 4000
@@ -229,13 +230,13 @@ class Cells:
             self._answer_of.frombytes(numbers.tobytes())
 
     def _text(self, answer: str) -> int:
-        """The number of an answer's text; none are kept once they need more memory than a result may have."""
+        """The number of an answer's text; none are kept once there are too many."""
         text = shorten(answer)
         known = self._texts.get(text)
         if known is not None or self._too_long:
             return known or 0
         self._text_bytes += 4 * len(text)
-        if self._text_bytes > MOST_ANSWER_BYTES:
+        if self._text_bytes > MOST_TEXT_BYTES:
             self._texts, self._too_long = {"": 0}, True
             return 0
         self._texts[text] = len(self._texts)
@@ -267,7 +268,7 @@ class Cells:
         scores[rows, columns, repeat] = np.frombuffer(self._scores, dtype=np.float64)[order]
         answers = self._answers(rows, columns, repeat, order, scores.shape)
         if self._too_long or (answers is None and len(self._texts) > 1):
-            notes.append("The models' answers are left out: together they need more than 256 MB.")
+            notes.append("The models' answers are left out: together they need too much memory.")
         key = _column(self._keys, n) if self._keys else None
         if self._other_keys:
             notes.append(f"{self._other_keys:,} rows state another key for an item; the first key is used.")

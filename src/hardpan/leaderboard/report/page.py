@@ -92,7 +92,7 @@ def _(result: LeaderboardSummary) -> View:
         hero.append(information_chart(fit))
         downloads |= {"items.csv": csv_text(item_columns(fit)), "skills.csv": csv_text(skill_columns(fit))}
         links["items.csv"] = "items.csv"
-    else:
+    elif min(result.picture.shape) > 1:
         sections.append(Section("All scores", charts=(picture,), key="items", short="Scores"))
     if keys is not None:
         sections.append(keys_section(keys))
