@@ -17,7 +17,7 @@ from hardpan.safe_files import few
 
 MOST_CELLS = 500_000_000  # models × items × repeats; 4 GB of scores
 MOST_ANSWER_BYTES = 1 << 30  # of the table of answers, 4 bytes per letter
-MOST_TEXT_BYTES = 256 << 20  # of all different answers while they are collected
+MOST_TEXT_BYTES = 256 << 20  # of all different answers while they are collected, and of answers in arrays
 LONGEST_ANSWER = 48
 LONGEST_LABEL = 200
 LONGEST_QUESTION = 4000

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from hardpan import safe_files
 from hardpan.errors import InputError
 from hardpan.outcomes import classes
-from hardpan.outcomes.cells import MOST_ANSWER_BYTES, Cells, distinct, label_text
+from hardpan.outcomes.cells import MOST_TEXT_BYTES, Cells, distinct, label_text
 from hardpan.outcomes.counts import metric_name
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.outcomes.sources import Options
@@ -141,7 +141,7 @@ def direct(sets: Sets, options: Options, source: str) -> Outcomes | None:
     if any(labels):
         columns = {"set": np.array(labels), **columns}
     answers = None
-    if said and scores.size * 4 * max(len(str(label)) for label in pool.tolist()) <= MOST_ANSWER_BYTES:  # type: ignore[union-attr]
+    if said and scores.size * 4 * max(len(str(label)) for label in pool.tolist()) <= MOST_TEXT_BYTES:  # type: ignore[union-attr]
         answers = np.concatenate(said, axis=1).astype(np.str_)
     items = np.array(distinct(ids), dtype=np.str_)
     return Outcomes(scores, names, items, columns, answers, np.array(key) if key else None, source)
