@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hardpan import files, numbers
 from hardpan.auditing import examples
 from hardpan.auditing.comparison import too_few
@@ -19,6 +21,7 @@ from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 from hardpan.testbed import report as testbed_report
 
+IN_HERO = 7  # confusing examples beside the problems
 SKIPPED = {
     "not-requested": "not requested",
     "no-test": "no test example to evaluate models on",
@@ -116,6 +119,14 @@ def _hero(audit: Audit) -> list[Chart]:
         charts.append(_learning_chart(audit.learning, height=150))
     elif audit.floor is not None:
         charts.append(floors.ceilings(audit.floor))
+    if len(charts) < 2:
+        charts += [
+            dataclasses.replace(chart, title="The most confusing examples", rows=chart.rows[:IN_HERO])
+            for part in audit.parts
+            if part.key == "hard"
+            for chart in part.charts
+            if chart.drawing == "gallery"
+        ]
     return charts
 
 
@@ -144,7 +155,7 @@ def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
         f"{size:,} examples: {numbers.estimate(item)}" for size, item in zip(curve.sizes, curve.errors, strict=True)
     )
     options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
-    title = f"Learning curve: about {numbers.estimate(curve.at_double)} error with twice the data"
+    title = f"Learning curve; with twice the data about {numbers.estimate(curve.at_double)} error"
     return Chart("lines", title, rows, words, options)
 
 

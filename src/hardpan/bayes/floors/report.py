@@ -335,7 +335,7 @@ def ceilings(floor: Floor) -> Chart:
     )
     shown = (*evidence, *classifiers[:MOST_CLASSIFIERS])
     described = "; ".join(f"{entry.name} {numbers.percent(entry.estimate.value)}" for entry in shown)
-    title = "Errors of classifiers; the lowest possible error is in the shaded range"
+    title = "Errors of classifiers; shaded: the lowest possible error"
     options = {"x_title": "error", "bracket": (floor.bracket.low, floor.bracket.high)}
     return Chart("intervals", title, rows, f"{described}. {capital(bracket_words(floor))}.", options)
 
