@@ -61,7 +61,7 @@ def test_dropout_has_the_gradients_of_plain_torch(ops):
         for k in range(len(stack.mix)):
             x = x @ stack.mix[k].T + stack.offset[k]
             kept, moved = x.chunk(2, 3)
-            hidden = torch.relu(patches(stack.bounds.seen(kept)) @ stack.w1[k] + stack.b1[k])
+            hidden = torch.relu(patches(stack.bounds.squash(kept)) @ stack.w1[k] + stack.b1[k])
             hidden = masks.applied(torch.relu(hidden @ stack.w2[k] + stack.b2[k]))
             scale, shift = (fold(hidden @ stack.w3[k]) + stack.b3[k]).chunk(2, 3)
             scale = stack.bounds.scale(scale)
@@ -147,12 +147,12 @@ def test_a_scale_is_bounded_on_both_sides(bounds):
 def test_what_a_network_sees_is_bounded_and_nearly_true_near_zero():
     bounds, z = Bounds(reach=4.0), torch.tensor([-1e9, -4.0, 0.0, 0.1, 4.0, 1e9], dtype=torch.float64)
     torch.testing.assert_close(
-        bounds.seen(z), torch.tensor([-4, -(8**0.5), 0, 0.1, 8**0.5, 4]).double(), atol=1e-4, rtol=0
+        bounds.squash(z), torch.tensor([-4, -(8**0.5), 0, 0.1, 8**0.5, 4]).double(), atol=1e-4, rtol=0
     )
     z.requires_grad_()
-    (slope,) = torch.autograd.grad(bounds.seen(z).sum(), z)
-    torch.testing.assert_close(bounds.seen_slope(z), slope)
-    assert Bounds(reach=0.0).seen(z) is z
+    (slope,) = torch.autograd.grad(bounds.squash(z).sum(), z)
+    torch.testing.assert_close(bounds.squash_slope(z), slope)
+    assert Bounds(reach=0.0).squash(z) is z
 
 
 def test_values_unlike_any_in_training_grow_by_their_scales_alone():
@@ -179,4 +179,4 @@ def test_the_first_batch_sets_the_actnorms():
         normed = (x + made.bias[k]) * torch.exp(made.log_scale[k])
         torch.testing.assert_close(normed.mean((0, 1, 2)), torch.zeros(4, device=DEVICE), atol=1e-3, rtol=0)
         torch.testing.assert_close(normed.std((0, 1, 2)), torch.ones(4, device=DEVICE), atol=1e-2, rtol=0)
-        x = run_plain(x, stack.part(k, k + 1))[0].detach()
+        x = run_plain(x, stack.slice(k, k + 1))[0].detach()

@@ -94,14 +94,14 @@ class ClassBase(nn.Module):
         constant = self.log_priors - self.log_scales.sum(1) - 0.5 * (weights * self.means).sum(1)
         return torch.log_softmax(top @ weights.T - 0.5 * top.square() @ precisions.T + constant, 1)
 
-    def log_joint_of(self, latents: Latents, chosen: Tensor) -> Tensor:
-        """log π_y p_y(x), (B,), in float32, for ``chosen`` (B, K), one 1 per row: what training needs.
+    def log_joint_of(self, latents: Latents, one_hot: Tensor) -> Tensor:
+        """log π_y p_y(x), (B,), in float32, for ``one_hot`` labels (B, K): what training needs.
 
-        A product with ``chosen`` instead of an index keeps the gradient deterministic.
+        A product with ``one_hot`` instead of an index keeps the gradient deterministic.
         """
-        log_scale = chosen @ self.log_scales if len(self.log_scales) > 1 else self.log_scales
-        gap = (latents.top - chosen @ self.means) * torch.exp(-log_scale)
+        log_scale = one_hot @ self.log_scales if len(self.log_scales) > 1 else self.log_scales
+        gap = (latents.top - one_hot @ self.means) * torch.exp(-log_scale)
         dimension = latents.top.shape[1] + latents.rest.shape[1]
         squares = gap.square().sum(1) + latents.rest.square().sum(1)
         log_normal = -0.5 * (squares + dimension * _LOG_TWO_PI) - log_scale.sum(1)
-        return log_normal + latents.log_det + chosen @ self.log_priors
+        return log_normal + latents.log_det + one_hot @ self.log_priors

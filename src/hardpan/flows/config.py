@@ -116,9 +116,9 @@ class FlowConfig:
         """
         if self.preset not in PRESETS:
             raise InputError(f"preset must be one of {', '.join(PRESETS)}; got {self.preset!r}")
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
         preset = PRESETS[self.preset] | {"pad_to": 32 if self.preset == "paper" else 0}
-        whole = replace(self, **{name: value for name, value in preset.items() if given[name] is None})
+        whole = replace(self, **{name: value for name, value in preset.items() if values[name] is None})
         whole._check()
         return whole
 

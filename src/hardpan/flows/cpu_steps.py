@@ -120,7 +120,7 @@ class _Coupling:
 
     def _parameters(self, kept: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Scales and shifts (ch/2, B, H, W) of the other planes, from the kept ones; valid until the next call."""
-        self.seen.copy_(self.stack.bounds.seen(kept))
+        self.seen.copy_(self.stack.bounds.squash(kept))
         for neighbour, source in self.copies:
             neighbour.copy_(source)
         for around, hidden, first, second, taps in self.chunks:

@@ -1,4 +1,4 @@
-"""Fit a flow to a dataset, on the engine that every training run shares."""
+"""Fit a flow to a dataset, on the engine that every training run stages."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Rows:
         self.integers = not np.issubdtype(x.dtype, np.floating)
         if self.integers and isinstance(self.scaling, ImageScaling):
             ready = self.scaling.padded(x)
-            kept = ready.astype(np.uint8) if ready.max(initial=0) < 256 else ready.astype(np.float32)
+            stored = ready.astype(np.uint8) if ready.max(initial=0) < 256 else ready.astype(np.float32)
         elif self.integers and isinstance(self.scaling, VectorScaling):
-            kept = self.scaling.chosen(x).astype(np.float32)
+            stored = self.scaling.chosen(x).astype(np.float32)
         else:
-            kept = self.scaling.continuous(x, np.random.default_rng(0))
-        self.x = torch.from_numpy(np.ascontiguousarray(kept)).to(device)
+            stored = self.scaling.continuous(x, np.random.default_rng(0))
+        self.x = torch.from_numpy(np.ascontiguousarray(stored)).to(device)
         self.y = torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64)).to(device)
         self.one_hot = torch.eye(self.n_classes, device=device)
 
@@ -117,9 +117,9 @@ class FlowTask:
         self._compute_in(self.runner, self.config.precision)
         self.noise.manual_seed(randomness.derived_seed(self.config.seed, "noise", epoch, distributed.rank()))
         order = randomness.permutation(len(self.train), self.config.seed, "order", epoch)
-        wanted = self.steps * self.examples_per_step
-        repeats = math.ceil(wanted / len(order))
-        self.order = order.repeat(repeats)[:wanted].reshape(self.steps, distributed.world_size(), self.batch)
+        total = self.steps * self.examples_per_step
+        repeats = math.ceil(total / len(order))
+        self.order = order.repeat(repeats)[:total].reshape(self.steps, distributed.world_size(), self.batch)
         self.order = self.order[:, distributed.rank()].contiguous().to(self.device)
         self.sums.zero_()
 
@@ -181,11 +181,11 @@ class FlowTask:
         generator = torch.Generator(self.device).manual_seed(randomness.derived_seed(self.config.seed, "evaluate"))
         total, wrong, count = 0.0, 0, min(len(rows), at_most or len(rows))
         for start in range(0, count, ROWS):
-            chosen_rows = torch.arange(start, min(start + ROWS, count), device=self.device)
-            x, log_q, _ = rows.batch(chosen_rows, generator)
+            indices = torch.arange(start, min(start + ROWS, count), device=self.device)
+            x, log_q, _ = rows.batch(indices, generator)
             latents: Latents = self.network.latents(x)
             joint = self.network.base.log_joint(latents)
-            labels = rows.y[chosen_rows]
+            labels = rows.y[indices]
             total -= float(joint.gather(1, labels[:, None]).sum() - log_q.double().sum())
             wrong += int((joint.argmax(1) != labels).sum())
         return total / max(count, 1), wrong / max(count, 1)
@@ -195,9 +195,11 @@ class FlowTask:
         base = self.network.base
         means, log_scales = (item.detach().double().cpu().numpy() for item in (base.means, base.log_scales))
         variances, priors = np.exp(2 * log_scales), torch.exp(base.log_priors.double()).cpu().numpy()
-        given = {"covs": variances} if len(variances) > 1 else {"cov": variances[0]}
+        covariance = {"covs": variances} if len(variances) > 1 else {"cov": variances[0]}
         try:
-            result = bayes.gaussian(means, priors=priors / priors.sum(), rtol=FLOOR_RTOL, max_draws=2**14, **given)
+            result = bayes.gaussian(
+                means, priors=priors / priors.sum(), rtol=FLOOR_RTOL, max_draws=2**14, **covariance
+            )
         except HardpanError:  # classes that have run away from each other beyond what floats hold
             return {"bayes_error": 0.0, "bayes_error_stderr": 0.0}
         return {"bayes_error": result.value, "bayes_error_stderr": result.stderr}
@@ -216,15 +218,15 @@ class FlowTask:
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Resume from the state that :meth:`tensors` returned."""
 
-        def part(prefix: str) -> dict[str, Tensor]:
+        def section(prefix: str) -> dict[str, Tensor]:
             start = prefix + "."
             return {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
 
-        self.network.load_state_dict(part("network"))
-        optimization.load_optimizer(self.optimizer, part("optimizer"))
-        self.schedule.load_tensors(part("schedule"))
+        self.network.load_state_dict(section("network"))
+        optimization.load_optimizer(self.optimizer, section("optimizer"))
+        self.schedule.load_tensors(section("schedule"))
         if self.average is not None:
-            self.average.load_tensors(part("average"))
+            self.average.load_tensors(section("average"))
 
     def weights(self) -> dict[str, Tensor]:
         """The averaged weights, which are what is kept."""
@@ -326,29 +328,29 @@ def sweep(
     config = config or FlowConfig()
     if not class_weights:
         raise InputError("class_weights must not be empty; pass at least one value of λ")
-    shares = len(class_weights) + 1
+    stages = len(class_weights) + 1
     sizes: dict[str, Any] = dict.fromkeys(PRESETS["tiny"]) | dict(trial or {})
     settings = [dataclasses.replace(config, preset=preset, class_weight=float(w), **sizes) for w in class_weights]
     for tried in (config, *settings):
         tried.filled()  # refuse the last value before the first is tried
     trials: list[dict[str, float]] = []
     for number, (weight, tried) in enumerate(zip(class_weights, settings, strict=True)):
-        place = None if out is None else Path(out) / "trials" / f"{weight:g}"
-        result = fit(dataset, tried, out=place, progress=_part(progress, number, shares, f"λ = {weight:g}: "))
+        folder = None if out is None else Path(out) / "trials" / f"{weight:g}"
+        result = fit(dataset, tried, out=folder, progress=_stage(progress, number, stages, f"λ = {weight:g}: "))
         trials.append({"class_weight": float(weight), "validation_nll": result.record.fitted["validation_nll"]})
     best = min(trials, key=lambda trial: trial["validation_nll"])["class_weight"]
-    chosen = dataclasses.replace(config, class_weight=best)
-    flow = fit(dataset, chosen, out=out, progress=_part(progress, shares - 1, shares, f"λ = {best:g} chosen: "))
+    final = dataclasses.replace(config, class_weight=best)
+    flow = fit(dataset, final, out=out, progress=_stage(progress, stages - 1, stages, f"λ = {best:g} chosen: "))
     flow.record = dataclasses.replace(flow.record, fitted={**flow.record.fitted, "sweep": tuple(trials)})
     if out is not None and distributed.is_main():
         save(flow, out)
     return flow
 
 
-def _part(progress: Progress | None, number: int, shares: int, label: str) -> Progress | None:
+def _stage(progress: Progress | None, number: int, stages: int, label: str) -> Progress | None:
     if progress is None:
         return None
-    return lambda line, fraction: progress(label + line, (number + fraction) / shares)
+    return lambda line, fraction: progress(label + line, (number + fraction) / stages)
 
 
 def _check(dataset: Dataset) -> NDArray[np.int64]:
@@ -368,8 +370,8 @@ def prepare(dataset: Dataset, parts: Split, config: FlowConfig, device: torch.de
     x = dataset.x[parts.train]
     network = build(config, scaling_for(x, config), torch.from_numpy(counts / counts.sum())).to(device)
     train = Rows(network, x, labels[parts.train], device)
-    held = parts.validation if len(parts.validation) else parts.train
-    task = FlowTask(network, config, train, Rows(network, dataset.x[held], labels[held], device), device)
+    held_out = parts.validation if len(parts.validation) else parts.train
+    task = FlowTask(network, config, train, Rows(network, dataset.x[held_out], labels[held_out], device), device)
     task.start()
     return task
 
@@ -379,13 +381,13 @@ def _train(
 ) -> tuple[engine.History, float]:
     config = task.config
     loop = engine.LoopConfig(config.epochs or 1, config.checkpoint_every, "validation_nll", config.patience)
-    kept = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
+    settings = dataclasses.asdict(config) | {"dataset": dataset.name, "rows": len(dataset)}
     # A file of the same name and length may hold other examples by now: no flow of the old ones is given for it.
-    kept["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(_check(dataset))[:32]
-    del kept["device"], kept["checkpoint_every"]
+    settings["data_sha256"] = array_hash(dataset.x)[:32] + array_hash(_check(dataset))[:32]
+    del settings["device"], settings["checkpoint_every"]
     begun = time.monotonic()
     folder = None if out is None else Path(out) / CHECKPOINTS
-    history = engine.run_epochs(task, loop, folder=folder, settings=kept, progress=progress)
+    history = engine.run_epochs(task, loop, folder=folder, settings=settings, progress=progress)
     return history, time.monotonic() - begun
 
 

@@ -262,9 +262,9 @@ class Flow:
         _check_whole("seed", seed)
         xs, ys, posteriors = [], [], []
         for block in range(-(-int(n) // BLOCK)):
-            drawn_top, drawn_rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
+            z_top, z_rest, y = self._draw(np.random.default_rng([seed, block]), temperature)
             rows = slice(0, min(BLOCK, n - block * BLOCK))
-            top, rest = self._tensor(drawn_top[rows]), self._tensor(drawn_rest[rows])
+            top, rest = self._tensor(z_top[rows]), self._tensor(z_rest[rows])
             x = self.network.data(top, rest)
             if not bool(torch.isfinite(x).all()):
                 raise InputError(f"temperature {temperature:g} gives values that are not finite; use a smaller one")
@@ -397,7 +397,7 @@ def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float3
     """
     if precision not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
-    place = files.as_path("folder", folder)
+    path = files.as_path("folder", folder)
     dtype = PRECISIONS[precision]
     # The base is small, and the Bayes error is made of it: it stays as it is.
     tensors = {
@@ -407,12 +407,12 @@ def save(flow: Flow, folder: str | os.PathLike[str], *, precision: str = "float3
     content = tensors_to_bytes(tensors)
     card = {"weights": WEIGHTS, "sha256": hashlib.sha256(content).hexdigest(), "precision": precision}
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        files.write_bytes(place / WEIGHTS, content)
-        files.write_text(place / CARD, files.dumps(files.to_json(flow.record) | {"file": card}) + "\n")
+        path.mkdir(parents=True, exist_ok=True)
+        files.write_bytes(path / WEIGHTS, content)
+        files.write_text(path / CARD, files.dumps(files.to_json(flow.record) | {"file": card}) + "\n")
     except OSError as error:
-        raise InputError(f"{place}: cannot be written ({error.strerror or error}); use another folder") from error
-    return place
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); use another folder") from error
+    return path
 
 
 def load(path_or_name: str | os.PathLike[str]) -> Flow:
@@ -421,32 +421,32 @@ def load(path_or_name: str | os.PathLike[str]) -> Flow:
     Raises:
         InputError: there is no such flow, or its files are not what was written.
     """
-    place = _place(path_or_name)
+    path = _flow_folder(path_or_name)
     try:
-        card = json.loads((place / CARD).read_text(encoding="utf-8"))
+        card = json.loads((path / CARD).read_text(encoding="utf-8"))
         file = card.pop("file")
         for name, value in BEFORE_SETTINGS.items():
             card["config"].setdefault(name, value)
-        content = (place / WEIGHTS).read_bytes()
+        content = (path / WEIGHTS).read_bytes()
     except OSError as error:
-        raise InputError(f"{place}: cannot be read ({error.strerror}); pass the folder of a fit") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror}); pass the folder of a fit") from error
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(f"{place / CARD}: is damaged ({type(error).__name__}); fit the flow again") from error
+        raise InputError(f"{path / CARD}: is damaged ({type(error).__name__}); fit the flow again") from error
     if not isinstance(file, dict) or hashlib.sha256(content).hexdigest() != file.get("sha256"):
-        raise InputError(f"{place / WEIGHTS}: does not match {CARD}; copy both files together")
-    record = files.from_json(card, place)
+        raise InputError(f"{path / WEIGHTS}: does not match {CARD}; copy both files together")
+    record = files.from_json(card, path)
     if not isinstance(record, FlowRecord):
-        raise InputError(f"{place / CARD}: holds a {type(record).__name__}, not a flow; pass the folder of a fit")
-    return _assemble(record, content, place)
+        raise InputError(f"{path / CARD}: holds a {type(record).__name__}, not a flow; pass the folder of a fit")
+    return _assemble(record, content, path)
 
 
 def weights_hash(path_or_name: str | os.PathLike[str]) -> str:
     """The sha256 of a saved flow's weights, as its card says it."""
-    place = _place(path_or_name) / CARD
+    path = _flow_folder(path_or_name) / CARD
     try:
-        return str(json.loads(place.read_text(encoding="utf-8"))["file"]["sha256"])
+        return str(json.loads(path.read_text(encoding="utf-8"))["file"]["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{place}: is damaged ({type(error).__name__}); fit the flow again") from error
+        raise InputError(f"{path}: is damaged ({type(error).__name__}); fit the flow again") from error
 
 
 def fingerprint(flow: Flow) -> str:
@@ -458,14 +458,14 @@ def fingerprint(flow: Flow) -> str:
     return digest.hexdigest()
 
 
-def _assemble(record: FlowRecord, content: bytes, place: Path) -> Flow:
+def _assemble(record: FlowRecord, content: bytes, path: Path) -> Flow:
     try:
         tensors = {name: _wide(value) for name, value in tensors_from_bytes(content).items()}
         priors = torch.exp(tensors["base.log_priors"])
         network = build(record.config.filled(), rebuild_scaling(dict(record.scaling)), priors)
         network.load_state_dict(tensors)
     except (SafetensorError, KeyError, RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise InputError(f"{place}: card and weights do not fit each other ({type(error).__name__})") from error
+        raise InputError(f"{path}: card and weights do not fit each other ({type(error).__name__})") from error
     return Flow(network, record)
 
 
@@ -477,10 +477,10 @@ def _wide(value: torch.Tensor) -> torch.Tensor:
     return value.float() if value.is_floating_point() else value
 
 
-def _place(path_or_name: str | os.PathLike[str]) -> Path:
-    place = files.as_path("flow", path_or_name)
-    if (place / CARD).is_file():
-        return place
+def _flow_folder(path_or_name: str | os.PathLike[str]) -> Path:
+    path = files.as_path("flow", path_or_name)
+    if (path / CARD).is_file():
+        return path
     bundled = zoo.folder(os.fspath(path_or_name))
     if bundled is not None:
         return bundled

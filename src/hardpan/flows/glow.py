@@ -61,12 +61,12 @@ class Bounds:
         """The scale of a coupling from what its network says."""
         return self.least + self.span * torch.sigmoid(raw + self.start)
 
-    def seen(self, z: Tensor) -> Tensor:
-        """What a network sees of z."""
+    def squash(self, z: Tensor) -> Tensor:
+        """z/√(1 + (z/reach)²): the input of coupling networks and split priors."""
         return z * torch.rsqrt(1 + (z / self.reach).square()) if self.reach else z
 
-    def seen_slope(self, z: Tensor) -> Tensor:
-        """The derivative of :meth:`seen`, (1 + (z/reach)²)^(−3/2)."""
+    def squash_slope(self, z: Tensor) -> Tensor:
+        """The derivative of :meth:`squash`, (1 + (z/reach)²)^(−3/2)."""
         return torch.rsqrt(1 + (z / self.reach).square()) ** 3 if self.reach else torch.ones_like(z)
 
 
@@ -96,7 +96,7 @@ class Stack:
     b3: Tensor
     bounds: Bounds = field(default=BOUNDS, kw_only=True)
 
-    def part(self, start: int, stop: int) -> Stack:
+    def slice(self, start: int, stop: int) -> Stack:
         """Steps ``start`` to ``stop``."""
         return Stack(*(item[start:stop] for item in self.tensors()), bounds=self.bounds)
 
@@ -121,14 +121,14 @@ def fold(taps: Tensor) -> Tensor:
     padded = functional.pad(taps, (0, 0, 1, 1, 1, 1))
     total = torch.zeros(*taps.shape[:3], channels, dtype=taps.dtype, device=taps.device)
     for tap, (i, j) in enumerate(TAPS):
-        said = padded[:, 1 + i : 1 + i + height, 1 + j : 1 + j + width]
-        total = total + said[..., tap * channels : (tap + 1) * channels]
+        shifted = padded[:, 1 + i : 1 + i + height, 1 + j : 1 + j + width]
+        total = total + shifted[..., tap * channels : (tap + 1) * channels]
     return total
 
 
 def coupling_network(z: Tensor, stack: Stack, k: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Scales and shifts (B, H, W, c) that the first half of the channels gives for the second."""
-    hidden = torch.relu(patches(stack.bounds.seen(z)).to(dtype) @ stack.w1[k].to(dtype) + stack.b1[k].to(dtype))
+    hidden = torch.relu(patches(stack.bounds.squash(z)).to(dtype) @ stack.w1[k].to(dtype) + stack.b1[k].to(dtype))
     hidden = torch.relu(hidden @ stack.w2[k].to(dtype) + stack.b2[k].to(dtype))
     raw = fold((hidden @ stack.w3[k].to(dtype)).to(z.dtype)) + stack.b3[k]
     scale, shift = raw.chunk(2, 3)
@@ -143,9 +143,9 @@ def run_plain(x: Tensor, stack: Stack, dtype: torch.dtype | None = None) -> tupl
     log_det = torch.zeros(len(x), dtype=x.dtype, device=x.device)
     for k in range(len(stack.mix)):
         x = x @ stack.mix[k].T + stack.offset[k]
-        kept, moved = x.chunk(2, 3)
-        scale, shift = coupling_network(kept, stack, k, dtype or x.dtype)
-        x = torch.cat([kept, moved * scale + shift], 3)
+        fixed, moved = x.chunk(2, 3)
+        scale, shift = coupling_network(fixed, stack, k, dtype or x.dtype)
+        x = torch.cat([fixed, moved * scale + shift], 3)
         log_det = log_det + torch.log(scale).sum((1, 2, 3))
     return x, log_det
 
@@ -213,9 +213,9 @@ class Steps(nn.Module):
         stack = self.stack()
         back = torch.linalg.inv(stack.mix.double()).to(x.dtype)
         for k in reversed(range(self.steps)):
-            kept, moved = x.chunk(2, 3)
-            scale, shift = coupling_network(kept, stack, k, dtype or x.dtype)
-            x = torch.cat([kept, (moved - shift) / scale], 3)
+            fixed, moved = x.chunk(2, 3)
+            scale, shift = coupling_network(fixed, stack, k, dtype or x.dtype)
+            x = torch.cat([fixed, (moved - shift) / scale], 3)
             x = (x - stack.offset[k]) @ back[k].T
         return x
 
@@ -227,7 +227,7 @@ class Steps(nn.Module):
             deviation = (x - mean).square().mean((0, 1, 2)).sqrt()
             self.bias[k] = -mean
             self.log_scale[k] = -torch.log(deviation + 1e-6)
-            x = run_plain(x, self.stack().part(k, k + 1))[0]
+            x = run_plain(x, self.stack().slice(k, k + 1))[0]
         return x
 
 
@@ -252,22 +252,22 @@ class SplitPrior(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2 * half))
         self.log_gain = nn.Parameter(torch.zeros(2 * half))
 
-    def moments(self, kept: Tensor) -> tuple[Tensor, Tensor]:
+    def moments(self, stays: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log scale of what leaves."""
-        raw = (fold(self.bounds.seen(kept) @ self.weight) + self.bias) * torch.exp(GAIN * self.log_gain)
+        raw = (fold(self.bounds.squash(stays) @ self.weight) + self.bias) * torch.exp(GAIN * self.log_gain)
         mean, log_scale = raw.chunk(2, 3)
         return mean, MIN_PRIOR_LOG_SCALE * torch.tanh(log_scale / MIN_PRIOR_LOG_SCALE)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What stays (B, H, W, c), what leaves as standard normals (B, H·W·c), and log |det| (B,)."""
-        kept, left = x.chunk(2, 3)
-        mean, log_scale = self.moments(kept)
-        return kept, ((left - mean) * torch.exp(-log_scale)).flatten(1), -log_scale.sum((1, 2, 3))
+        stays, leaves = x.chunk(2, 3)
+        mean, log_scale = self.moments(stays)
+        return stays, ((leaves - mean) * torch.exp(-log_scale)).flatten(1), -log_scale.sum((1, 2, 3))
 
-    def inverse(self, kept: Tensor, normals: Tensor) -> Tensor:
+    def inverse(self, stays: Tensor, normals: Tensor) -> Tensor:
         """Undo :meth:`forward`."""
-        mean, log_scale = self.moments(kept)
-        return torch.cat([kept, normals.reshape(kept.shape) * torch.exp(log_scale) + mean], 3)
+        mean, log_scale = self.moments(stays)
+        return torch.cat([stays, normals.reshape(stays.shape) * torch.exp(log_scale) + mean], 3)
 
 
 class Glow(nn.Module):
@@ -322,17 +322,17 @@ class Glow(nn.Module):
             # The classification loss looks at what enters the very last step, as the paper does.
             inner = level.steps - 1 if last else level.steps
             if inner:
-                x, part = self.runner(x, stack.part(0, inner))
-                log_det = log_det + part
+                x, step_log_det = self.runner(x, stack.slice(0, inner))
+                log_det = log_det + step_log_det
             features = x
             if last:
-                x, part = self.runner(x, stack.part(inner, level.steps))
-                log_det = log_det + part
+                x, step_log_det = self.runner(x, stack.slice(inner, level.steps))
+                log_det = log_det + step_log_det
             log_det = log_det + level.log_det(x.shape[1] * x.shape[2])
             if not last:
-                x, left, part = self.priors[number](x)
+                x, left, step_log_det = self.priors[number](x)
                 rest.append(left)
-                log_det = log_det + part
+                log_det = log_det + step_log_det
         empty = x.new_zeros((len(x), 0))
         return Latents(x.flatten(1), torch.cat([empty, *rest], 1), log_det, features.flatten(1))
 
@@ -348,7 +348,7 @@ class Glow(nn.Module):
                 x = self.runner(x, stack)[0]
             else:
                 half = level.channels // 2
-                x = self.runner(x, stack.part(0, level.steps - 1))[0]
+                x = self.runner(x, stack.slice(0, level.steps - 1))[0]
                 x = x @ stack.mix[-1, :half].T + stack.offset[-1, :half]
         return x.flatten(1)
 

@@ -31,7 +31,7 @@ class PlainOps:
         x: Tensor, channels: int, columns: int, width: int, places: int, sign: int, dtype: Any, reach: float = 0.0
     ) -> Tensor:
         """The first ``channels`` of x, as seen, with their 3×3 neighbours, tap by tap; zeros up to ``columns``."""
-        image = Bounds(reach=reach).seen(x[:, :channels]).reshape(-1, places // width, width, channels)
+        image = Bounds(reach=reach).squash(x[:, :channels]).reshape(-1, places // width, width, channels)
         result = glow.patches(image).reshape(len(x), 9, channels)
         result = (
             result if sign > 0 else result.flip(1)
@@ -48,7 +48,7 @@ class PlainOps:
             # What the neighbour at minus an offset says for tap t is what the one at plus says for tap 8 − t.
             said = said.flip(1)
         image = said.reshape(-1, places // width, width, 9 * channels)
-        out[:, :channels] += glow.fold(image).reshape(-1, channels) * Bounds(reach=reach).seen_slope(
+        out[:, :channels] += glow.fold(image).reshape(-1, channels) * Bounds(reach=reach).squash_slope(
             y[:, :channels]
         )
 

@@ -136,19 +136,19 @@ class FlowNetwork(nn.Module):
         """Carry latents back to data units."""
         return self.scaling.from_net(self.transform.inverse(top, rest))
 
-    def forward(self, x: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, one_hot: Tensor) -> tuple[Tensor, Tensor]:
         """log π_y p_y(x) (B,) and the log-probability of y in the classification loss (B,).
 
         Args:
             x: (B, ...) in data units.
-            chosen: (B, K) one-hot labels y.
+            one_hot: (B, K) one-hot labels y.
         """
         latents = self.latents(x)
         if self.class_loss == "head":
             log_class = torch.log_softmax(self.head(latents.features), 1)
         else:
             log_class = self.base.log_posterior(latents.top)
-        return self.base.log_joint_of(latents, chosen), (log_class * chosen).sum(1)
+        return self.base.log_joint_of(latents, one_hot), (log_class * one_hot).sum(1)
 
 
 def build(config: FlowConfig, scaling: Scaling, priors: Tensor) -> FlowNetwork:
