@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy import special
 from statsmodels.stats.multitest import multipletests
 
 from hardpan import Outcomes
@@ -278,6 +279,22 @@ def test_all_right_is_separated_from_all_wrong_but_a_constant_fraction_is_not() 
     assert board.rank_high.tolist() == [1, 2]
     board = rank(Outcomes.from_arrays([[0.6] * 20, [0.5] * 20]))
     assert board.rank_high.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("lacked", [1, 4, 9])
+def test_the_mean_on_lacked_items_is_that_of_complete_models_on_the_logit_scale(lacked):
+    scores = np.array([list("1111000001"), list("1111101100"), list("1010100000")], dtype=float)
+    known = np.arange(10) < 10 - lacked
+    scores[2, ~known] = np.nan
+
+    def smoothed(values):
+        return special.logit((values.sum() + 0.5) / (values.size + 1))
+
+    own = scores[2, known]
+    shift = np.mean([smoothed(row[~known]) - smoothed(row[known]) for row in scores[:2]])
+    expected = (own.sum() + lacked * special.expit(smoothed(own) + shift)) / 10
+    board = rank(Outcomes.from_arrays(scores, models=["a", "b", "c"]))
+    assert board.score[board.models.index("c")] == pytest.approx(expected)
 
 
 def test_a_model_without_scores_stays_on_the_board() -> None:
