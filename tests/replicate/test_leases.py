@@ -124,6 +124,11 @@ def test_reloading_gives_the_same_task_and_prefetching_another(make_project):
     (who,) = people(project, 1)
     lease = stored_leases.next_task(project, who)
     assert stored_leases.next_task(project, who) == lease
+    assert (
+        stored_leases.next_task(project, who, besides=[lease.token]) is None
+    )  # one at a time before the first answer
+    stored_leases.submit(project, who, lease.token, [], "first")
+    lease = stored_leases.next_task(project, who)
     ahead = stored_leases.next_task(project, who, besides=[lease.token])
     assert ahead.token != lease.token
     third = stored_leases.next_task(project, who, besides=[lease.token, ahead.token])
@@ -150,7 +155,7 @@ def test_an_expired_lease_that_nobody_took_is_still_good(make_project, clock):
     project = make_project()
     (who,) = people(project, 1)
     lease = stored_leases.next_task(project, who)
-    clock.now += 500
+    clock.now += 350
     again = stored_leases.renew_lease(project, who, lease.token)
     assert again.expires_at == clock.now + 100
     clock.now += 500

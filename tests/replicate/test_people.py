@@ -45,6 +45,44 @@ def test_a_shared_link_is_used_up_by_people_who_take_part(make_project, clock):
     assert (state.used, state.entered) == (2, 13)
 
 
+def test_one_person_in_many_browsers_fills_a_link_for_minutes_not_for_good(make_project, clock):
+    project = make_project(lease_seconds=1800.0)
+    many = project.invite(uses=2)
+    idle = [stored_people.enter(project, many.link).id for _ in range(2)]
+    held = [leases.next_task(project, who) for who in idle]
+    assert [
+        leases.next_task(project, who, besides=[lease.token]) for who, lease in zip(idle, held, strict=True)
+    ] == [
+        None,
+        None,
+    ]
+    with pytest.raises(NotAdmitted):
+        stored_people.enter(project, many.link)
+    clock.now += stored_people.FIRST_ANSWER_SECONDS + 1
+    for who, lease in zip(idle, held, strict=True):
+        leases.renew_lease(project, who, lease.token)
+    assert [item.used for item in project.invitations() if item.id == many.id] == [0]
+    honest = stored_people.enter(project, many.link).id
+    answer(project, honest)
+    assert leases.submit(project, idle[0], held[0].token, [], "k").state == "counted"
+    with pytest.raises(NotAdmitted):  # the link is used up now, by those who answered
+        leases.submit(project, idle[1], held[1].token, [], "k")
+    assert [item.used for item in project.invitations() if item.id == many.id] == [2]
+    assert len({vote.worker_id for vote in votes.all_votes(project)}) == 2
+
+
+def test_a_task_cannot_be_kept_for_good_without_an_answer(make_project, clock):
+    project = make_project(lease_seconds=100.0)
+    idle = stored_people.enter(project, project.invite().link).id
+    lease = leases.next_task(project, idle)
+    for _ in range(4):
+        clock.now += 99
+        leases.renew_lease(project, idle, lease.token)
+    clock.now += 99
+    with pytest.raises(leases.LeaseLost):
+        leases.renew_lease(project, idle, lease.token)
+
+
 def test_an_expired_link_lets_nobody_in_known_or_not(make_project, clock):
     project = make_project()
     link = project.invite(uses=3, seconds=50).link

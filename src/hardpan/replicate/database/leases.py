@@ -15,7 +15,7 @@ from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import in_plain_order, log
 from hardpan.replicate.database.models import Assignment, Image, Invitation, Task, TaskImage, Vote, Worker
-from hardpan.replicate.database.people import NotAdmitted, taking_part
+from hardpan.replicate.database.people import NotAdmitted, recently_leased, taking_part
 from hardpan.replicate.folder import ProjectFolder
 
 _assignments = cast(Table, Assignment.__table__)
@@ -43,7 +43,7 @@ WORKER = (
 )
 INVITATION_LOCKED = select(_invitations.c.id).where(_invitations.c.id == bindparam("invitation")).with_for_update()
 TAKES_PART = (
-    select(_a.id).where(_a.worker_id == _worker, or_(_a.state == "submitted", _a.expires_at > _now)).limit(1)
+    select(_a.id).where(_a.worker_id == _worker, or_(_a.state == "submitted", recently_leased(_a, _now))).limit(1)
 )
 HELD = select(_assignments).where(_a.worker_id == _worker, _running).order_by(_a.leased_at)
 OPEN_TASKS = (
@@ -96,6 +96,7 @@ ONE_MORE = update(_tasks).where(_t.id == _task).values(submitted=_t.submitted + 
 
 
 MOST_HELD = 3
+MOST_FIRST = 4  # times its first length: how long somebody who has not answered yet may keep a task
 _LOOK_AT_ONCE = 4
 _MOST_KEY = 200
 
@@ -139,7 +140,8 @@ def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str
     Args:
         project: an open project.
         worker_id: who asks.
-        besides: tokens of leases that the page has already, to fetch the next one ahead (at most 3 are held).
+        besides: tokens of leases that the page has already, to fetch the next one ahead (at most 3 are held, and 1
+            before the first answer).
 
     Returns:
         The lease, or None where nothing is left for this worker.
@@ -151,7 +153,7 @@ def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str
         for row in leases:
             if row.token not in besides:
                 return _lease(connection, row)
-        if len(leases) >= MOST_HELD:
+        if len(leases) >= (MOST_HELD if _done(connection, worker_id) else 1):  # newcomers cannot hoard tasks
             return None
         task = _open_task(connection, worker_id, now)
         return None if task is None else _take(connection, project, worker_id, task, now)
@@ -165,6 +167,8 @@ def renew_lease(project: ProjectFolder, worker_id: str, token: str) -> Lease:
         if row.state == "submitted":
             raise LeaseLost("this task has been submitted already; take the next one")
         _check_still_wanted(connection, row, now)
+        if now > row.leased_at + MOST_FIRST * project.config.lease_seconds and not _done(connection, worker_id):
+            raise LeaseLost("this task was open for too long without an answer; take the next one")
         expires = now + project.config.lease_seconds
         connection.execute(EXTEND, {"row": row.id, "expires": expires})
         log(connection, now, worker_id, "renewed", task=row.task_id)
@@ -185,11 +189,13 @@ def submit(
 
     Raises:
         LeaseLost: it is not this worker's lease, or it expired and the task was completed by others.
+        NotAdmitted: the worker's access has ended, or others used up the link before this worker's first answer.
     """
     if not submission_key or len(submission_key) > _MOST_KEY or "\0" in submission_key:
         raise InputError(f"submission_key must be text of 1 to {_MOST_KEY} characters")
     now = project.clock()
     with project.database.write() as connection:
+        _check_worker(connection, worker_id, now)
         row = _own(connection, worker_id, token)
         if row.state == "submitted":
             same = row.submission_key == submission_key

@@ -6,7 +6,20 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from hardpan.errors import InputError
 from hardpan.replicate.database.connection import log
@@ -17,6 +30,7 @@ ROLES = ("annotator", "selector", "reviewer", "participant")
 MOST_EXTERNAL = 200
 OWNER_LEFT = "owner-left"
 MOST_USES = 1_000_000_000
+FIRST_ANSWER_SECONDS = 300.0  # a newcomer who has not answered by then no longer occupies a use of a shared link
 
 
 class NotAdmitted(InputError):
@@ -27,7 +41,8 @@ class NotAdmitted(InputError):
 class Invited:
     """An invitation; ``link`` is the signed text that goes into its address.
 
-    ``entered`` counts the people who opened it, ``used`` those who have taken part: hold a task or have answered.
+    ``entered`` counts the people who opened it, ``used`` those who take part: have answered, or took their first
+    task in the last five minutes.
     """
 
     id: str
@@ -195,7 +210,8 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
 
     A link of one use is one person, whoever opens it. A link of more uses distinguishes people by ``external_id``
     (a crowd platform's worker number); without one every call is a new person, which the page keeps in its cookie.
-    A use of such a link is counted when a person takes part, so opening it again and again uses nothing up.
+    A use of such a link is counted when a person takes part, so opening it again and again uses nothing up, and
+    taking tasks without answering them uses it up for five minutes only.
 
     Args:
         project: an open project.
@@ -235,7 +251,7 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
 
 
 def taking_part(connection: Connection, invitation: str, now: float) -> int:
-    """How many people of an invitation hold a task or have answered."""
+    """How many people of an invitation have answered, or took a task in the last :data:`FIRST_ANSWER_SECONDS`."""
     query = select(func.count()).select_from(Worker).where(Worker.invitation_id == invitation, _takes_part(now))
     return int(connection.scalar(query) or 0)
 
@@ -278,10 +294,15 @@ def _person(row: Any) -> Person:
     return Person(row.id, row.role, row.external_id, row.invitation_id or "", row.created_at, blocked, excluded)
 
 
+def recently_leased(table: Any, now: Any) -> ColumnElement[bool]:
+    """Whether a lease runs that was taken in the last :data:`FIRST_ANSWER_SECONDS`."""
+    return and_(table.expires_at > now, table.leased_at > now - FIRST_ANSWER_SECONDS)
+
+
 def _takes_part(now: float) -> ColumnElement[bool]:
     mine = Assignment.worker_id == Worker.id
     return or_(
-        exists().where(mine, or_(Assignment.state == "submitted", Assignment.expires_at > now)),
+        exists().where(mine, or_(Assignment.state == "submitted", recently_leased(Assignment, now))),
         exists().where(Decision.worker_id == Worker.id),
         exists().where(Answer.worker_id == Worker.id),
     )
