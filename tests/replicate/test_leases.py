@@ -8,6 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import delete, text, update
 from sqlalchemy.exc import DatabaseError
+from tests.replicate.conftest import candidates
 
 from hardpan.errors import InputError
 from hardpan.replicate.database import decisions
@@ -18,6 +19,8 @@ from hardpan.replicate.database.connection import Database
 from hardpan.replicate.database.leases import ids_shown
 from hardpan.replicate.database.migrations import upgrade
 from hardpan.replicate.database.models import APPEND_ONLY, Base, Event, Vote
+from hardpan.replicate.simulate import add_arrays
+from hardpan.replicate.tasks import original_uses
 
 pytestmark = pytest.mark.both_databases
 
@@ -90,6 +93,20 @@ def test_tasks_hide_their_controls(make_project):
     assert all(len(images) >= 6 for images in annotated.values())
 
 
+def test_later_tasks_use_other_originals_and_repeated_ones_are_reported(make_project):
+    project = make_project(each=6, classes=2)
+    repeated = []
+    for batch in range(1, 6):
+        pixels, labels = candidates(1, 6, seed=10 + batch)
+        add_arrays(project, pixels, labels)
+        repeated.append(project.make_tasks().repeated_originals)
+        uses = original_uses(project, batch + 1)
+        assert repeated[-1] == sum(count > 1 for count in uses.values())
+    assert repeated[0] == 0  # 30 originals per class are enough for two batches
+    assert repeated[-1] > 0
+    assert project.verify().problems == ()
+
+
 def test_places_differ_between_workers_and_tell_nothing(make_project):
     project = make_project(each=6, classes=2)
     first, second = people(project, 2)
@@ -124,15 +141,15 @@ def test_reloading_gives_the_same_task_and_prefetching_another(make_project):
     (who,) = people(project, 1)
     lease = stored_leases.next_task(project, who)
     assert stored_leases.next_task(project, who) == lease
-    assert (
-        stored_leases.next_task(project, who, besides=[lease.token]) is None
-    )  # one at a time before the first answer
-    stored_leases.submit(project, who, lease.token, [], "first")
-    lease = stored_leases.next_task(project, who)
     ahead = stored_leases.next_task(project, who, besides=[lease.token])
     assert ahead.token != lease.token
-    third = stored_leases.next_task(project, who, besides=[lease.token, ahead.token])
-    assert stored_leases.next_task(project, who, besides=[lease.token, ahead.token, third.token]) is None
+    both = [lease.token, ahead.token]
+    assert stored_leases.next_task(project, who, besides=both) is None  # before the first answer
+    stored_leases.submit(project, who, lease.token, [], "first")
+    three = [ahead.token]
+    while (lease := stored_leases.next_task(project, who, besides=three)) is not None:
+        three.append(lease.token)
+    assert len(set(three)) == 3
 
 
 def test_an_expired_lease_returns_and_late_answers_count_only_while_wanted(make_project, clock):

@@ -100,6 +100,10 @@ def _tasks(result: TasksMade) -> View:
         for name, count in rows
         if count < result.wanted_originals
     )
+    if result.repeated_originals:
+        several = f"{result.repeated_originals:,} originals are in several tasks"
+        remedy = "annotators who compare what they saw can recognise them; give more originals, or a larger grid"
+        warnings += (f"{several}: {remedy}",)
     headline = f"{result.tasks:,} new tasks with {result.candidates:,} candidates."
     if result.extra_workers:
         headline += f" {result.extra_workers:,} more workers are needed to replace those who fail the controls."

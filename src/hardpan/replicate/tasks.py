@@ -40,6 +40,7 @@ class TasksMade(Report):
         annotated_originals: originals to be annotated, by class.
         wanted_originals: how many of each class were requested.
         extra_workers: workers asked for in place of those who fail the controls.
+        repeated_originals: originals that are in several tasks: annotators who compare notes recognise them.
     """
 
     tasks: int
@@ -47,6 +48,7 @@ class TasksMade(Report):
     annotated_originals: Mapping[str, int]
     wanted_originals: int
     extra_workers: int = 0
+    repeated_originals: int = 0
 
 
 def plan_tasks(
@@ -56,6 +58,7 @@ def plan_tasks(
     config: ProjectConfig,
     *,
     batch: int = 0,
+    used: Mapping[str, int] | None = None,
 ) -> list[PlannedTask]:
     """Cut candidates into tasks and hide controls in them.
 
@@ -70,6 +73,7 @@ def plan_tasks(
         nearby: other class numbers by class number, nearest first.
         config: sizes and seed.
         batch: 0 for the first tasks of a project, 1 for those of candidates added later, ...
+        used: how many earlier tasks each original is in: whoever sees one again knows that it is no candidate.
 
     Source: Recht et al., section 4.
     """
@@ -82,18 +86,18 @@ def plan_tasks(
         for piece in np.array_split(np.array(shuffled, dtype=object), number):
             grids.append((c, {str(name): "candidate" for name in piece}))
             n_positives.append(max(config.positives, -(-config.originals_per_class // number)))
-    used: Counter[str] = Counter()
+    uses = Counter(used or {})
     nearest = {c: next((orders[k] for k in nearby[c] if orders.get(k)), []) for c, _ in grids}
     for (c, grid), count in zip(grids, n_positives, strict=True):
-        _hide(grid, "positive", orders.get(c, []), count, used)
+        _hide(grid, "positive", orders.get(c, []), count, uses)
     for c, grid in grids:
-        _hide(grid, "negative", nearest[c], config.negatives, used)
+        _hide(grid, "negative", nearest[c], config.negatives, uses)
     for c, grid in grids:
         for kind in ("positive", "negative") * config.grid:
             if len(grid) >= config.grid:
                 break
             source = orders.get(c, []) if kind == "positive" else nearest[c]
-            _hide(grid, kind, [name for name in source if not used[name]], 1, used)
+            _hide(grid, kind, [name for name in source if not uses[name]], 1, uses)
     return [PlannedTask(c, tuple(sorted(grid.items()))) for c, grid in grids]
 
 
@@ -126,7 +130,8 @@ def make_tasks(
     originals = control_originals(project)
     nearby = nearby_classes(project, similarity=similarity, hierarchy=hierarchy)
     batch = next_batch(project)
-    planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch)
+    used = original_uses(project, batch)
+    planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
     if planned:
         keep_blinded_originals(
             project, {name for task in planned for name, role in task.images if role != "candidate"}
@@ -141,11 +146,22 @@ def make_tasks(
                 "batch": batch,
                 "votes": workers,
                 "nearby": {str(c): list(order) for c, order in nearby.items()},
+                "uses_counted": True,
             },
             seed=project.config.seed,
             outputs={"tasks": len(planned), "plan": hash_plan(planned)},
         )
-    return _made(project, planned, candidates, top_up(project) if replace_failing else 0)
+    used.update(name for task in planned for name, role in task.images if role != "candidate")
+    repeated = sum(count > 1 for count in used.values()) if planned else 0
+    return _made(project, planned, candidates, top_up(project) if replace_failing else 0, repeated)
+
+
+def original_uses(project: ProjectFolder, before: int) -> Counter[str]:
+    """In how many tasks of the batches before a number each original is."""
+    from hardpan.replicate.database.images import stored_tasks
+
+    tasks = [task for batch in range(before) for task in stored_tasks(project, batch)]
+    return Counter(name for task in tasks for name, role in task.images if role != "candidate")
 
 
 def top_up(project: ProjectFolder) -> int:
@@ -257,7 +273,11 @@ def _shuffled(items: Sequence[str], seed: Sequence[int]) -> list[str]:
 
 
 def _made(
-    project: ProjectFolder, planned: Sequence[PlannedTask], candidates: Mapping[int, Sequence[str]], extra: int
+    project: ProjectFolder,
+    planned: Sequence[PlannedTask],
+    candidates: Mapping[int, Sequence[str]],
+    extra: int,
+    repeated: int,
 ) -> TasksMade:
     names = [item.name for item in project.classes]
     annotated = {
@@ -267,7 +287,7 @@ def _made(
         for c in sorted({task.class_index for task in planned})
     }
     originals = project.config.originals_per_class
-    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, originals, extra)
+    return TasksMade(len(planned), sum(map(len, candidates.values())), annotated, originals, extra, repeated)
 
 
 def _by_means(project: ProjectFolder) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from hardpan.replicate.pool import picture_id
 from hardpan.replicate.samples import current_sample, sample_problems
 from hardpan.replicate.steps import hash_rows, read_steps
 from hardpan.replicate.subclasses import keyword_quotas
-from hardpan.replicate.tasks import control_originals, hash_plan, plan_tasks
+from hardpan.replicate.tasks import control_originals, hash_plan, original_uses, plan_tasks
 from hardpan.report.base import Report
 
 
@@ -131,7 +131,8 @@ def _tasks(project: ProjectFolder) -> list[str]:
             members = [name for name, role in task.images if role == "candidate"]
             candidates.setdefault(task.class_index, []).extend(members)
         nearby = {int(c): list(order) for c, order in step.parameters["nearby"].items()}
-        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch)
+        used = original_uses(project, batch) if step.parameters.get("uses_counted") else None
+        planned = plan_tasks(candidates, originals, nearby, project.config, batch=batch, used=used)
         if not hash_plan(planned) == hash_plan(stored) == step.outputs["plan"]:
             problems.append(f"batch {batch} differs from what its seed gives")
     return problems

@@ -96,6 +96,7 @@ ONE_MORE = update(_tasks).where(_t.id == _task).values(submitted=_t.submitted + 
 
 
 MOST_HELD = 3
+MOST_HELD_FIRST = 2  # before the first answer: the task on the page and the one behind it
 MOST_FIRST = 4  # times its first length: how long somebody who has not answered yet may keep a task
 _LOOK_AT_ONCE = 4
 _MOST_KEY = 200
@@ -140,7 +141,7 @@ def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str
     Args:
         project: an open project.
         worker_id: who asks.
-        besides: tokens of leases that the page has already, to fetch the next one ahead (at most 3 are held, and 1
+        besides: tokens of leases that the page has already, to fetch the next one ahead (at most 3 are held, and 2
             before the first answer).
 
     Returns:
@@ -153,7 +154,7 @@ def next_task(project: ProjectFolder, worker_id: str, *, besides: Collection[str
         for row in leases:
             if row.token not in besides:
                 return _lease(connection, row)
-        if len(leases) >= (MOST_HELD if _done(connection, worker_id) else 1):  # newcomers cannot hoard tasks
+        if len(leases) >= (MOST_HELD if _done(connection, worker_id) else MOST_HELD_FIRST):
             return None
         task = _open_task(connection, worker_id, now)
         return None if task is None else _take(connection, project, worker_id, task, now)
