@@ -201,9 +201,53 @@ def learning_curve(seed: int) -> Hits:
             yield where, "learning curve: error at twice the data", inside(curve.at_double, a * 2_000**-b)
 
 
+def classified(rng: Any, n: int, models: int) -> tuple[Any, list[Any]]:
+    """Labels of five classes, 3 % flipped, and probabilities by classifiers that share half of their noise."""
+    true = rng.integers(0, 5, n)
+    shared = 3.0 * np.eye(5)[true] + np.sqrt(0.5) * rng.normal(size=(n, 5))
+    probs = [softmax(3.0 * (shared + np.sqrt(0.5) * rng.normal(size=(n, 5))), axis=1) for _ in range(models)]
+    flips = rng.random(n) < 0.03
+    return np.where(flips, (true + rng.integers(1, 5, n)) % 5, true), probs
+
+
+def budget_of(rng: Any, n: int, models: int) -> Any:
+    """The error budget of the best of some classifiers that are alike."""
+    from hardpan.auditing.labels import suspect_labels
+    from hardpan.auditing.running import _error_budget
+
+    labels, probs = classified(rng, n, models)
+    named = {str(number): item for number, item in enumerate(probs)}
+    best = min(named, key=lambda name: float((named[name].argmax(axis=1) != labels).mean()))
+    evidence: Any = SimpleNamespace(
+        inputs=SimpleNamespace(test=np.arange(n), decisions={}),
+        labels=labels,
+        config=SimpleNamespace(confidence=LEVEL),
+        models=(),
+    )
+    floor: Any = SimpleNamespace(best=SimpleNamespace(name=best), bracket=SimpleNamespace(n_classifiers=models))
+    suspects = {"test": suspect_labels(np.mean(probs, axis=0), labels, np.arange(n))}
+    return _error_budget(evidence, floor, named, suspects)
+
+
+@cache
+def budget_truth(models: int) -> dict[str, float]:
+    """The proportions of 400,000 examples; the same for every classifier."""
+    found = budget_of(np.random.default_rng(0), 400_000, models)
+    return {name: getattr(found, name).value for name in ("total", "labels", "agreed", "rest")}
+
+
+def error_budget(seed: int) -> Hits:
+    """Where errors come from: of two and of six classifiers that are alike, the best one chosen on the test set."""
+    for n, models in ((400, 2), (400, 6), (5_000, 6)):
+        found = budget_of(np.random.default_rng([seed, n, models]), n, models)
+        for name, truth in budget_truth(models).items():
+            where = f"best of {models} alike, {n:,} examples"
+            yield where, f"error budget: {name}", inside(getattr(found, name), truth)
+
+
 def labelled(rng: Any, n: int, flips: float) -> tuple[Any, Any]:
     """Suspects of a calibrated classifier of five classes, and which labels were flipped."""
-    from hardpan.auditing.problems import suspect_labels
+    from hardpan.auditing.labels import suspect_labels
 
     true = rng.integers(0, 5, n)
     logits = 3.5 * (3.5 * np.eye(5)[true] + rng.normal(size=(n, 5)))  # the exact posterior of these features
@@ -245,6 +289,7 @@ NUMBERS: tuple[Callable[[int], Hits], ...] = (
     confusion_scores,
     risk_areas,
     learning_curve,
+    error_budget,
     label_issues,
 )
 

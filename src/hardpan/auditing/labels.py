@@ -60,14 +60,19 @@ class Suspects:
     def precision(self, confidence: float) -> Estimate | None:
         """Proportion of the suspects that is wrong; None without suspects.
 
-        With a trial: 1 − (rate of false suspects in the trial) / (rate of suspects). It assumes that the labels
+        From the trial: 1 − (rate of false suspects in the trial) / (rate of suspects). It assumes that the labels
         follow a rule about as hard to learn as the one that the models learned. That one has the models' own
-        irregularities, so the estimate tends to be low: the interval is one-sided. Without a trial:
-        errors of models are rare where they are most sure, wrong labels are not, so the error rate on the surest
-        third estimates the rate of wrong labels, of which four fifths are expected among the suspects (the rule
-        leaves out the lowest fifth of the probabilities).
+        irregularities, so the estimate tends to be low; where classes overlap it is too high. From the surest
+        third: errors of models are rare where they are most sure, wrong labels are not, so the error rate there
+        estimates the rate of wrong labels, of which four fifths are expected among the suspects (the rule leaves
+        out the lowest fifth of the probabilities); where models are bad it is too high. So with a trial the smaller
+        of both is taken, and the interval is one-sided.
         """
-        return self._from_sure(confidence) if self.trial is None else self._from_trial(self.trial, confidence)
+        sure = self._from_sure(confidence)
+        if self.trial is None or sure is None:
+            return sure
+        found = self._from_trial(self.trial, confidence)
+        return found if found is None or found.value <= sure.value else dataclasses.replace(sure, high=1.0)
 
     def _from_trial(self, trial: Trial, confidence: float) -> Estimate | None:
         count = len(self.rows)
@@ -99,11 +104,11 @@ class Suspects:
     @property
     def telling(self) -> bool:
         """Whether the suspects say something of the labels; else they are mostly errors of the models."""
-        expected, sure = self.precision(0.95), self._from_sure(0.95)
-        if self.clueless or expected is None or sure is None:
+        expected = self.precision(0.95)
+        if self.clueless or expected is None or expected.value < TELLING:
             return False
-        beyond_chance = self.trial is None or expected.low > 0
-        return min(expected.value, sure.value) >= TELLING and beyond_chance
+        by_trial = None if self.trial is None else self._from_trial(self.trial, 0.95)
+        return by_trial is None or by_trial.low > 0
 
 
 def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:

@@ -543,7 +543,8 @@ def _error_budget(
 ) -> ErrorBudget | None:
     """Of the best model's errors: labels that look wrong, errors that all models share, the rest.
 
-    The best model is that of the floor; None where its decisions on all test rows are not known.
+    The best model is that of the floor, so the intervals allow for the choice; None where its decisions on all test
+    rows are not known.
     """
     inputs = evidence.inputs
     if inputs is None or floor is None or floor.best is None or not probs or not len(inputs.test):
@@ -572,8 +573,11 @@ def _error_budget(
         doubted = np.isin(inputs.test, suspects["test"].rows)
     together = np.all([answer == answers[best] for answer in voters], axis=0)
     parts = {"labels": wrong & doubted, "agreed": wrong & ~doubted & together, "rest": wrong & ~doubted & ~together}
-    found = {name: stats.share(int(which.sum()), n, level) for name, which in parts.items()}
-    return ErrorBudget(best, stats.share(int(wrong.sum()), n, level), **found, n_models=len(voters))
+    found = {
+        name: of_the_best(stats.share(int(which.sum()), n, level), floor.bracket.n_classifiers)
+        for name, which in {"total": wrong, **parts}.items()
+    }
+    return ErrorBudget(best, **found, n_models=len(voters))
 
 
 def _curves(
