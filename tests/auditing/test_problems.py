@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from hardpan import Dataset, auditing
-from hardpan.auditing.evidence import Trial
+from hardpan.auditing.evidence import Nearest, Trial
 from hardpan.auditing.labels import Suspects, planted_labels, suspect_labels, trial_of
+from hardpan.auditing.near_copies import near_copies
+from hardpan.bayes.floors.search import k_nearest
 
 BARE = {"ensemble": "none", "flow": "none"}  # nothing is trained
 
@@ -239,6 +241,27 @@ def test_turned_and_mirrored_images_are_near_copies():
         x[200 + row] = turn(x[row])
     found, _ = kinds(x, y, np.repeat(["train", "test"], [200, 40]))
     assert set(found["near-copies", "test"].rows) == {200, 201, 202, 203}
+
+
+@pytest.mark.parametrize(
+    ("features", "noise", "recall"),
+    [(5, 0.1, 0.8), (5, 0.5, 0.0), (30, 0.35, 0.9), (30, 0.65, 0.9), (100, 0.8, 0.9)],
+)
+def test_noise_up_to_which_copies_are_found_by_dimension(features, noise, recall):
+    rng = np.random.default_rng([features, 5])
+    x = rng.normal(size=(1300, features))
+    train, test = x[:1000], x[1000:]
+    usual = np.median(k_nearest(train, test, 1)[1])
+    away = rng.normal(size=(15, features))
+    test[:15] = train[:15] + noise * usual * away / np.linalg.norm(away, axis=1, keepdims=True)
+    at, distances = k_nearest(train, test, 2)
+    found = near_copies(Nearest(np.arange(300), distances, at[:, 0]), np.zeros(300, dtype=bool))
+    assert np.isin(np.arange(15), found).mean() >= recall
+    assert (found >= 15).sum() <= 3
+    none = Nearest(np.arange(285), distances[15:], at[15:, 0])
+    assert not len(near_copies(none, np.zeros(285, dtype=bool)))
+    if not recall:
+        assert not len(found)
 
 
 def test_groups_of_different_spread_are_no_near_copies():

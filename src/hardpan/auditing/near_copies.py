@@ -1,8 +1,8 @@
 """Near-copies across the split: test examples that are closer to a training example than chance explains.
 
-A near-copy is less than half as far from its nearest training example as from the second nearest, where there are
-more of these than chance explains. The ratio does not depend on how dense the data are. Images are also compared
-after turning and mirroring them.
+A near-copy is much closer to its nearest training example than to the second nearest: the ratio of the distances is
+below a limit, the widest one below which there are far more examples than chance explains. The ratio is independent
+of how dense the data are. Images are also compared after turning and mirroring them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from hardpan.bayes.floors.inputs import Floats, Labels
 from hardpan.bayes.floors.repeats import row_digests
 from hardpan.bayes.floors.search import k_nearest
 
-RATIOS = (0.5, 0.35, 0.25, 0.1, 0.03, 0.01)  # of the distances to the nearest and the second nearest
-BINS = (0.5, 0.65, 0.8)  # ratios from which the number below is extrapolated
+RATIOS = (0.8, 0.7, 0.6, 0.5, 0.35, 0.25, 0.1, 0.03, 0.01)  # of the distances to the nearest and second nearest
+LOWEST_BIN = 0.5  # the number below narrower limits is extrapolated from the bins above this one
+BINS = (0.4, 0.75)  # ends of the two bins, as fractions of the way from a limit to 1
+BY_CHANCE = 0.2  # proportion of the near-copies that chance may explain
 PRODUCTS_PER_SECOND = 1e11  # of the nearest-neighbour search, on two cores
 FEWEST_DISTANCES = 20
 TURNED_AT_ONCE = 10_000
@@ -61,21 +63,23 @@ def near_copies(found: Nearest, exact: NDArray[np.bool_]) -> Labels:
 
 
 def _ratio_limit(ratio: Floats) -> float:
-    """The widest of the ratios below which there are more examples than chance explains; 0 where there is none.
+    """The widest of the ratios below which there are far more examples than chance explains; 0 where there is none.
 
     Where the density is locally even, the ratio of the two distances is below r with probability r^d in d
-    dimensions. Examples may differ in d, and those of few dimensions dominate low ratios: so d comes from the two
-    bins above the widest limit, by which the number below it is extrapolated.
+    dimensions: in many dimensions a ratio of 0.8 is rare, in few one of 0.3 is not. Examples may differ in d, and
+    those of few dimensions dominate low ratios: so d comes from the two bins above a limit, by which the number
+    below it is extrapolated.
     """
-    low, middle, high = BINS
-    inner, outer = ((ratio >= a) & (ratio < b) for a, b in ((low, middle), (middle, high)))
-    c, d = float(inner.sum()) + 1.0, float(outer.sum()) + 1.0
-    c, d = c + np.sqrt(c), max(0.0, d - np.sqrt(d))  # towards few dimensions: low ratios are common there
-    powers = np.linspace(1.0, 60.0, 600)
-    power = float(np.interp(d / c, (high**powers - middle**powers) / (middle**powers - low**powers), powers))
+    powers = np.linspace(1.0, 120.0, 1200)
     for limit in RATIOS:
+        low = max(limit, LOWEST_BIN)
+        middle, high = (low + (1 - low) * end for end in BINS)
+        c, d = (float(((ratio >= a) & (ratio < b)).sum()) + 1.0 for a, b in ((low, middle), (middle, high)))
+        c, d = c + np.sqrt(c), max(0.0, d - np.sqrt(d))  # towards few dimensions: low ratios are common there
+        power = float(np.interp(d / c, (high**powers - middle**powers) / (middle**powers - low**powers), powers))
         expected = c * limit**power / (middle**power - low**power)
-        if (ratio < limit).sum() >= max(FEWEST, poisson_limit(expected) + 1):
+        count = int((ratio < limit).sum())
+        if count >= max(FEWEST, poisson_limit(expected) + 1) and expected <= BY_CHANCE * count:
             return limit
     return 0.0
 

@@ -240,9 +240,9 @@ _COPIES_METHOD = (
     "Two examples are copies when all their numbers are equal. In a table whose columns have few values rows "
     "coincide by chance; up to 20 times as many coincidences as independent columns would give are not called "
     "copies (rows that share a rare value are judged apart from the others). The nearest training examples of "
-    "each test example are found exactly (Euclidean distance). A near-copy is less than half as far from the "
-    "nearest one as from the second nearest, where there are more of these than chance explains (0.1 %), or an "
-    "image that equals a training image once turned or mirrored.",
+    "each test example are found exactly (Euclidean distance). A near-copy is much closer to the nearest one than "
+    "to the second nearest (below a ratio of 0.01 to 0.8, the widest one below which there are far more examples "
+    "than chance explains), or an image that equals a training image once turned or mirrored.",
 )
 
 
