@@ -39,6 +39,11 @@ def test_import_hardpan_brings_nothing_heavy():
     assert not modules_after("import hardpan") & HEAVY
 
 
+def test_a_gaussian_bayes_error_needs_scipy_alone():
+    used = modules_after("import hardpan; hardpan.bayes.gaussian([[0.0], [2.0]])")
+    assert not used & {"zarr", "altair", "numba", "sklearn", "pyarrow"}
+
+
 @pytest.mark.parametrize("name", COMPUTING)
 def test_computing_brings_neither_torch_nor_drawing(name):
     assert not modules_after(f"import hardpan.{name}") & {

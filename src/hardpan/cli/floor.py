@@ -55,7 +55,7 @@ def estimate_command(
 
         loaded = flows.load(flow)
     with progress_on_stderr() as progress:
-        report = floor(
+        return floor(
             None if data is None else reading.apply(data),
             predictions=list(predictions) if predictions else None,
             flow=loaded,
@@ -63,7 +63,6 @@ def estimate_command(
             config=config,
             progress=progress,
         )
-    return report
 
 
 @app.command("bench")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,18 +71,7 @@ DEFAULT = Reading()
 def _open(paths: Path | list[Path], reading: Reading) -> Outcomes:
     many = paths if isinstance(paths, list) else [paths]
     with progress_on_stderr() as progress:
-        return Outcomes.open(
-            many[0] if len(many) == 1 else many,
-            filter=reading.filter,
-            metric=reading.metric,
-            scorer=reading.scorer,
-            unparsed=reading.unparsed,
-            groups=reading.groups,
-            max_score=reading.max_score,
-            rows=reading.rows,
-            by_order=reading.by_order,
-            progress=progress,
-        )
+        return Outcomes.open(many[0] if len(many) == 1 else many, **asdict(reading), progress=progress)
 
 
 def _emit(result: Report, outcomes: Outcomes, json: bool, out: Path | None) -> None:

@@ -358,8 +358,7 @@ def threshold_sweep(
     """
     with opened(folder, database_url) as project, progress_on_stderr() as progress:
         progress("counting votes", 0.0)
-        result = project.threshold_sweep(per_class, predictions=predictions)
-    return result
+        return project.threshold_sweep(per_class, predictions=predictions)
 
 
 @app.command()

@@ -119,7 +119,7 @@ def fit(
     """
     sets = reading.read(scores)
     report = testbed.compare(sets, config=replace(config, metric=reading.metric))
-    result = testbed.FitReport(
+    return testbed.FitReport(
         fit=report.fit.compact(),
         models=tuple(row.model for row in report.rows if row.in_fit),
         excluded=report.excluded,
@@ -127,7 +127,6 @@ def fit(
         difficulty=None if sigma is None else testbed.difficulty(report.fit, sigma),
         notes=report.notes,
     )
-    return result
 
 
 @app.command()
@@ -148,10 +147,9 @@ def pairs(
     Example: [bold]hardpan testbed pairs predictions.npz --neighbours[/bold]
     """
     sets = reading.read(scores)
-    result = testbed.pairs(
+    return testbed.pairs(
         sets, test_set=test_set, models=_listed(models), neighbours=neighbours, confidence=confidence, seed=seed
     )
-    return result
 
 
 @app.command()
@@ -184,7 +182,7 @@ def strategies(
         except ValueError:
             raise InputError(f"--frequency must be NAME=0.73; got {item!r}") from None
     parts = {name: [Path(path) for path in text.split(",")] for name, text in named.items()}
-    result = testbed.strategies(
+    return testbed.strategies(
         {name: paths if len(paths) == 2 else paths[0] for name, paths in parts.items()},
         frequencies=frequencies,
         confidence=confidence,
@@ -192,7 +190,6 @@ def strategies(
         original_total=original_total,
         new_total=new_total,
     )
-    return result
 
 
 @app.command()
@@ -234,8 +231,7 @@ def humans(
     if predictions is not None:
         sets = testbed.two_sets(predictions, original_set=original, new_set=new)
         only = testbed.hardest_of(sets, fraction=fraction)
-    result = testbed.human_table(responses, only=only, confidence=confidence, seed=seed)
-    return result
+    return testbed.human_table(responses, only=only, confidence=confidence, seed=seed)
 
 
 @app.command()
@@ -283,7 +279,7 @@ def discriminate(
     """
     first, second = _data(original), _data(new)
     labelled = first[1] is not None and second[1] is not None
-    result = testbed.discriminate(
+    return testbed.discriminate(
         first[0],
         second[0],
         original_labels=first[1] if labelled else None,
@@ -294,7 +290,6 @@ def discriminate(
         permutations=permutations,
         seed=seed,
     )
-    return result
 
 
 @app.command()
@@ -364,15 +359,13 @@ def breakdown(
         attributes = followups.image_attributes(_data(images)[0])
         if column not in attributes:
             raise InputError(f"--by must be one of {', '.join(attributes)} with --images; got {column!r}")
-        result = followups.by_attribute(outcomes, attributes[column], bins, confidence, by=column)
-    elif examples is None or not column:
+        return followups.by_attribute(outcomes, attributes[column], bins, confidence, by=column)
+    if examples is None or not column:
         raise InputError(
             "--by needs a table or images: --examples TABLE --by COLUMN, or --images DATA --by brightness"
         )
-    else:
-        values = _column(examples, column, outcomes)
-        result = followups.breakdown(outcomes, values, column, bins=bins, confidence=confidence)
-    return result
+    values = _column(examples, column, outcomes)
+    return followups.breakdown(outcomes, values, column, bins=bins, confidence=confidence)
 
 
 @app.command("shared-errors")
