@@ -64,6 +64,15 @@ def test_float32_makes_the_same_journey(tmp_path, suffix):
     assert np.array_equal(Predictions.open(tmp_path / "back").read(0, 0), given)
 
 
+def test_ids_that_look_like_formulas_are_escaped_and_read_back(tmp_path):
+    ids = np.array(["=1+1", "@cmd", "-x", "-3", "plain", "+1"])
+    probs = np.random.default_rng(0).dirichlet([1, 1, 1], size=6)
+    export(Predictions.from_arrays(probs, ids=ids, labels=np.arange(6) % 3), tmp_path / "probs.csv")
+    cells = [line.split(",")[2] for line in (tmp_path / "probs.csv").read_text().splitlines()[1:]]
+    assert cells == ["'=1+1", "'@cmd", "'-x", "-3", "plain", "+1"]
+    assert set(Predictions.open(tmp_path / "probs.csv").ids.tolist()) == set(ids.tolist())
+
+
 def test_some_seeds_and_epochs_are_exported(tmp_path, recorded):
     export(recorded, tmp_path / "some.npz", seeds=[6], epochs=[1, 3])
     found = Predictions.open(tmp_path / "some.npz")

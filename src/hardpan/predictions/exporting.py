@@ -20,6 +20,7 @@ from hardpan.execution import Progress
 from hardpan.files import as_path
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.results import ImportSummary
+from hardpan.tables import safe_cell
 
 
 def export(
@@ -189,7 +190,11 @@ def _parquet(path: Path, selection: _Selection) -> None:
 
 def _csv(path: Path, selection: _Selection) -> None:
     predictions = selection.predictions
-    ids, labels, split = predictions.ids.tolist(), predictions.labels, predictions.split
+    ids, labels, split = (
+        [safe_cell(name) for name in predictions.ids.tolist()],
+        predictions.labels,
+        predictions.split,
+    )
     known = [name for name, values in (("label", labels), ("split", split)) if values is not None]
     with path.open("w", newline="", encoding="utf-8") as lines:
         writer = csv.writer(lines, lineterminator="\n")

@@ -24,7 +24,7 @@ from hardpan.files import scratch_array
 from hardpan.predictions.arrays import ArrayPredictions, array_predictions
 from hardpan.predictions.checks import LARGEST, ROUNDED, ClassNamesNeeded, by_name, checked_numbers
 from hardpan.safe_files import existing_file, few
-from hardpan.tables import open_parquet, read_table, suffix_of
+from hardpan.tables import open_parquet, read_table, stored_cell, suffix_of
 
 _ROWS_AT_ONCE = 16384
 _IN_MEMORY = 2**30  # bytes; larger tables are unpacked on the temporary disk
@@ -326,7 +326,10 @@ class _Examples:
         pairs, self._pair_of = np.unique(both, axis=0, return_inverse=True)
         self._pair_of = self._pair_of.reshape(-1)
         self.pairs = [(int(run), int(epoch)) for run, epoch in pairs]
-        self.ids, self.row_of, self.first = self._position_rows(columns["id"], n)
+        ids = columns["id"]
+        if ids is not None and np.char.startswith(ids, "'").any():  # as export escapes ids that look like formulas
+            ids = np.array([stored_cell(name) for name in ids.tolist()])
+        self.ids, self.row_of, self.first = self._position_rows(ids, n)
         self._check_once()
         labels = columns["label"]
         self.label_names = None if labels is None or labels.dtype.kind in "iu" else labels

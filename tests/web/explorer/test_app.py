@@ -94,6 +94,8 @@ HUGE, LONE = 10**400, "\ud800"
         ("/api/marks", {"rows": [0], "label": LONE}, "label"),
         ("/api/marks", {"rows": [0], "label": "no such class"}, "label"),
         ("/api/marks", {"rows": [0], "add": "a;b"}, "tag"),
+        ("/api/marks", {"rows": [0], "add": "a\x07b"}, "tag"),
+        ("/api/marks", {"rows": [0], "add": "a\ufffe"}, "tag"),
         ("/api/marks", {"rows": [HUGE], "add": "t"}, "rows"),
         ("/api/marks", {"rows": []}, "rows"),
         ("/api/subset", {"rows": []}, "rows"),

@@ -72,8 +72,11 @@ class Marks:
             remove: a tag to remove.
         """
         for tag in (add, remove):
-            if len(tag) > LONGEST_TAG or any(letter in ';"\r\n' for letter in tag):
-                raise InputError(f"tag must have at most {LONGEST_TAG} characters and no semicolon; got {tag!r}")
+            if len(tag) > LONGEST_TAG or any(letter in ';"' for letter in tag) or files.clean_text(tag) != tag:
+                raise InputError(
+                    f"tag must have at most {LONGEST_TAG} characters, no semicolon and no control character; "
+                    f"got {tag!r}"
+                )
         with self._lock:
             for row in rows:
                 key = str(row["id"])
@@ -117,8 +120,11 @@ class Marks:
 
 
 def _safe(value: Any) -> Any:
-    """Keep a spreadsheet from taking a text for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "'") else value
+    """Keep a spreadsheet from taking a text for a formula, and control characters out of the file."""
+    if not isinstance(value, str):
+        return value
+    value = files.clean_text(value)
+    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "'") else value
 
 
 def _unsafe(value: str) -> str:
