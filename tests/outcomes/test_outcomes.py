@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hardpan import Outcomes
+from hardpan import Outcomes, Predictions
 from hardpan.errors import InputError
 from hardpan.outcomes import Choices
 
@@ -108,3 +108,25 @@ def test_the_last_part_of_a_name_is_enough_where_one_model_has_it() -> None:
         outcomes.index("d")
     with pytest.raises(InputError, match="model 'a'"):
         Outcomes.from_arrays([[1, 0]] * 3, models=[*twice, "lab/a"]).index("a")
+
+
+def test_class_probabilities_are_not_taken_for_repeats(tmp_path):
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(4), size=(3, 20)), rng.integers(0, 4, 20)
+    with pytest.raises(InputError, match="probabilities"):
+        Outcomes.from_arrays(probs)
+    np.save(tmp_path / "p.npy", probs)
+    with pytest.raises(InputError, match="probabilities"):
+        Outcomes.open(tmp_path / "p.npy")
+    np.savez(tmp_path / "p.npz", probabilities=probs, labels=labels)
+    outcomes = Outcomes.open(tmp_path / "p.npz")
+    assert outcomes.models == ("model-0", "model-1", "model-2")
+    np.testing.assert_array_equal(outcomes.scores, probs.argmax(axis=2) == labels)
+
+
+def test_epochs_of_one_model_are_named_as_such():
+    probs = np.random.default_rng(0).dirichlet(np.ones(4), size=(3, 20))
+    epochs = Predictions.from_arrays(probs, labels=np.zeros(20, dtype=int)).outcomes()
+    assert (epochs.n_models, len(epochs.notes)) == (1, 1)
+    models = Predictions.from_arrays(probs, labels=np.zeros(20, dtype=int), models=["a", "b", "c"]).outcomes()
+    assert (models.n_models, models.notes) == (3, ())

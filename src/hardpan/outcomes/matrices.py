@@ -21,7 +21,7 @@ from hardpan.errors import InputError
 from hardpan.outcomes import classes
 from hardpan.outcomes.cells import MOST_TEXT_BYTES, Cells, distinct, label_text
 from hardpan.outcomes.counts import metric_name
-from hardpan.outcomes.outcomes import Outcomes
+from hardpan.outcomes.outcomes import Outcomes, are_probabilities
 from hardpan.outcomes.sources import Options
 from hardpan.safe_files import few
 
@@ -173,10 +173,12 @@ def sets_of_arrays(arrays: Mapping[str, NDArray[Any]], where: str, stem: str) ->
         sets = {}
         for name, (word, array) in guesses.items():
             if name not in labels:
-                wanted = f"labels_{name}" if name else "labels"
-                raise InputError(f"{where}: predictions come without labels; expected an array {wanted!r}")
+                expected = f"labels_{name}" if name else "labels"
+                raise InputError(f"{where}: predictions come without labels; expected an array {expected!r}")
             said = array if word.startswith("pred") else _best_first(array, where)
-            sets[name] = guesses_of(models or (stem,), said, labels[name], where, _ids(named, name, len(guesses)))
+            by_model = said.ndim > 1 and said.shape[1] == labels[name].size != said.shape[0]
+            unnamed = tuple(f"model-{row}" for row in range(len(said))) if by_model else (stem,)
+            sets[name] = guesses_of(models or unnamed, said, labels[name], where, _ids(named, name, len(guesses)))
         return sets
     if ONLY_SET in labels and {"x", "X", "images", "data", "x_train"} & set(arrays):
         raise InputError(
@@ -232,6 +234,11 @@ def _scores(
     if values is None or values.ndim not in (1, 2, 3) or not values.size:
         raise InputError(
             f"{where}: scores must be numbers, (models, items[, repeats]); got {array.shape} {array.dtype}"
+        )
+    if are_probabilities(values):
+        raise InputError(
+            f"{where}: {values.shape} numbers that sum to 1 are class probabilities, not scores; "
+            "pass an npz file with the arrays 'probabilities' (models, examples, classes) and 'labels'"
         )
     if values.ndim == 1:
         values, models = values[None], models or (stem or "model-0",)

@@ -274,7 +274,19 @@ def _scores(scores: ArrayLike) -> NDArray[np.float64]:
     if known.size and not (known.min() >= 0 and known.max() <= 1):
         span = f"{known.min():g} to {known.max():g}"
         raise InputError(f"scores must lie in [0, 1]; got {span}: divide by the highest possible score")
+    if are_probabilities(array):
+        raise InputError(
+            f"scores {array.shape} sum to 1 over the last axis: class probabilities, not repeats of an item; pass "
+            "Predictions.from_arrays(probs, models=[...], labels=...).outcomes()"
+        )
     return array
+
+
+def are_probabilities(scores: NDArray[np.float64]) -> bool:
+    """Whether three axes are (models, examples, classes): fractions that sum to 1 over the last axis."""
+    if scores.ndim != 3 or scores.shape[2] < 2 or np.isin(scores[:, :100], (0.0, 1.0)).all():
+        return False
+    return bool(np.abs(scores.sum(axis=2) - 1).max() < 1e-3)
 
 
 def _unique(name: str, values: Sequence[Any], count: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -622,9 +623,15 @@ class Predictions(ABC):
             answers=names[guesses],
             key=names[truth].tolist(),
         )
-        import dataclasses
-
-        return dataclasses.replace(result, source=self.where)
+        notes: tuple[str, ...] = ()
+        if len(self.epochs) > 1 and len(self.seeds) == 1:
+            notes = (
+                f"One model with {len(self.epochs):,} epochs; epoch {epoch} is scored. "
+                "Several models instead of epochs: name them by models=.",
+            )
+        elif len(self.epochs) > 1:
+            notes = (f"Epoch {epoch} is scored.",)
+        return dataclasses.replace(result, source=self.where, notes=notes)
 
     def _guesses(self, seed: int, epoch: int) -> NDArray[np.int64]:
         # Numbers of at least 0 have the order of their bits, and whole numbers are compared many at once.
