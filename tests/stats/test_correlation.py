@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from hardpan import stats
+from hardpan.errors import InputError
 from hardpan.stats.correlation import dominated, pair_sums
 
 
@@ -21,7 +22,9 @@ def test_kendall_is_scipys_with_any_ties(pairs):
     assert np.array_equal(sums[:, 0], (sign_a * sign_b).sum(axis=1))
     assert np.array_equal(sums[:, 1:], np.stack([abs(sign_a).sum(axis=1), abs(sign_b).sum(axis=1)], axis=1))
     if len(set(a)) > 1 and len(set(b)) > 1:
-        assert stats.kendall_tau(a, b, resample=True).value == pytest.approx(scipy_stats.kendalltau(a, b).statistic)
+        for resample in (True, False):
+            value = stats.kendall_tau(a, b, resample=resample).value
+            assert value == pytest.approx(scipy_stats.kendalltau(a, b).statistic)
     else:
         assert np.isnan(stats.kendall_tau(a, b, resample=True).value)
 
@@ -30,6 +33,28 @@ def test_kendall_is_scipys_with_any_ties(pairs):
 def test_dominated_counts_what_is_smaller_in_both(pairs):
     a, b = np.array(pairs).T
     assert np.array_equal(dominated(a, b), ((a < a[:, None]) & (b < b[:, None])).sum(axis=1))
+
+
+def test_kendall_jackknife_is_leave_one_out():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=25), rng.normal(size=25)
+    left_out = np.array([scipy_stats.kendalltau(np.delete(a, i), np.delete(b, i)).statistic for i in range(25)])
+    expected = np.sqrt(24 / 25 * np.sum((left_out - left_out.mean()) ** 2))
+    found = stats.kendall_tau(a, b, 0.9)
+    assert found.stderr == pytest.approx(expected, rel=1e-10)
+    assert (found.low, found.high) == pytest.approx(scipy_stats.norm.interval(0.9, found.value, expected))
+
+
+def test_kendall_in_blocks():
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=1300)
+    b = a + rng.normal(size=1300)
+    assert stats.kendall_tau(a, b).value == pytest.approx(scipy_stats.kendalltau(a, b).statistic, abs=1e-12)
+
+
+def test_rows_of_other_lengths_are_refused():
+    with pytest.raises(InputError, match=r"\ba\b.*\bb\b"):
+        stats.kendall_tau([1, 2], [1, 2, 3])
 
 
 def test_kendalls_interval_is_that_of_the_jackknife():

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import kendalltau, norm, rankdata
+from scipy.stats import norm, rankdata
 
 from hardpan import stats
 from hardpan.errors import InputError
@@ -20,32 +20,6 @@ def test_ranks_agree_with_scipy(values: np.ndarray, ties: str) -> None:
 @given(arrays(np.float64, (7, 3), elements=st.sampled_from([0.1, 0.2, 0.5])))
 def test_average_ranks_of_columns_agree_with_scipy(values: np.ndarray) -> None:
     np.testing.assert_array_equal(average_ranks(values), rankdata(values, axis=0))
-
-
-@given(st.data(), st.integers(3, 40))
-def test_kendall_agrees_with_scipy(data: st.DataObject, n: int) -> None:
-    drawn = [data.draw(arrays(np.float64, n, elements=st.sampled_from([1.0, 2.0, 3.0, 4.0]))) for _ in range(2)]
-    if any(np.ptp(values) == 0 for values in drawn):
-        assert np.isnan(stats.kendall_tau(*drawn).value)
-        return
-    assert stats.kendall_tau(*drawn).value == pytest.approx(kendalltau(*drawn).statistic, abs=1e-12)
-
-
-def test_kendall_jackknife_is_leave_one_out() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=25), rng.normal(size=25)
-    left_out = np.array([kendalltau(np.delete(a, i), np.delete(b, i)).statistic for i in range(25)])
-    expected = np.sqrt(24 / 25 * np.sum((left_out - left_out.mean()) ** 2))
-    found = stats.kendall_tau(a, b, 0.9)
-    assert found.stderr == pytest.approx(expected, rel=1e-10)
-    assert (found.low, found.high) == pytest.approx(norm.interval(0.9, found.value, expected))
-
-
-def test_kendall_in_blocks() -> None:
-    rng = np.random.default_rng(1)
-    a = rng.normal(size=1300)
-    b = a + rng.normal(size=1300)
-    assert stats.kendall_tau(a, b).value == pytest.approx(kendalltau(a, b).statistic, abs=1e-12)
 
 
 def test_rank_intervals_contain_the_rank_and_shrink_with_the_noise() -> None:
@@ -120,8 +94,6 @@ def test_refusals() -> None:
         stats.ranks([0.1, np.nan])
     with pytest.raises(InputError, match="ties"):
         stats.ranks([0.1], "first")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"\ba\b.*\bb\b"):
-        stats.kendall_tau([1, 2], [1, 2, 3])
     with pytest.raises(InputError, match=r"\bcovariance\b"):
         stats.rank_intervals([0.1, 0.2], [0.1])
 
