@@ -328,6 +328,9 @@ def _run(
     flow = training.train_all(evidence, budget, work, _between(tell, 0.02, 0.7))
     view = None
     passed = training.passed_flow(evidence)
+    if passed is not None and config.flow == "bundled" and training.late(evidence, budget):
+        evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
+        passed = None
     if passed is not None:
         flow = training.evaluate_flow(evidence, *passed, _between(tell, 0.7, 0.75))
         view = training.flow_view(evidence, *passed)

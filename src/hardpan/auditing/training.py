@@ -33,6 +33,7 @@ BUNDLED_SHARE = 0.1  # of the budget that evaluating a bundled flow may take
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
 GALLERY_EACH = 16
 FLOW_EPOCHS = 36
+FLOW_SAMPLES = 2000  # that are compared with test examples
 OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
 OVERRUN, OVERRUN_SECONDS = 0.25, 10.0  # so much over the budget
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
@@ -92,6 +93,11 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
     return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
 
 
+def late(evidence: Evidence, budget: Budget) -> bool:
+    """Whether the steps so far took far longer than the budget: optional work is then left out."""
+    return budget.overrun() > max(OVERRUN_SECONDS, OVERRUN * evidence.config.budget)
+
+
 def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress) -> FlowEvidence | None:
     """Run the planned steps in order; the evidence gets models, out-of-fold predictions and the learning curve."""
     inputs = evidence.inputs
@@ -99,8 +105,7 @@ def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress
     names = list(budget.planned)
     for number, name in enumerate(names):
         assert inputs is not None
-        late = max(OVERRUN_SECONDS, OVERRUN * evidence.config.budget)
-        if name in OPTIONAL and budget.overrun() > late:
+        if name in OPTIONAL and late(evidence, budget):
             evidence.steps.append(AuditStep(name, budget.planned[name], skipped="no-time"))
             evidence.notes.append(Note("skipped", {"step": name, "why": "no-time"}))
             continue
@@ -427,7 +432,7 @@ def evaluate_flow(evidence: Evidence, flow: Any, source: str, rows: int | None, 
         evidence.labels,
         evidence.modelled,
         name=f"flow {Path(source).name}",
-        samples=2000,
+        samples=FLOW_SAMPLES if rows is None else min(FLOW_SAMPLES, 2 * rows),
         confidence=evidence.config.confidence,
         most_rows=rows,
         seed=evidence.config.seed,
