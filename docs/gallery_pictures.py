@@ -32,7 +32,7 @@ COMMANDS = {
     "leaderboard": "leaderboard report original.csv",
 }
 # How high the picture of a page may be: its first screen and the first section.
-PAGES = {"floor": 1100, "confusion": 1300, "testbed": 1200, "leaderboard": 1100}
+PAGES = {"floor": 700, "confusion": 1150, "testbed": 1200, "leaderboard": 1000}
 
 
 def make(folder: Path) -> None:

@@ -22,7 +22,7 @@ WIDTH, HEIGHT = 1280, 900
 MOST_BYTES = 95_000
 MARGIN = 14
 # Parts of a page, one below the other; each is the box around everything that its selectors find.
-README_PARTS = ("header", "#hard h2, #hard .stacked > .gallery")
+README_PARTS = ("header",)
 
 
 @contextmanager

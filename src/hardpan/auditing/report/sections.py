@@ -285,7 +285,7 @@ def models_section(evidence: Evidence, probs: Mapping[str, Floats]) -> Section:
     said = (
         f"The best model with probabilities, {best}: accuracy {numbers.estimate(accuracy)} on {len(test):,} test "
         f"examples; balanced accuracy (every class weighted equally) {numbers.percent(balanced, accuracy.stderr)}.",
-        "Where points lie on the dashed line, stated confidence can be taken at its word.",
+        "Where points lie on the dashed line, accuracy equals the stated confidence.",
     )
     return Section(
         title,

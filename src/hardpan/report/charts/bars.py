@@ -199,9 +199,9 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         f" + format(100 * datum.above / {total}, '.1f') + ' %)'"
     )
     if wrong and wrong < _FEWEST_ERRORS:
-        said += f" + '\\nwith ' + format(datum.wrong_above, '.1~f') + ' of {float(wrong):.3g} errors'"
+        said += f" + '|with ' + format(datum.wrong_above, '.1~f') + ' of {float(wrong):.3g} errors'"
     elif wrong:
-        said += f" + '\\nwith ' + format(100 * datum.wrong_above / {float(wrong)!r}, '.0f') + ' % of the errors'"
+        said += f" + '|with ' + format(100 * datum.wrong_above / {float(wrong)!r}, '.0f') + ' % of the errors'"
     x = alt.X(
         "low:Q", title=x_title(chart), scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(**number_ticks())
     )
@@ -217,7 +217,7 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
     colour = alt.condition("datum.low >= threshold - 1e-9", alt.value(LIGHT.ceiling), alt.value(LIGHT.floor))
     base = alt.Chart(data_of(rows))
     marked = base.transform_filter("abs(datum.low - threshold) < 1e-6").transform_calculate(said=said)
-    text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 12.5, "lineBreak": "\n"}
+    text: dict[str, Any] = {"align": "left", "baseline": "bottom", "fontSize": 12.5, "lineBreak": "|"}
     bars = base.mark_bar(stroke=LIGHT.paper, strokeWidth=0.5).encode(
         x=x, x2=alt.X2("high:Q"), y=y, y2=alt.datum(_EMPTY), color=colour, tooltip=tips
     )
