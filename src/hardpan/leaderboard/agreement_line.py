@@ -88,8 +88,7 @@ def agreement(
 
     Args:
         predictions_old: predicted classes on the labelled set, (M, n); or probabilities, (M, n, C); a mapping
-        of model
-            to either; or :class:`hardpan.Predictions`, of which each model or seed counts.
+            of model to either; or :class:`hardpan.Predictions`, of which each model or seed counts.
         labels: (n,) its labels.
         predictions_new: the same of the unlabelled set, same models in the same order.
         transfer_error: standard error of the assumption; 1 to 2 points on labelled shifts of images.
@@ -117,20 +116,7 @@ def agreement(
         raise InputError(f"transfer_error must be a fraction of at least 0, such as 0.015; got {transfer_error!r}")
     if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 20:
         raise InputError(f"resamples must be a whole number of at least 20; got {resamples!r}")
-    names, old = _classes("predictions_old", predictions_old)
-    new_names, new = _classes("predictions_new", predictions_new)
-    if len(old) != len(new) or (names and new_names and names != new_names):
-        raise InputError(
-            f"predictions_new must have the models of predictions_old in the same order; got {len(new)} and "
-            f"{len(old)}"
-        )
-    if len(old) < FEWEST_MODELS:
-        raise InputError(f"predictions_old must have at least {FEWEST_MODELS} models; got {len(old)}")
-    truth: NDArray[Any] = np.asarray(labels)
-    if truth.shape != (old.shape[1],):
-        raise InputError(f"labels must have one entry per example, {old.shape[1]}; got shape {truth.shape}")
-    if old.dtype.kind != truth.dtype.kind and "U" in (old.dtype.kind, truth.dtype.kind):
-        old, truth, new = old.astype(np.str_), truth.astype(np.str_), new.astype(np.str_)
+    names, old, truth, new = _checked(predictions_old, labels, predictions_new)
     right = old == truth
     first, second = np.triu_indices(len(old), 1)
     agree_old, agree_new = _agreements(old), _agreements(new)
@@ -141,24 +127,11 @@ def agreement(
     if not np.isfinite(slope):
         raise InputError("predictions_old: all pairs of models agree equally often; the line is not defined")
     estimate = ndtr(slope * _probit(accuracy, counts[0]) + offset)
-
-    rng = np.random.default_rng([seed, 0])
-    pick = np.arange(len(first))
-    if len(pick) > _MOST_PAIRS:
-        pick = np.sort(rng.choice(len(pick), _MOST_PAIRS, replace=False))
-    pairs = (first[pick], second[pick])
-    weights = [rng.multinomial(n, np.full(n, 1 / n), size=resamples).T.astype(np.float32) / n for n in counts]
-    drawn = [
-        _probit((part[pairs[0]] == part[pairs[1]]).astype(np.float32) @ w, n).T
-        for part, w, n in zip((old, new), weights, counts, strict=True)
-    ]
-    drawn_accuracy = right.astype(np.float32) @ weights[0]
-    slopes, offsets, _ = fit_lines(*drawn)
-    draws = ndtr(slopes * _probit(drawn_accuracy, counts[0]) + offsets)
+    slopes, draws = _bootstrap(old, right, new, int(resamples), seed)
     stderr = np.sqrt(draws.std(axis=1, ddof=1) ** 2 + float(transfer_error) ** 2)
     reach = normal_quantile(level) * stderr
     return AgreementLine(
-        models=names or new_names or tuple(f"model-{i}" for i in range(len(old))),
+        models=names or tuple(f"model-{i}" for i in range(len(old))),
         accuracy=accuracy,
         estimate=estimate,
         stderr=stderr,
@@ -177,19 +150,60 @@ def agreement(
     )
 
 
-def _classes(name: str, given: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
+def _checked(
+    predictions_old: Any, labels: ArrayLike, predictions_new: Any
+) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Names of the models, their classes on the labelled set, its labels, their classes on the new set."""
+    names, old = _classes("predictions_old", predictions_old)
+    new_names, new = _classes("predictions_new", predictions_new)
+    if len(old) != len(new) or (names and new_names and names != new_names):
+        raise InputError(
+            f"predictions_new must have the models of predictions_old in the same order; got {len(new)} and "
+            f"{len(old)}"
+        )
+    if len(old) < FEWEST_MODELS:
+        raise InputError(f"predictions_old must have at least {FEWEST_MODELS} models; got {len(old)}")
+    truth: NDArray[Any] = np.asarray(labels)
+    if truth.shape != (old.shape[1],):
+        raise InputError(f"labels must have one entry per example, {old.shape[1]}; got shape {truth.shape}")
+    if old.dtype.kind != truth.dtype.kind and "U" in (old.dtype.kind, truth.dtype.kind):
+        old, truth, new = old.astype(np.str_), truth.astype(np.str_), new.astype(np.str_)
+    return names or new_names, old, truth, new
+
+
+def _bootstrap(
+    old: NDArray[Any], right: NDArray[np.bool_], new: NDArray[Any], resamples: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Slopes (R,) and estimated accuracies (M, R) over resamples of the examples of both sets."""
+    rng = np.random.default_rng([seed, 0])
+    first, second = np.triu_indices(len(old), 1)
+    if len(first) > _MOST_PAIRS:
+        pairs = np.sort(rng.choice(len(first), _MOST_PAIRS, replace=False))
+        first, second = first[pairs], second[pairs]
+    counts = (old.shape[1], new.shape[1])
+    weights = [rng.multinomial(n, np.full(n, 1 / n), size=resamples).T.astype(np.float32) / n for n in counts]
+    agreements = [
+        _probit((classes[first] == classes[second]).astype(np.float32) @ weight, n).T
+        for classes, weight, n in zip((old, new), weights, counts, strict=True)
+    ]
+    accuracy = right.astype(np.float32) @ weights[0]
+    slopes, offsets, _ = fit_lines(*agreements)
+    return slopes, ndtr(slopes * _probit(accuracy, counts[0]) + offsets)
+
+
+def _classes(name: str, predictions: Any) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Names of the models, empty where there are none, and their predicted classes, (M, n)."""
-    if isinstance(given, Predictions):
-        names = given.models if given.named else tuple(f"seed-{seed}" for seed in given.seeds)
-        return tuple(names), np.stack([given.final_probs(seed).argmax(axis=1) for seed in given.seeds])
-    if isinstance(given, Mapping):
-        parts = [_classes(f"{name}[{key!r}]", np.asarray(value)[None])[1][0] for key, value in given.items()]
-        if len({len(part) for part in parts}) > 1:
-            counts = sorted({len(part) for part in parts})
+    if isinstance(predictions, Predictions):
+        names = predictions.models if predictions.named else tuple(f"seed-{seed}" for seed in predictions.seeds)
+        return tuple(names), np.stack([predictions.final_probs(seed).argmax(axis=1) for seed in predictions.seeds])
+    if isinstance(predictions, Mapping):
+        arrays = [_classes(f"{name}[{key!r}]", np.asarray(value)[None])[1][0] for key, value in predictions.items()]
+        if len({len(array) for array in arrays}) > 1:
+            counts = sorted({len(array) for array in arrays})
             raise InputError(f"{name}: models must have equally many examples; got {counts}")
-        return tuple(str(key) for key in given), np.stack(parts)
+        return tuple(str(key) for key in predictions), np.stack(arrays)
     try:
-        array: NDArray[Any] = np.asarray(given)
+        array: NDArray[Any] = np.asarray(predictions)
     except ValueError as error:
         raise InputError(f"{name} must be (models, examples) or (models, examples, classes); {error}") from error
     if array.ndim == 3 and array.dtype.kind == "f":

@@ -124,9 +124,9 @@ def information(skills: Floats, a: Floats, d: Floats, floor: float = 0.0) -> Flo
     """Fisher information about skill of all items, (G,): Σ_i a_i² P'²/(P(1 − P)), P' = (1 − c) s(1 − s)."""
     total = np.zeros(len(skills))
     for start in range(0, len(a), 2000):
-        part = slice(start, start + 2000)
-        s = expit(skills[:, None] * a[part] + d[part])
-        total += ((1 - floor) * s * (1 - s) * s / (floor + (1 - floor) * s + 1e-300) * a[part] ** 2).sum(axis=1)
+        columns = slice(start, start + 2000)
+        s = expit(skills[:, None] * a[columns] + d[columns])
+        total += ((1 - floor) * s * (1 - s) * s / (floor + (1 - floor) * s + 1e-300) * a[columns] ** 2).sum(axis=1)
     return total
 
 
@@ -310,7 +310,7 @@ def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDAr
             new = new - (weights * new * old).sum(axis=1, keepdims=True) * old
         size = (weights * new * new).sum(axis=1, keepdims=True)
         basis.append(new / np.sqrt(np.maximum(size, 1e-6)))
-    return [weights * part for part in basis[1:]]
+    return [weights * polynomial for polynomial in basis[1:]]
 
 
 class _System:
@@ -329,7 +329,7 @@ class _System:
         self.shared = data.shared_slope
         self.n = len(state.a)
         weighted = _polynomials(state.weights, theta, FEW_ITEM_DEGREE if self.n <= FEW_ITEMS else DEGREE)
-        self.rows = np.concatenate([_moments(data, theta, state, part) for part in weighted])
+        self.rows = np.concatenate([_moments(data, theta, state, basis) for basis in weighted])
         self.dense = self.rows.shape[1] <= self.rows.shape[0]
         self._factor: Any = None
         self._fraction = -1.0

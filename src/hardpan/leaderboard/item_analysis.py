@@ -273,12 +273,12 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
     total, count = filled.sum(axis=1, keepdims=True), known.sum(axis=1, keepdims=True)
     result = np.ones(n)
     for start in range(0, n, _COLUMNS):
-        part = slice(start, min(start + _COLUMNS, n))
-        mask = known[:, part]
-        rest = (total - filled[:, part]) / np.maximum(count - mask, 1)
+        columns = slice(start, min(start + _COLUMNS, n))
+        mask = known[:, columns]
+        rest = (total - filled[:, columns]) / np.maximum(count - mask, 1)
         # Rounding must not break ties: equal totals give equal means only up to the last digits.
         ranks = average_ranks(np.where(mask, rest.round(12), np.inf))
-        values = scores[:, part] if binary else average_ranks(np.where(mask, scores[:, part], np.inf))
+        values = scores[:, columns] if binary else average_ranks(np.where(mask, scores[:, columns], np.inf))
         size = mask.sum(axis=0)
         x = np.where(mask, values, 0.0)
         r = np.where(mask, ranks, 0.0)
@@ -287,7 +287,7 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
         statistic = (x * r).sum(axis=0) + (0.5 if binary else 0.0)
         spread = np.sqrt((x**2).sum(axis=0) * (r**2).sum(axis=0) / np.maximum(size - 1, 1))
         usable = (size >= 3) & (spread > 0)
-        result[part] = np.where(usable, ndtr(statistic / np.where(usable, spread, 1.0)), 1.0)
+        result[columns] = np.where(usable, ndtr(statistic / np.where(usable, spread, 1.0)), 1.0)
     return result
 
 
@@ -311,11 +311,11 @@ def _cohorts(scores: Floats, skill: Floats, sizes: Sequence[int] = COHORTS) -> t
     order = np.argsort(-skill, kind="stable")
     results = []
     for size in (*(size for size in sizes if size < len(order)), len(order)):
-        part = scores[order[:size]]
-        known = np.isfinite(part)
+        best = scores[order[:size]]
+        known = np.isfinite(best)
         enough = known.sum(axis=0) >= 2
-        low = np.where(known, part, np.inf).min(axis=0)[enough]
-        high = np.where(known, part, -np.inf).max(axis=0)[enough]
+        low = np.where(known, best, np.inf).min(axis=0)[enough]
+        high = np.where(known, best, -np.inf).max(axis=0)[enough]
         counts = ((low == 1).sum(), (high == 0).sum(), (low == high).sum(), enough.sum())
         results.append(Cohort(size, *(int(value) for value in counts)))
     return tuple(results)

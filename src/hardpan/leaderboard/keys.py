@@ -118,8 +118,8 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
     Example:
         >>> answers = [["A", "B", "C"], ["A", "D", "C"], ["A", "D", "B"]]
         >>> scores = [[1, 1, 1], [1, 0, 1], [1, 0, 0]]
-        >>> found = suspect_keys(Outcomes.from_arrays(scores, answers=answers, key=["A", "B", "C"]))
-        >>> found.items[0], found.suggested[0], round(found.margin[0], 2)
+        >>> suspects = suspect_keys(Outcomes.from_arrays(scores, answers=answers, key=["A", "B", "C"]))
+        >>> suspects.items[0], suspects.suggested[0], round(suspects.margin[0], 2)
         (np.str_('item-1'), np.str_('D'), np.float64(0.33))
     """
     outcomes = as_outcomes(outcomes)
@@ -192,12 +192,12 @@ def correct_keys(outcomes: object, new_keys: Mapping[str, Any]) -> CorrectedKeys
     """
     outcomes = as_outcomes(outcomes)
     answers, key = _answers(outcomes)
-    places = {str(name): i for i, name in enumerate(outcomes.items)}
-    unknown = [str(name) for name in new_keys if str(name) not in places]
+    positions = {str(name): i for i, name in enumerate(outcomes.items)}
+    unknown = [str(name) for name in new_keys if str(name) not in positions]
     if unknown:
         raise InputError(f"new_keys: item {unknown[0]!r} is not among the {outcomes.n_items} items")
-    wanted = {places[str(name)]: str(value) for name, value in new_keys.items()}
-    changed = {i: value for i, value in wanted.items() if key[i] != value}
+    reviewed = {positions[str(name)]: str(value) for name, value in new_keys.items()}
+    changed = {i: value for i, value in reviewed.items() if key[i] != value}
     scores = outcomes.scores.reshape(*outcomes.scores.shape[:2], -1).copy()
     corrected = key.astype(object)
     for i, value in changed.items():

@@ -88,8 +88,8 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
         >>> def answers(n, bonus=0.0):
         ...     return (rng.random((12, n)) < special.ndtr(skill + bonus)).astype(float)
         >>> bonus = np.zeros((12, 1)); bonus[6] = 0.8
-        >>> found = inflation(Outcomes.from_arrays(answers(4000, bonus)), Outcomes.from_arrays(answers(4000)))
-        >>> found.models[0], found.inflated.tolist().count(True)
+        >>> result = inflation(Outcomes.from_arrays(answers(4000, bonus)), Outcomes.from_arrays(answers(4000)))
+        >>> result.models[0], result.inflated.tolist().count(True)
         ('model-6', 1)
     """
     outcomes = as_outcomes(outcomes, items=2)
@@ -166,8 +166,8 @@ def _probits(name: str, outcomes: Outcomes) -> tuple[Floats, Floats]:
 
 def _relative(noise: Floats, rows: NDArray[np.int64]) -> Floats:
     """Variances of the noise relative to the mean of these models: what they share shifts all of them alike."""
-    part = noise[np.ix_(rows, rows)]
-    return np.asarray(np.maximum(np.diag(part) - 2 * part.mean(axis=1) + part.mean(), 0.0))
+    block = noise[np.ix_(rows, rows)]
+    return np.asarray(np.maximum(np.diag(block) - 2 * block.mean(axis=1) + block.mean(), 0.0))
 
 
 def _line(x: Floats, y: Floats, noise: Floats, rows: NDArray[np.int64]) -> tuple[float, float, float, float]:

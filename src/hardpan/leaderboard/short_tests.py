@@ -191,13 +191,13 @@ def shorten(
         raise InputError("outcomes has items without any score; select the others first")
     binary = is_binary(outcomes)
     strata = _strata(outcomes, scores) if method == "stratified" else np.zeros(n, dtype=np.int64)
-    chosen = int(items)
+    count = int(items)
     sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))
     sizes = sizes[(sizes >= 5) & (sizes < n)]
-    results = _held_out(scores, np.unique([*sizes, chosen]), method, strata, binary, level, seed)
-    errors = results[chosen]
+    results = _held_out(scores, np.unique([*sizes, count]), method, strata, binary, level, seed)
+    errors = results[count]
     plan = _calibrate(scores, method, strata, binary, _misfit(errors) if method == "information" else 0.0)
-    rows = np.sort(_select(plan, chosen, np.random.default_rng([seed, 0])))
+    rows = np.sort(_select(plan, count, np.random.default_rng([seed, 0])))
     order = np.argsort(-errors[:, 4], kind="stable")
     best = order[: max(1, len(order) // 5)]
     tasks = outcomes.groups.get("task")
@@ -206,7 +206,7 @@ def shorten(
         method=method,
         items=outcomes.items[rows],
         rows=rows,
-        tasks=np.full(chosen, "", dtype=np.str_) if tasks is None else np.asarray(tasks)[rows].astype(np.str_),
+        tasks=np.full(count, "", dtype=np.str_) if tasks is None else np.asarray(tasks)[rows].astype(np.str_),
         doc_ids=np.asarray(docs)[rows].astype(np.str_),
         n_items=n,
         half_width=float(np.median(errors[:, 1])),

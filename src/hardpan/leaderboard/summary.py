@@ -114,12 +114,12 @@ def summarize(
             keys = suspect_keys(used)
         except InputError:  # answers and keys on different items
             keys = None
-    wanted = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
+    count = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
     short = None
-    if used.n_models >= FOLDS and wanted < used.n_items and varied:
+    if used.n_models >= FOLDS and count < used.n_items and varied:
         method = "stratified" if used.groups else "random"
         try:
-            short = shorten(used, wanted, method=method, confidence=confidence, seed=seed)
+            short = shorten(used, count, method=method, confidence=confidence, seed=seed)
         except InputError:
             if short_items is not None:
                 raise
@@ -154,10 +154,12 @@ def _group_scores(outcomes: Outcomes, ranking: Ranking) -> GroupScores | None:
     scores = outcomes.align(models).item_scores()
     table = np.full((len(models), len(largest)), np.nan)
     for column, group in enumerate(largest):
-        part = scores[:, codes == group]
-        known = np.isfinite(part)
+        subset = scores[:, codes == group]
+        known = np.isfinite(subset)
         count = known.sum(axis=1)
-        table[:, column] = np.where(count > 0, np.where(known, part, 0).sum(axis=1) / np.maximum(count, 1), np.nan)
+        table[:, column] = np.where(
+            count > 0, np.where(known, subset, 0).sum(axis=1) / np.maximum(count, 1), np.nan
+        )
     return GroupScores(
         name,
         tuple(str(labels[group]) for group in largest),

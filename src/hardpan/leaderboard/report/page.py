@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,20 +76,8 @@ def _(result: LeaderboardSummary) -> View:
     links = {"ranking.csv": "ranking.csv"}
     hero = [ranking_chart(ranking, HERO_ROWS)]
     if fit is not None:
-        found = items_section(fit)
-        sections.append(
-            Section(
-                found.title,
-                found.sentences,
-                charts=(*found.charts, picture),
-                tables=found.tables,
-                folded=found.folded,
-                warnings=found.warnings,
-                key="items",
-                short="Items",
-                methods=found.methods,
-            )
-        )
+        section = items_section(fit)
+        sections.append(replace(section, charts=(*section.charts, picture), key="items", short="Items"))
         hero.append(information_chart(fit))
         downloads |= {"items.csv": csv_text(item_columns(fit)), "skills.csv": csv_text(skill_columns(fit))}
         links["items.csv"] = "items.csv"
@@ -136,15 +125,15 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
     """What endangers the ranking, worst first."""
     ranking, fit, keys = result.ranking, result.fit, result.keys
     m = len(ranking.models)
-    found = []
+    problems = []
     if ranking.unconnected:
-        found.append(
+        problems.append(
             Problem("overlap", "high", "Some models share no items with the others", "They cannot be ranked.")
         )
     if fit is not None and (fit.flag == "broken").any():
         count = int((fit.flag == "broken").sum())
         title = f"On {numbers.counted(count, 'item')} better models do worse"
-        found.append(
+        problems.append(
             Problem(
                 "broken-items", "high", title, "Check their keys and wording.", link="#items", link_text="which"
             )
@@ -152,35 +141,35 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
     if keys is not None and keys.suspicious:
         title = f"{numbers.counted(keys.suspicious, 'answer key')} should be checked"
         detail = "More models agree on another answer than on the key."
-        found.append(Problem("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
+        problems.append(Problem("keys", "high", title, detail, link="review.csv", link_text="review sheet"))
     if ranking.complete < m:
         title = f"{m - ranking.complete:,} of {m:,} models lack some of the items"
         detail = "Pairs are compared on the items both have; scores are adjusted."
         severity = "high" if ranking.few_shared else "medium"
-        found.append(Problem("missing", severity, title, detail, link="ranking.csv", link_text="which"))
+        problems.append(Problem("missing", severity, title, detail, link="ranking.csv", link_text="which"))
     tied = first_tier(ranking)
     if tied > 1:
         title = f"The first {tied:,} models cannot be separated" if tied < m else "The first model is not separated"
         detail = "Report ranks as sets, or add items."
-        found.append(Problem("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
+        problems.append(Problem("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
     if fit is not None and len(fit.cohorts) > 1:
         cohort = fit.cohorts[min(1, len(fit.cohorts) - 1)]
         share = cohort.dead / max(cohort.items, 1)
         if share > 0.2 and cohort.size < m:
             title = f"{100 * share:.0f} % of the items do not separate the {cohort.size} best models"
             detail = f"All have the same score: {cohort.all_right:,} all right, {cohort.all_wrong:,} all wrong."
-            found.append(Problem("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv"))
+            problems.append(Problem("dead-items", "medium", title, detail, link="items.csv", link_text="items.csv"))
     known = np.isfinite(ranking.stderr_clustered) & (ranking.stderr > 0)
     if known.any() and not ranking.cluster:
         ratio = float(np.median(ranking.stderr_clustered[known] / ranking.stderr[known]))
         if ratio > 1.2:
             title = f"Clustered by {ranking.group_column}, standard errors are {ratio:.1f} times as large"
             detail = f"Matters if the {ranking.groups} groups are a sample; use --cluster {ranking.group_column}."
-            found.append(Problem("clusters", "medium", title, detail, link="#ranking", link_text="why"))
+            problems.append(Problem("clusters", "medium", title, detail, link="#ranking", link_text="why"))
     if fit is not None and not fit.converged:
-        found.append(Problem("fit", "medium", "The item analysis did not converge", "Do not use its numbers."))
+        problems.append(Problem("fit", "medium", "The item analysis did not converge", "Do not use its numbers."))
     order = {"high": 0, "medium": 1, "low": 2, "note": 3}
-    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+    return tuple(sorted(problems, key=lambda problem: order[problem.severity]))
 
 
 def picture_chart(result: LeaderboardSummary) -> Chart:
