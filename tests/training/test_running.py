@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ class Killed(BaseException):
 )
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits, tmp_path, monkeypatch, moment, at):
-    _, expected = reference
+    uninterrupted, expected = reference
     calls = {"count": 0}
 
     def dying(function, after):
@@ -132,8 +133,10 @@ def test_a_run_that_died_anywhere_goes_on_to_the_same_numbers(reference, digits,
             training.train(digits, SMALL, out=tmp_path / "run")
     made = training.train(digits, SMALL, out=tmp_path / "run")
     same(Predictions.open(tmp_path / "run"), expected)
-    for run in made.runs:
+    for run, other in zip(made.runs, uninterrupted.runs, strict=True):
         assert len(describe_model(run.weights)["history"]) == 3
+        for name in ("model.json", "model.safetensors"):
+            assert (Path(run.weights) / name).read_bytes() == (Path(other.weights) / name).read_bytes()
 
 
 def test_what_is_whole_is_not_run_again_and_seeds_can_be_added(reference, digits, tmp_path, monkeypatch):

@@ -58,7 +58,7 @@ def save_checkpoint(
     whole = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
     content = tensors_to_bytes(whole)
     digest = hashlib.sha256(content).hexdigest()
-    body = json.dumps(dict(state), sort_keys=True)
+    body = json.dumps(dict(state))
     marker = {
         "kind": "checkpoint",
         "schema": 1,
@@ -106,7 +106,7 @@ def _read(path: Path) -> Checkpoint | None:
     try:
         marker = json.loads(path.read_text(encoding="utf-8"))
         state, name = marker["state"], str(marker["tensors"])
-        body = json.dumps(state, sort_keys=True)
+        body = json.dumps(state)
         if hashlib.sha256(body.encode()).hexdigest() != marker["state_sha256"] or Path(name).name != name:
             return None
         content = (path.parent / name).read_bytes()
