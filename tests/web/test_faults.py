@@ -142,6 +142,23 @@ def test_a_client_that_sends_half_a_request_is_cut_off_and_others_are_served(ser
         connection.close()
 
 
+def test_connections_above_the_limit_are_answered_503(served, monkeypatch):
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 4)
+    host, port = served(who)
+    address = f"http://{host}:{port}/"
+    assert httpx.get(address, timeout=60).status_code == 200
+    many = [socket.create_connection((host, port)) for _ in range(6)]
+    end = time.monotonic() + 60
+    while (status := httpx.get(address, timeout=60).status_code) != 503 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert status == 503
+    for connection in many:
+        connection.close()
+    while (status := httpx.get(address, timeout=60).status_code) != 200 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert status == 200
+
+
 def test_a_client_that_goes_away_in_the_middle_is_no_fault_of_the_server(town, caplog):
     async def request():
         sent = []
