@@ -74,18 +74,18 @@ def order_by_ids(answers: Answers, ids: tuple[str, ...]) -> NDArray[Any]:
         raise InputError(
             "predictions must name their examples, as this ledger does; give a CSV with columns id,prediction"
         )
-    place = {name: row for row, name in enumerate(answers.ids)}
-    if len(place) != len(answers.ids):
+    row_of = {name: row for row, name in enumerate(answers.ids)}
+    if len(row_of) != len(answers.ids):
         raise InputError("predictions name an id twice; give each example once")
-    missing = [name for name in ids if name not in place]
+    missing = [name for name in ids if name not in row_of]
     if missing:
         raise InputError(
             f"predictions lack {len(missing)} of {len(ids)} ids, first {missing[0]!r}; predict every example"
         )
-    if len(place) > len(ids):
+    if len(row_of) > len(ids):
         unknown = next(name for name in answers.ids if name not in set(ids))
         raise InputError(f"predictions have ids that this ledger lacks, first {unknown!r}; remove them")
-    return answers.values[[place[name] for name in ids]]
+    return answers.values[[row_of[name] for name in ids]]
 
 
 def _read_npy(path: Path, names: tuple[str, ...]) -> Answers:
@@ -169,16 +169,16 @@ def encode_labels(labels: NDArray[Any], classes: int | None) -> tuple[NDArray[np
     return values.astype(np.int32), list(range(count))
 
 
-def draw_secret(codes: NDArray[np.int32], held: int) -> Secret:
+def draw_secret(codes: NDArray[np.int32], size: int) -> Secret:
     """Choose the super hold-out and the salt."""
-    if held >= len(codes):
+    if size >= len(codes):
         raise InputError(
             f"holdout leaves no example for the leaderboard of {len(codes)}; give more labels or a smaller fraction"
         )
     # The seed of a generator could be guessed from its draws; the system's randomness cannot.
-    chosen = np.argsort(np.frombuffer(secrets.token_bytes(8 * len(codes)), np.uint64), kind="stable")[:held]
+    rows = np.argsort(np.frombuffer(secrets.token_bytes(8 * len(codes)), np.uint64), kind="stable")[:size]
     held_out = np.zeros(len(codes), dtype=bool)
-    held_out[chosen] = True
+    held_out[rows] = True
     return Secret(codes, held_out, secrets.token_bytes(32))
 
 
@@ -224,13 +224,13 @@ def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDA
     elif values.dtype.kind == "U":
         raise InputError(f"predictions must be class numbers of this ledger; got text such as {values[0]!r}")
     known = np.array(classes)
-    place = np.searchsorted(known, values)
-    wrong = known[np.minimum(place, len(known) - 1)] != values
+    codes = np.searchsorted(known, values)
+    wrong = known[np.minimum(codes, len(known) - 1)] != values
     if wrong.any():
         raise InputError(
             f"predictions hold class {values[wrong][0]!s}, which is none of this ledger's {len(known)} classes"
         )
-    return place.astype(np.int32)
+    return codes.astype(np.int32)
 
 
 def align_predictions(folder: Path, header: dict[str, Any], predictions: Any) -> NDArray[Any]:

@@ -104,12 +104,12 @@ def signed_by(public: str, message: bytes, signature: str) -> bool:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        given = bytes.fromhex(signature)
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(given, message)
+        content = bytes.fromhex(signature)
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(content, message)
     except (InvalidSignature, ValueError):
         return False
     # fromhex takes spaces and capitals, too: they would be changes of the log that nobody sees.
-    return given.hex() == signature
+    return content.hex() == signature
 
 
 def _signer(key: bytes) -> Ed25519PrivateKey:

@@ -93,10 +93,10 @@ def create_app(review: KeyReview, *, hosts: tuple[str, ...] = ()) -> ASGIApp:
 
     async def verdict(request: Request) -> Response:
         body = await read_json(request)
-        given = [
+        texts = [
             text_of(body, name, LONGEST).strip() if body.get(name) else "" for name in ("correct_key", "comment")
         ]
-        await run_in_threadpool(review.decide, text_of(body, "item", LONGEST), *given)
+        await run_in_threadpool(review.decide, text_of(body, "item", LONGEST), *texts)
         return JSONResponse({"saved": True})
 
     app = shell.app(

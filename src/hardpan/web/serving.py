@@ -135,5 +135,5 @@ def _stopping_is_no_failure() -> Iterator[None]:
 def address(listener: socket.socket, host: str) -> str:
     """The address that people type; a server that listens everywhere is named by this machine's name."""
     port = listener.getsockname()[1]
-    shown = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    name = socket.gethostname() if host in ("", "0.0.0.0", "::") else host
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

@@ -34,7 +34,7 @@ def routes(site: Site) -> list[BaseRoute]:
     fresh = Fresh()
     return [
         view(site, "/owner/", role, page),
-        view(site, "/owner/live", role, lambda *given: live(fresh, *given)),
+        view(site, "/owner/live", role, lambda *arguments: live(fresh, *arguments)),
         action(site, "/owner/api/invite", role, invite),
         action(site, "/owner/api/revoke", role, revoke),
         action(site, "/owner/api/block", role, block),
@@ -87,13 +87,13 @@ def page(site: Site, session: Session, request: Request) -> Response:
 
 def live(fresh: Fresh, site: Site, session: Session, request: Request) -> Response:
     """The part of the dashboard that changes, as HTML."""
-    chosen = request.query_params.get("class", "")
-    known = chosen.isascii() and chosen.isdigit() and len(chosen) < 7 and int(chosen) < len(site.project.classes)
+    number = request.query_params.get("class", "")
+    known = number.isascii() and number.isdigit() and len(number) < 7 and int(number) < len(site.project.classes)
     invited = [(item, links.path_of(item)) for item in site.project.invitations()]
     return site.shell.page(
         "owner_live.html",
         figures=fresh.get(site),
-        chosen=int(chosen) if known else None,
+        chosen=int(number) if known else None,
         classes=[item.name for item in site.project.classes],
         invited=invited[::-1],
         events=fresh.events(site),

@@ -57,8 +57,8 @@ def question(site: Site, session: Session, body: Body) -> dict[str, Any]:
 def answer(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Record an answer (the first one counts) and give the next question."""
     number = int(number_of(body, "question", 0, LARGEST_NUMBER))
-    chosen = int(number_of(body, "class", 0, LARGEST_NUMBER))
-    new = experiment.answer_question(site.project, session.person, number, chosen)
+    response = int(number_of(body, "class", 0, LARGEST_NUMBER))
+    new = experiment.answer_question(site.project, session.person, number, response)
     return {"new": new, **question(site, session, body)}
 
 

@@ -78,14 +78,14 @@ def images(site: Site, session: Session, body: Body) -> dict[str, Any]:
 def decide(site: Site, session: Session, body: Body) -> dict[str, Any]:
     """Keep or remove the images of one grid; a retry finds what was recorded and adds the rest."""
     step, key = STEPS[_step(body)], text_of(body, "key", 64)
-    shown, removed = texts_of(body, "images", AT_ONCE), set(texts_of(body, "removed", AT_ONCE))
-    if not removed <= set(shown):
+    images, removed = texts_of(body, "images", AT_ONCE), set(texts_of(body, "removed", AT_ONCE))
+    if not removed <= set(images):
         raise HTTPException(400, "removed must be among images.")
-    for position, name in enumerate(shown):
+    for position, name in enumerate(images):
         verdict = "remove" if name in removed else "keep"
         name_of_submission = f"{session.tag}:{key}:{position}"
         decisions.decide(site.project, step, name, verdict, by=session.person, submission_key=name_of_submission)
-    return {"kept": len(shown) - len(removed), "removed": len(removed)}
+    return {"kept": len(images) - len(removed), "removed": len(removed)}
 
 
 def pairs_page(site: Site, session: Session, request: Request) -> Response:

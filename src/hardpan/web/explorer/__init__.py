@@ -326,18 +326,18 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
     return value
 
 
-def _numbers(given: Any, n: int) -> NDArray[np.int64]:
-    if not isinstance(given, list) or not all(type(number) is int and 0 <= number < n for number in given):
+def _numbers(values: Any, n: int) -> NDArray[np.int64]:
+    if not isinstance(values, list) or not all(type(number) is int and 0 <= number < n for number in values):
         raise InputError(f"rows must be row numbers from 0 to {n - 1:,}")
-    return np.array(given, dtype=np.int64)
+    return np.array(values, dtype=np.int64)
 
 
-def _texts(name: str, given: Any) -> list[str]:
+def _texts(name: str, values: Any) -> list[str]:
     """A list of texts that UTF-8 can encode: JSON may contain lone surrogates."""
-    usable = isinstance(given, list) and len(given) <= MOST_ROWS and all(isinstance(item, str) for item in given)
-    if not usable or any("\ud800" <= letter <= "\udfff" or letter == "\0" for item in given for letter in item):
+    usable = isinstance(values, list) and len(values) <= MOST_ROWS and all(isinstance(item, str) for item in values)
+    if not usable or any("\ud800" <= letter <= "\udfff" or letter == "\0" for item in values for letter in item):
         raise InputError(f"{name} must be texts of Unicode characters")
-    return list(given)
+    return list(values)
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

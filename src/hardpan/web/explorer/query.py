@@ -201,8 +201,8 @@ class Explorer:
             _mask(self.table[name], self.columns[name], operation, value) for name, operation, value in filters
         )
         passing = functools.reduce(pc.and_, masks)
-        kept: NDArray[np.int64] = order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
-        return kept
+        rows: NDArray[np.int64] = order[np.asarray(passing.to_numpy(zero_copy_only=False), dtype=bool)[order]]
+        return rows
 
     def _whole_order(self, sort: str, descending: bool) -> NDArray[np.int64]:
         """All row numbers in the order of a column; kept, because every filter of that order starts from it."""
@@ -237,11 +237,11 @@ def _first(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     return near[np.argsort(keys[near], kind="stable")[:count]]
 
 
-def read_filters(given: Any) -> tuple[Filter, ...]:
+def read_filters(content: Any) -> tuple[Filter, ...]:
     """Filters from JSON: a list of objects with column, operation and value."""
-    if not isinstance(given, list) or not all(isinstance(item, Mapping) for item in given):
+    if not isinstance(content, list) or not all(isinstance(item, Mapping) for item in content):
         raise InputError("filters must be a JSON list of objects with column, operation and value")
-    return tuple(Filter(str(i.get("column", "")), str(i.get("operation", "")), i.get("value")) for i in given)
+    return tuple(Filter(str(i.get("column", "")), str(i.get("operation", "")), i.get("value")) for i in content)
 
 
 def _described(name: str, values: pa.ChunkedArray) -> Column:
@@ -291,15 +291,15 @@ def _check(column: Column, item: Filter) -> None:
         allowed = ", ".join(OPERATIONS[column.kind])
         raise InputError(f"filters: {column.name!r} is a {column.kind} and takes {allowed}; got {operation!r}")
     if operation in ("at_least", "at_most"):
-        usable, wanted = _is_finite_number(value), "a number"
+        usable, expected = _is_finite_number(value), "a number"
     elif operation == "is":
-        usable, wanted = isinstance(value, bool), "true or false"
+        usable, expected = isinstance(value, bool), "true or false"
     elif operation == "any_of":
-        usable, wanted = isinstance(value, list) and all(map(_is_text, value)), "a list of values of the column"
+        usable, expected = isinstance(value, list) and all(map(_is_text, value)), "a list of values of the column"
     else:
-        usable, wanted = operation != "contains" or _is_text(value), "a text to search for"
+        usable, expected = operation != "contains" or _is_text(value), "a text to search for"
     if not usable:
-        raise InputError(f"filters: {column.name!r} with {operation} takes {wanted}; got {ascii(value)[:80]}")
+        raise InputError(f"filters: {column.name!r} with {operation} takes {expected}; got {ascii(value)[:80]}")
 
 
 def _is_finite_number(value: Any) -> bool:
