@@ -217,6 +217,10 @@ def _thumbnails(audit: Audit, problem: Problem) -> Chart | None:
     for part in audit.parts:
         if part.key == key:
             for chart in (*part.charts, *part.folded):
-                if isinstance(chart, Chart) and chart.drawing == "gallery" and chart.options["of"] == problem.of:
+                if (
+                    isinstance(chart, Chart)
+                    and chart.drawing == "gallery"
+                    and chart.options.get("of") in (None, problem.of)
+                ):
                     return dataclasses.replace(chart, rows=chart.rows[:THUMBNAILS])
     return None
