@@ -100,7 +100,7 @@ def comparison_headline(found: AuditComparison) -> str:
         in_words(ranking.measure, found.values[ranking.measure][name]) for name in ranking.names
     )
     if ranking.not_separated:
-        return f"{numbers.listed(found.names)} are not separated by the {words}: {shown_values}."
+        return f"{numbers.listed(ranking.names)} are not separated by the {words}: {shown_values}."
     return f"{ranking.names[0]} is harder than {ranking.names[1]} by the {words}: {shown_values}."
 
 
