@@ -91,6 +91,18 @@ def test_a_damaged_model_and_other_data_are_refused(reference, digits, tmp_path)
         training.load_model(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["input_shape", "scale", "model", "seed"])
+def test_a_description_that_lacks_a_value_is_refused(reference, tmp_path, name):
+    made, _ = reference
+    shutil.copytree(made.runs[0].weights, tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    content = json.loads(path.read_text())
+    del content[name]
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="model"):
+        training.load_model(tmp_path / "model")
+
+
 def test_arrays_give_the_numbers_that_a_store_gets(reference, digits):
     _, found = reference
     parts = digits.splits()

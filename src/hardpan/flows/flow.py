@@ -464,7 +464,7 @@ def _assemble(record: FlowRecord, content: bytes, path: Path) -> Flow:
         priors = torch.exp(tensors["base.log_priors"])
         network = build(record.config.filled(), rebuild_scaling(dict(record.scaling)), priors)
         network.load_state_dict(tensors)
-    except (SafetensorError, KeyError, RuntimeError, ValueError, TypeError, IndexError) as error:
+    except (SafetensorError, AttributeError, KeyError, RuntimeError, ValueError, TypeError, IndexError) as error:
         raise InputError(f"{path}: card and weights do not fit each other ({type(error).__name__})") from error
     return Flow(network, record)
 

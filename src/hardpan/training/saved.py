@@ -99,18 +99,21 @@ def load_model(folder: str | os.PathLike[str]) -> SavedModel:
             f"{os.fspath(folder)}: has no complete model ({DESCRIPTION} and {WEIGHTS} of its hash); pass the "
             "folder of one seed that hardpan train wrote"
         )
-    model = classifiers.build(
-        result["model"],
-        input_shape=tuple(result["input_shape"]),
-        n_classes=result["n_classes"],
-        seed=result["seed"],
-        **result.get("model_options", {}),
-    )
+    try:
+        model = classifiers.build(
+            result["model"],
+            input_shape=tuple(result["input_shape"]),
+            n_classes=result["n_classes"],
+            seed=result["seed"],
+            **result.get("model_options", {}),
+        )
+        mean, scale = (np.array(result[name], dtype=np.float32) for name in ("mean", "scale"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{Path(folder) / DESCRIPTION}: is damaged ({type(error).__name__}: {error}); train the model again"
+        ) from error
     load_weights(model, Path(folder) / WEIGHTS)
-    statistics = Normalization(
-        np.array(result["mean"], dtype=np.float32), np.array(result["scale"], dtype=np.float32)
-    )
-    return SavedModel(model.eval(), statistics, result)
+    return SavedModel(model.eval(), Normalization(mean, scale), result)
 
 
 def predict(
