@@ -283,7 +283,7 @@ def test_all_right_is_separated_from_all_wrong_but_a_constant_fraction_is_not() 
 
 @pytest.mark.parametrize("lacked", [1, 4, 9])
 def test_the_mean_on_lacked_items_is_that_of_complete_models_on_the_logit_scale(lacked):
-    scores = np.array([list("1111000001"), list("1111101100"), list("1010100000")], dtype=float)
+    scores = np.array([list("1111000001"), list("1111101100"), list("0110100000")], dtype=float)
     known = np.arange(10) < 10 - lacked
     scores[2, ~known] = np.nan
 
