@@ -18,7 +18,7 @@ BARE = {"ensemble": "none", "flow": "none"}
 def digits(tmp_path_factory):
     """Digits with networks of two epochs and the bundled flow, and its folder."""
     folder = tmp_path_factory.mktemp("audit")
-    return auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=30.0, out=folder), folder
+    return auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=60.0, out=folder), folder
 
 
 def test_the_audit_of_digits_has_everything(digits):
@@ -95,7 +95,7 @@ def test_the_report_is_read_back_with_stable_keys(digits):
 def test_what_was_trained_is_read_back_by_the_same_audit(digits):
     report, folder = digits
     saved = {path: path.read_bytes() for path in (folder / "work").rglob("*.npz")}
-    again = auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=30.0, out=folder)
+    again = auditing.audit("digits", seeds=2, ensemble_epochs=3, budget=60.0, out=folder)
     assert {path: path.read_bytes() for path in (folder / "work").rglob("*.npz")} == saved
     assert again.measures["best_error"] == report.measures["best_error"]
 
