@@ -1,5 +1,6 @@
 """The floor of a dataset: what is passed is used, the bracket holds, what is wrong is refuted."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -229,3 +230,10 @@ def test_decisions_of_closed_classifiers_make_the_errors_of_their_entries(data):
     for name, decide in inputs.decisions.items():
         wrong = decide() != inputs.labels[inputs.test]
         assert found[name].estimate.value == pytest.approx(wrong.mean())
+
+
+def test_the_best_classifier_was_evaluated_on_every_test_example(everything):
+    best = everything.best
+    few = dataclasses.replace(best.estimate, value=0.0, n=best.estimate.n // 10)
+    partial = dataclasses.replace(best, name="on a tenth", estimate=few)
+    assert dataclasses.replace(everything, entries=(partial, *everything.entries)).best == best

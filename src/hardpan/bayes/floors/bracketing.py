@@ -154,9 +154,15 @@ class Floor(Report):
 
     @property
     def best(self) -> Entry | None:
-        """The classifier with the lowest held-out error, None where there is none."""
+        """The classifier with the lowest held-out error, None where there is none.
+
+        One that was evaluated on some of the test examples only (a flow, for lack of time) is not compared with
+        those that were evaluated on all of them.
+        """
         classifiers = [entry for entry in self.entries if entry.role == "classifier"]
-        return min(classifiers, key=lambda entry: entry.estimate.value, default=None)
+        most = max((entry.estimate.n or 0 for entry in classifiers), default=0)
+        whole = [entry for entry in classifiers if (entry.estimate.n or 0) == most]
+        return min(whole, key=lambda entry: entry.estimate.value, default=None)
 
     def with_status(self, status: str) -> tuple[str, ...]:
         """Names of the entries with that status."""
