@@ -170,6 +170,7 @@ def test_what_scores_are_has_room_on_the_page_of_compare(runs, tmp_path, browser
     run(capsys, "compare", runs / "small", runs / "large", "--split", "test", "--out", tmp_path / "o")
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((tmp_path / "o" / "index.html").as_uri())
+    page.evaluate("document.querySelectorAll('details.fold').forEach(item => item.open = true)")
     cell = page.locator("td", has_text="never right counts as all").bounding_box()
     assert cell["width"] > 300
     assert cell["height"] < 60  # two lines at most

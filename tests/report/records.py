@@ -20,8 +20,9 @@ def check_saved(folder: Path) -> None:
     page = _plain(re.sub(r"<(script|style|svg)\b.*?</\1>", "", html, flags=re.DOTALL))
     texts = [view.headline, *view.lede, *(tile.value for tile in view.tiles)]
     texts += [problem.title for problem in view.problems]
+    texts += [section.title for section in view.sections[1:]]  # the first may be text and picture at the top
     for section in view.sections:
-        texts += [section.title, *section.sentences, *section.warnings]
+        texts += [*section.sentences, *section.warnings]
         texts += map(numbers.estimate, section.estimates.values())
         for table in (*section.tables, *(item for item in section.folded if isinstance(item, Table))):
             texts += (text for cells in zip(*table.rows, strict=True) for text in numbers.column(cells)[:MOST])

@@ -174,7 +174,7 @@ def planted_labels(probs: Floats, rate: float, seed: int) -> tuple[Labels, NDArr
 
     Example:
         >>> labels, flipped = planted_labels(np.tile([0.9, 0.1], (1000, 1)), 0.1, seed=0)
-        >>> int(labels.sum()) == int(flipped.sum()), 70 < flipped.sum() < 130
+        >>> int(labels.sum()) == int(flipped.sum()), 70 < int(flipped.sum()) < 130
         (True, True)
     """
     rng = np.random.default_rng([seed, 91])

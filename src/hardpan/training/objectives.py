@@ -133,7 +133,7 @@ def update_robust(
     present = (seen > 0).to(losses.dtype)
     share = present / seen.clamp(min=1.0)
     risen = log_weights + step * present * (seen_sums * share + adjustment * scale)
-    risen = risen - torch.logsumexp(risen, dim=0)
+    risen = torch.log_softmax(risen - risen.max(), dim=0)  # the maximum first: rounding is relative to the largest
     # Gradients are averaged over processes afterwards, so each counts its part as many times as there are.
     loss = (processes * risen.exp() * share * sums).sum()
     return loss, {"log_weights": risen, "scale": scale}

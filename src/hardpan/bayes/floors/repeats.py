@@ -97,7 +97,7 @@ def row_digests(x: NDArray[Any]) -> NDArray[Any]:
 
     Example:
         >>> first, second, third = row_digests(np.array([[[1]], [[2]], [[1]]]))
-        >>> first == third, first == second
+        >>> bool(first == third), bool(first == second)
         (True, False)
     """
     digests = np.empty((len(x), 2), dtype=np.uint64)
