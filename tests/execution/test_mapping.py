@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from tests.execution.conftest import dask_cluster
 
@@ -291,3 +296,33 @@ def test_workers_that_are_ended_after_an_error_leave_no_warning_behind():
     done = subprocess.run([sys.executable, "-c", LOCKING], capture_output=True, text=True, check=True)
     assert done.stdout == "refused\n"
     assert done.stderr == ""
+
+
+@pytest.mark.soak
+def test_a_dask_cluster_of_its_own_listens_on_loopback_and_shares_no_port():
+    with socket.socket() as taken, warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # Dask warns where its usual port is taken
+        try:
+            taken.bind(("0.0.0.0", 8787))
+            taken.listen()
+        except OSError:
+            pass  # another cluster has it: taken all the same
+        with parallel("dask", workers=1), ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(_listening, seconds=2.0)
+            assert list(map_tasks(abs, [-1, -2])) == [1, 2]
+            addresses = answer.result() - {"0.0.0.0:8787"}
+    assert addresses
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
+
+
+def _listening(seconds: float) -> set[str]:
+    """Every address on which this process and its children listen within some seconds."""
+    me, found = psutil.Process(), set()
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for process in (me, *me.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                connections = process.net_connections(kind="tcp")
+                found |= {f"{c.laddr.ip}:{c.laddr.port}" for c in connections if c.status == psutil.CONN_LISTEN}
+        time.sleep(0.1)
+    return found

@@ -91,7 +91,11 @@ def _dask_client(distributed: Any, stack: ExitStack, workers: int | None, addres
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": ATTEMPTS - 1}))
         cluster = stack.enter_context(
             distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # its default is port 8787 of every interface
+                silence_logs=50,
             )
         )
         return stack.enter_context(distributed.Client(cluster))
