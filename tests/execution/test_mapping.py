@@ -11,13 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from tests.execution.conftest import dask_cluster
 
@@ -298,31 +295,41 @@ def test_workers_that_are_ended_after_an_error_leave_no_warning_behind():
     assert done.stderr == ""
 
 
-@pytest.mark.soak
-def test_a_dask_cluster_of_its_own_listens_on_loopback_and_shares_no_port():
-    with socket.socket() as taken, warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # Dask warns where its usual port is taken
-        try:
-            taken.bind(("0.0.0.0", 8787))
-            taken.listen()
-        except OSError:
-            pass  # another cluster has it: taken all the same
-        with parallel("dask", workers=1), ThreadPoolExecutor(1) as pool:
-            answer = pool.submit(_listening, seconds=2.0)
-            assert list(map_tasks(abs, [-1, -2])) == [1, 2]
-            addresses = answer.result() - {"0.0.0.0:8787"}
-    assert addresses
-    assert all(address.startswith("127.0.0.1:") for address in addresses)
+LISTENING = """
+import contextlib, threading, time, warnings
+import psutil
+from hardpan.execution import map_tasks, parallel
 
+warnings.simplefilter("error", UserWarning)  # Dask warns where its usual port is taken
+addresses, ended = set(), threading.Event()
 
-def _listening(seconds: float) -> set[str]:
-    """Every address on which this process and its children listen within some seconds."""
-    me, found = psutil.Process(), set()
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def watch():
+    me = psutil.Process()
+    while not ended.wait(0.05):
         for process in (me, *me.children(recursive=True)):
             with contextlib.suppress(psutil.Error):
-                connections = process.net_connections(kind="tcp")
-                found |= {f"{c.laddr.ip}:{c.laddr.port}" for c in connections if c.status == psutil.CONN_LISTEN}
-        time.sleep(0.1)
-    return found
+                listening = (c.laddr for c in process.net_connections("tcp") if c.status == psutil.CONN_LISTEN)
+                addresses.update(address.ip for address in listening)
+
+if __name__ == "__main__":
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with parallel("dask", workers=1):
+        assert map_tasks(abs, [-1, -2]) == [1, 2]
+    ended.set()
+    watcher.join()
+    print(*sorted(addresses))
+"""
+
+
+@pytest.mark.soak
+def test_a_dask_cluster_of_its_own_listens_on_loopback_and_shares_no_port(tmp_path):
+    script = tmp_path / "listening.py"
+    script.write_text(LISTENING)
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # another cluster has it: taken all the same
+            taken.bind(("0.0.0.0", 8787))
+            taken.listen()
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["127.0.0.1"]
