@@ -139,7 +139,8 @@ def _label_words(problem: Problem, where: str) -> tuple[str, str]:
     elif expected is not None and recall is not None:
         advice += (
             f"At least {numbers.percent(expected.low, 0.05)} of these are wrong ({expected.confidence:.0%} "
-            f"confidence; estimate {numbers.percent(expected.value, 0.05)}). In a test with labels that are known, "
+            f"confidence; estimate {numbers.percent(expected.value, 0.05)}) if every input has one right "
+            "class; where classes overlap, fewer. In a test with labels that are known, "
             f"{numbers.estimate(recall)} of the flipped ones were found. Look before you correct. "
         )
     elif expected is not None:
