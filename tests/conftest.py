@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("hardpan")
+TEST_SECONDS, SOAK_SECONDS = 180, 600  # at least twice what the slowest ones take on two cores
 # The shell has no windows, so a page costs half of what it does in a whole Chromium.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
@@ -56,6 +60,22 @@ def pages_have_what_their_record_has() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Report, "save", checked)
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_test_hangs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that waits for ever fails, and says where, instead of stopping the whole run."""
+    limit = SOAK_SECONDS if request.node.get_closest_marker("soak") else TEST_SECONDS
+
+    def stop(number: int, frame: Any) -> None:
+        faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
+        pytest.fail(f"not done after {limit} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(limit)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

@@ -300,7 +300,7 @@ import contextlib, threading, time, warnings
 import psutil
 from hardpan.execution import map_tasks, parallel
 
-warnings.simplefilter("error", UserWarning)  # Dask warns where its usual port is taken
+warnings.filterwarnings("error", "Port", UserWarning)  # Dask warns where its usual port is taken
 addresses, ended = set(), threading.Event()
 
 def watch():
@@ -312,7 +312,7 @@ def watch():
                 addresses.update(address.ip for address in listening)
 
 if __name__ == "__main__":
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=watch, daemon=True)  # an error ends this process all the same
     watcher.start()
     with parallel("dask", workers=1):
         assert map_tasks(abs, [-1, -2]) == [1, 2]
