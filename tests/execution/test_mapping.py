@@ -150,6 +150,18 @@ def test_a_scheduler_that_goes_away_ends_the_call_with_one_sentence(tmp_path):
             mapped(slow, range(1000), {"backend": "dask", "address": address})
 
 
+@pytest.mark.soak
+def test_without_an_address_ray_starts_a_cluster_of_its_own(ray_address):
+    def cluster(_: int) -> str:
+        import ray
+
+        return str(ray.get_runtime_context().gcs_address)
+
+    assert set(mapped(cluster, range(2), {"backend": "ray", "address": ray_address})) == {ray_address}
+    # The one that runs on this machine may be anybody's, and may end at any moment.
+    assert ray_address not in mapped(cluster, range(2), {"backend": "ray", "workers": 1})
+
+
 @pytest.mark.parametrize("backend", ["threads", "processes"])
 def test_no_more_tasks_run_at_once_than_workers(backend, tmp_path):
     def crowd(i: int) -> int:
