@@ -9,6 +9,7 @@ from tests.confusion.planted import random_probs
 
 from hardpan import confusion, stats
 from hardpan.confusion.banding import default_edges, mean_error, round_edges, target_errors
+from hardpan.confusion.charts import error_by_band
 from hardpan.errors import InputError
 
 _NUMBERS = st.floats() | st.integers() | st.booleans() | st.none() | st.text(max_size=3) | st.complex_numbers()
@@ -163,3 +164,13 @@ def test_targets_are_sorted_by_error_and_share_the_bands():
     found = target_errors(s, right, scored_by="small")
     assert list(found.targets) == ["strong", "weak"]
     assert found.targets["weak"].rho.value > 0.9
+
+
+def test_a_chart_says_how_many_bands_it_does_not_draw():
+    s = np.repeat([0.5, 1.5, 2.5], [20, 3, 10])
+    result = confusion.bands(s, np.arange(33) % 2 == 0, edges=[0, 1, 2, 3, 4])
+    chart = error_by_band({"test": result})
+    assert [row["count"] for row in chart.rows] == [20, 10]
+    assert chart.options["note"].startswith("1 band ")
+    whole = confusion.bands(np.repeat([0.5, 1.5], 20), np.arange(40) % 2 == 0, edges=[0, 1, 2])
+    assert "note" not in error_by_band({"test": whole}).options

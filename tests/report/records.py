@@ -18,6 +18,7 @@ def check_saved(folder: Path) -> None:
     view = files.load(folder / "report.json").view()
     html = (folder / "index.html").read_text(encoding="utf-8")
     page = _plain(re.sub(r"<(script|style|svg)\b.*?</\1>", "", html, flags=re.DOTALL))
+    page = re.sub(r'<span class="option">(.*?)</span>', r"\1", page)
     texts = [view.headline, *view.lede, *(tile.value for tile in view.tiles)]
     texts += [problem.title for problem in view.problems]
     texts += [section.title for section in view.sections[1:]]  # the first may be text and picture at the top

@@ -126,3 +126,11 @@ def test_contrast_is_enough_for_text_and_marks(theme):
     for mark in (theme.floor, theme.ceiling, theme.refuted):
         assert contrast(mark, theme.paper) >= 3
         assert contrast(mark, theme.shade) >= 2.5
+
+
+def test_an_option_of_a_command_is_not_broken_and_text_around_it_is_escaped():
+    html_text = page(
+        [Section("s", ("Run <it> with --fresh-data or -q; k-NN-like names stay.",))], title="t", headline="h"
+    )
+    marked = '<span class="option">--fresh-data</span> or <span class="option">-q</span>; k-NN-like names stay.'
+    assert f"Run &lt;it&gt; with {marked}" in html_text

@@ -45,8 +45,12 @@ COMMANDS = {
     "train": "Train classifiers and record their predictions after every epoch.",
 }
 
-# Commands that resume when the same command line is run again.
-RESUMABLE = ("audit", "train", "experiments", "flow fit", "flow synthesize", "flow curve")
+# Commands that resume when the same command line is run again; some only with --out.
+RESUMABLE: tuple[str, ...] = (
+    *("audit", "train", "flow fit", "flow synthesize", "predictions import", "predictions merge"),
+    *("replicate add", "replicate tasks", "replicate duplicates"),
+)
+RESUMABLE_WITH_OUT = ("experiments", "flow curve", "floor bench")
 BUG, INTERRUPTED, BROKEN_PIPE = 70, 130, 141
 ESCAPES = "hardpan-escapes"
 
@@ -147,8 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _interrupted(words: Sequence[str]) -> int:
-    if any(words[: len(name.split())] == name.split() for name in RESUMABLE):
-        print("hardpan: interrupted; run the same command again to resume", file=sys.stderr)
+    names = RESUMABLE + (RESUMABLE_WITH_OUT if "--out" in words else ())
+    kept = any(words[: len(name.split())] == name.split() for name in names)
+    again = "to resume" if kept else "to start from the beginning"
+    print(f"hardpan: interrupted; run the same command again {again}", file=sys.stderr)
     return INTERRUPTED
 
 

@@ -68,9 +68,10 @@ def threshold(
 
 
 def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = UNIT) -> Chart:
-    """Error by band, one line per group; bands with fewer than 5 examples are in the table only."""
-    largest = max((band.examples for result in groups.values() for band in result.bands), default=0)
-    fewest = min(FEWEST_IN_BAND, largest)
+    """Error by band, one line per group; bands with fewer than 5 examples are in the table only, as a note says."""
+    sizes = [band.examples for result in groups.values() for band in result.bands if band.error is not None]
+    fewest = min(FEWEST_IN_BAND, max(sizes, default=0))
+    absent = sum(size < fewest for size in sizes)
     rows = tuple(
         {
             "group": name,
@@ -89,7 +90,10 @@ def error_by_band(groups: Mapping[str, Bands], title: str = "", x_title: str = U
     words = "; ".join(
         f"{name}: Pearson ρ over bands {numbers.plain(result.rho)}" for name, result in groups.items()
     )
-    return Chart("error_by_band", title or "Error by band of the score", rows, f"{words}.", {"x_title": x_title})
+    options = {"x_title": x_title}
+    if absent:
+        options["note"] = f"{numbers.counted(absent, 'band')} with fewer than {fewest} examples not drawn."
+    return Chart("error_by_band", title or "Error by band of the score", rows, f"{words}.", options)
 
 
 def joint(found: Transfer) -> Chart:

@@ -147,8 +147,9 @@ def _quality(result: Quality) -> View:
     headline = (
         f"{len(result.flagged)} of {numbers.counted(len(result.workers), 'worker')} fail the hidden controls."
     )
-    section = Section("Selection frequencies", lines, tables=tables)
     frequency = result.frequencies
+    charts = (_frequency_chart(result),) if frequency else ()
+    section = Section("Selection frequencies", lines, charts=charts, tables=tables)
     columns = {
         "image": [f.image_id for f in frequency],
         "role": [f.role for f in frequency],
@@ -156,6 +157,23 @@ def _quality(result: Quality) -> View:
         "votes": [f.votes for f in frequency],
     }
     return View("Annotation", headline, (section,), columns=columns)
+
+
+def _frequency_chart(result: Quality) -> Chart:
+    edges = np.linspace(0.0, 1.0, 11)
+    rows: list[dict[str, Any]] = []
+    for role in result.average:
+        values = [item.value for item in result.frequencies if item.role == role]
+        counts = np.histogram(values, edges)[0].tolist()
+        rows += (
+            {"group": role, "low": round(float(low), 1), "high": round(float(high), 1), "count": count}
+            for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
+        )
+    means = "; ".join(f"{role}: mean {_plain(item)}" for role, item in result.average.items())
+    words = f"Histograms of the selection frequency of images by role. {means}."
+    return Chart(
+        "distribution", "Selection frequencies by role", tuple(rows), words, {"x_title": "selection frequency"}
+    )
 
 
 @view.register
@@ -321,7 +339,10 @@ def _results(result: ExperimentResults) -> View:
         if count < result.questions
     )
     table = Table("Accuracy of people, with Clopper–Pearson intervals", names, rows)
-    section = Section("People on the hardest images", (sentence,), tables=(table,), warnings=warnings)
+    charts = tuple(chart for section in people.sections() for chart in section.charts)
+    section = Section(
+        "People on the hardest images", (sentence,), charts=charts, tables=(table,), warnings=warnings
+    )
     headline = f"The average gap, original − new, is {numbers.signed(people.mean_gap)}."
     return View("Human accuracy", headline, (section,), columns=_columns(names, rows))
 

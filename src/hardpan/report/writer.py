@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import hardpan
 from hardpan import numbers
@@ -36,6 +36,7 @@ MOST_BESIDE_TILES = 4  # problems, those with pictures counted twice
 TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,24}(?![\w-])")
 
 
 def page(
@@ -271,9 +272,15 @@ def _unbroken(value: Any) -> Any:
     return _RANGE.sub("–\u2060", numbers.unbroken(clean_text(value, lines=True))) if type(value) is str else value
 
 
+def _prose(value: str) -> Markup:
+    """Text with every option of a command, such as --testbed, on one line: browsers break after a hyphen."""
+    text = str(escape(_unbroken(value)))
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', text))
+
+
 @functools.cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("hardpan.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
@@ -281,3 +288,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = _prose
+    return environment

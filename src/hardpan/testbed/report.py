@@ -278,8 +278,24 @@ def _(result: Humans) -> View:
         "new": [row.new.value for row in result.rows],
         "gap": [row.gap for row in result.rows],
     }
-    part = Section("People", sentences, tables=(table,), warnings=result.notes)
+    points = tuple(
+        {"name": row.name, "role": "in the fit", **_ends("x", row.original), **_ends("y", row.new)}
+        for row in result.rows
+    )
+    chart = Chart(
+        "scatter",
+        "Accuracy of each person on both sets",
+        points,
+        f"A point per person with intervals; {result.better_on_original} are below the identity line, "
+        f"{result.better_on_new} above it.",
+        {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"},
+    )
+    part = Section("People", sentences, charts=(chart,), tables=(table,), warnings=result.notes)
     return View("People on both test sets", headline, (part,), columns=columns)
+
+
+def _ends(axis: str, item: Estimate) -> dict[str, float]:
+    return {axis: item.value, f"{axis}_low": item.low, f"{axis}_high": item.high}
 
 
 @view.register
