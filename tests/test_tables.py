@@ -4,6 +4,8 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hardpan import tables
 from hardpan.errors import InputError
@@ -125,3 +127,10 @@ def test_a_csv_file_of_delimiters_only_has_no_rows(tmp_path):
     (tmp_path / "empty.csv").write_text(",\n,\n")
     with pytest.raises(InputError, match=r"empty\.csv"):
         tables.csv_rows(tmp_path / "empty.csv")
+
+
+@given(st.text("'=+-@x3. "))
+def test_a_formula_is_escaped_and_no_two_texts_have_one_cell(text):
+    cell = tables.safe_cell(text)
+    assert tables.stored_cell(cell) == text
+    assert cell[:1] not in ("=", "+", "-", "@") or float(cell) is not None

@@ -546,21 +546,33 @@ def csv_text(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str:
 
 
 def safe_cell(value: Any) -> Any:
-    """A cell without control characters that no spreadsheet takes for a formula; numbers stay as they are."""
+    """A cell without control characters that no spreadsheet takes for a formula; numbers stay as they are.
+
+    A formula gets an apostrophe before it, and so does a formula that has some: different texts stay different.
+
+    Example:
+        >>> safe_cell("=x"), safe_cell("'=x"), safe_cell("'tis"), safe_cell("-3")
+        ("'=x", "''=x", "'tis", '-3')
+    """
     if not isinstance(value, str):
         return value
     value = files.clean_text(value, lines=True)
-    return "'" + value if value[:1] in _FORMULA and value and not _is_number(value) else value
+    return "'" + value if _is_formula(value) else value
 
 
 def stored_cell(text: str) -> str:
     """What :func:`safe_cell` was given.
 
     Example:
-        >>> stored_cell(safe_cell("=x")), stored_cell("'tis")
-        ('=x', "'tis")
+        >>> stored_cell("'=x"), stored_cell("''=x"), stored_cell("'tis")
+        ('=x', "'=x", "'tis")
     """
-    return text[1:] if text[:1] == "'" and safe_cell(text[1:]) == text else text
+    return text[1:] if text[:1] == "'" and _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    bare = text.lstrip("'")
+    return bare.startswith(_FORMULA) and not _is_number(bare)
 
 
 def _plain(values: Any) -> Sequence[Any]:
