@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -171,3 +172,16 @@ def test_commands_named_in_the_text_exist():
             known = name in groups and (not inner or not groups[name] or inner in groups[name])
             unknown += [] if known else [f"{path.relative_to(ROOT)}: hardpan {name} {inner}"]
     assert not unknown
+
+
+def test_lower_limits_because_of_advisories_are_those_of_the_package():
+    rows = re.findall(
+        r"^\| ([\w-]+) \| ([\d.]+) \| (?:CVE|GHSA)", (ROOT / "docs/security.md").read_text(), re.MULTILINE
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    limits = {
+        name: {text for group in groups for text in group if re.match(rf"{name}\b", text)} for name, _ in rows
+    }
+    assert len(rows) > 20
+    assert limits == {name: {f"{name}>={version}"} for name, version in rows}
