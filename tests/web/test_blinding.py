@@ -49,12 +49,25 @@ def shapes_project(path, size: int = 24):
     return project
 
 
-async def received(project, tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[bytes]]:
-    """Features of every image that workers get, whether it is a control, its id, and the images themselves.
+@dataclasses.dataclass(frozen=True)
+class Received:
+    """One image as a worker gets it: where, from which address, with which headers, bytes and delay."""
+
+    task: int
+    worker: str
+    place: int
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    content: bytes
+    seconds: float
+
+
+async def received(project, tasks: int) -> tuple[list[Received], np.ndarray, np.ndarray]:
+    """Every image that workers get in so many tasks, whether it is a control, and its id.
 
     Folds are made by id: one worker never gets an image twice, so nobody can learn from having seen it.
     """
-    rows, controls, groups, contents = [], [], [], []
+    images, controls, groups = [], [], []
     number = 0
     roles = {row.id: row.kind for kind in ("original", "candidate") for row in stored(project, kind)}
     while number < tasks:
@@ -70,27 +83,45 @@ async def received(project, tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndar
                 task = answer.json()["task"]
                 if task is None:
                     break
+                number += 1
                 answers = await asyncio.gather(*(timed(client, path) for path in task["images"]))
-                guess = seeded_order(len(answers), f"0:{number + 1}:{worker}")
-                ranks = np.argsort(np.argsort([pixel_hash(a.content) for a, _ in answers]))
-                for place, (picture, seconds) in enumerate(answers):
-                    headers = hashlib.sha256(repr(sorted(picture.headers.items())).encode()).digest()[0]
-                    pixels = np.asarray(Image.open(io.BytesIO(picture.content)))
-                    rows.append(
-                        [
-                            *(place, seconds, len(picture.content), headers, *pixels.shape[:2]),
-                            *(guess[place], ranks[place], abs(guess[place] - ranks[place])),
-                            *(pixels.mean(), pixels.std(), np.diff(pixels.astype(float), axis=0).std()),
-                        ]
-                    )
-                    contents.append(picture.content)
+                for place, (path, (picture, seconds)) in enumerate(zip(task["images"], answers, strict=True)):
+                    headers = tuple(sorted(picture.headers.items()))
+                    images.append(Received(number, worker, place, path, headers, picture.content, seconds))
                 names = ids_shown(project, task["id"])
                 controls += [roles[name] == "original" for name in names]
                 groups += names
-                number += 1
                 done = {"task": task["id"], "selected": [], "key": task["id"]}
                 await client.post("/annotate/api/submit", json=done, headers=csrf)
-    return np.array(rows), np.array(controls), np.array(groups), contents
+    return images, np.array(controls), np.array(groups)
+
+
+def features(images: list[Received]) -> np.ndarray:
+    """Numbers that say all that came with an image: position, delay, headers, address, bytes, pixels, order."""
+    rows = []
+    for number in dict.fromkeys(image.task for image in images):
+        task = [image for image in images if image.task == number]
+        guess = seeded_order(len(task), f"0:{number}:{task[0].worker}")
+        ranks = np.argsort(np.argsort([pixel_hash(image.content) for image in task]))
+        for image in task:
+            place = image.place
+            content = np.frombuffer(image.content, np.uint8)
+            pixels = np.asarray(Image.open(io.BytesIO(image.content)))
+            token, _, last = image.path.removeprefix("/annotate/image/").partition("/")
+            rows.append(
+                [
+                    *(place, image.seconds, len(image.headers), number_of(repr(image.headers))),
+                    *(len(image.path), len(last), sum(map(ord, last)), sum(map(ord, token)), number_of(image.path)),
+                    *(len(content), content.sum(), (content == 0).sum(), *content[:16], *content[-8:]),
+                    *(*pixels.shape[:2], pixels.mean(), pixels.std(), np.diff(pixels.astype(float), axis=0).std()),
+                    *(guess[place], ranks[place], abs(guess[place] - ranks[place])),
+                ]
+            )
+    return np.array(rows)
+
+
+def number_of(text: str) -> int:
+    return hashlib.sha256(text.encode()).digest()[0]
 
 
 def stored(project, kind):
@@ -118,12 +149,12 @@ def pixel_hash(content: bytes) -> str:
     return content_ids(pixels[None])[0]
 
 
-def advantage(rows, controls, groups) -> tuple[float, float]:
+def advantage(rows, controls, groups, trees=200) -> tuple[float, float]:
     """The cross-validated AUC of a forest, less 0.5, in standard errors under chance; and the AUC.
 
     Scores are averaged over the times an image was sent: only images are independent of each other.
     """
-    forest = RandomForestClassifier(200, min_samples_leaf=5, random_state=0)
+    forest = RandomForestClassifier(trees, min_samples_leaf=5, random_state=0)
     scores = cross_val_predict(forest, rows, controls, groups=groups, cv=GroupKFold(5), method="predict_proba")
     _, first, image = np.unique(groups, return_index=True, return_inverse=True)
     controls = controls[first]
@@ -132,25 +163,37 @@ def advantage(rows, controls, groups) -> tuple[float, float]:
     return (auc - 0.5) / np.sqrt((n + m + 1) / (12 * n * m)), auc
 
 
+# What a server that does not hide controls might send: each is a change of the controls among what was received.
+LEAKS = {
+    "position": lambda image: dataclasses.replace(image, place=0),
+    "delay": lambda image: dataclasses.replace(image, seconds=image.seconds + 0.05),
+    "header": lambda image: dataclasses.replace(image, headers=(*image.headers, ("x-cache", "hit"))),
+    "address": lambda image: dataclasses.replace(image, path=f"{image.path}?v=2"),
+    "length": lambda image: dataclasses.replace(image, content=image.content + bytes(5)),
+    "last bytes": lambda image: dataclasses.replace(image, content=image.content[:-2] + b"\x07\x07"),
+}
+
+
 @pytest.mark.parametrize("tasks", [30, pytest.param(500, marks=pytest.mark.soak)])
 def test_a_classifier_of_all_that_a_worker_receives_does_no_better_than_chance(tmp_path, tasks):
     project = shapes_project(tmp_path / "project")
-    rows, controls, groups, _ = run_async(received(project, tasks))
-    assert len(rows) == 6 * tasks
-    above, auc = advantage(rows, controls, groups)
+    images, controls, groups = run_async(received(project, tasks))
+    assert len(images) == 6 * tasks
+    above, auc = advantage(features(images), controls, groups)
     assert above < 4.0, auc
-    leak = np.where(np.random.default_rng(0).random(len(controls)) < 0.9, controls, ~controls)
-    assert advantage(np.column_stack([rows, leak]), controls, groups)[0] > 5.0  # it does find what is there
+    for name, leak in LEAKS.items():  # it does find what is there
+        leaking = [leak(image) if control else image for image, control in zip(images, controls, strict=True)]
+        assert advantage(features(leaking), controls, groups, trees=30)[0] > 5.0, name
     project.close()
 
 
 def test_candidates_of_another_size_come_in_the_size_type_and_length_of_the_controls(tmp_path):
     project = shapes_project(tmp_path / "project", size=48)
-    _, controls, _, contents = run_async(received(project, 6))
-    forms = {
-        (len(content), content[:8], Image.open(io.BytesIO(content)).size, Image.open(io.BytesIO(content)).mode)
-        for content in contents
-    }
+    images, controls, _ = run_async(received(project, 6))
+    forms = set()
+    for content in (image.content for image in images):
+        opened = Image.open(io.BytesIO(content))
+        forms.add((len(content), content[:8], opened.size, opened.mode))
     assert len(forms) == 1
     assert controls.any()
     assert not controls.all()
