@@ -1,8 +1,11 @@
 import dataclasses
 import json
 import math
+import os
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +171,25 @@ def test_writing_is_all_or_nothing(tmp_path):
         files.save(Chart("bars", "t", ({"x": object()},), "d"), path)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+def test_no_mode_of_a_file_needs_a_change_of_the_umask(tmp_path, monkeypatch):
+    def refuse(mask):
+        raise AssertionError("other threads make files with this umask")
+
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", refuse)
+            files.write_text(tmp_path / "text", "x")
+            files.write_bytes(tmp_path / "key", b"x", private=True)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("text", "key")]
+    assert modes == [0o640, 0o600]
+    sources = Path(files.__file__).parent.rglob("*.py")
+    assert [path for path in sources if "umask(" in path.read_text(encoding="utf-8")] == []
 
 
 EVERY_KIND = """

@@ -1,7 +1,9 @@
+import os
+
 import numpy as np
 import pytest
 import zarr
-from tests.predictions.made import probabilities
+from tests.predictions.made import names, probabilities
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import MemoryStore
@@ -62,3 +64,25 @@ def test_buffers_are_taken_again_within_their_memory():
     buffers.give_back(first)
     assert not isinstance(buffers.take((2, 5), np.float32), np.memmap)  # another shape: the free one makes room
     assert isinstance(buffers.take((5, 5), np.float16), np.memmap)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems cannot flush a folder")
+def test_the_folder_of_every_rename_is_flushed_after_it(tmp_path, monkeypatch):
+    happened = []
+    replace, fsync = os.replace, os.fsync
+
+    def replaced(source, target):
+        replace(source, target)
+        happened.append(("renamed", os.stat(os.path.dirname(target)).st_ino))
+
+    def flushed(handle):
+        fsync(handle)
+        happened.append(("flushed", os.fstat(handle).st_ino))
+
+    monkeypatch.setattr(os, "replace", replaced)
+    monkeypatch.setattr(os, "fsync", flushed)
+    made = Predictions.create(tmp_path / "run", ids=names(40), n_classes=3, block=10)
+    made.write(0, 0, probabilities(40, 3))
+    renames = [(at, folder) for at, (what, folder) in enumerate(happened) if what == "renamed"]
+    assert len(renames) >= 8  # four shards and their markers
+    assert all(("flushed", folder) in happened[at:] for at, folder in renames)
