@@ -41,8 +41,8 @@ soak: $(STAMPS)/test  ## run the long fault and load tests (at most 20 minutes)
 	@sh scripts/axe
 	@$(TEST_ENV) HARDPAN_EXAMPLES=200 $(SOAK_LIMIT) $(BIN)/python -m pytest -m soak -n $(WORKERS) --dist worksteal $(ARGS)
 
-bench: $(STAMPS)/bench  ## measure beside peers: all topics, or TOPIC=name
-	@$(BIN)/python -m bench $(TOPIC)
+bench: $(STAMPS)/bench  ## measure beside peers: all topics, or TOPIC=name (and TABLE=name where a topic has several)
+	@$(BIN)/python -m bench $(TOPIC) $(if $(TABLE),--table $(TABLE))
 
 docs: $(STAMPS)/docs  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

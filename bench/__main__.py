@@ -29,18 +29,18 @@ def summaries() -> dict[str, str]:
     return found
 
 
-def run_topic(name: str) -> None:
-    """Run one topic in this process, print its tables and keep its record."""
+def run_topic(name: str, table: str | None = None) -> None:
+    """Run one topic in this process, or one of its ``TABLES``; print the tables and keep its record."""
     # Set before the topic is imported, because NumPy reads the environment once.
     harness.pin(_cores(name))
     module = importlib.import_module(f"bench.{name}")
     start = time.perf_counter()
-    answer = module.run()
+    answer = module.run() if table is None else module.TABLES[table]()
     tables = answer if isinstance(answer, list) else [answer]
     spent = time.perf_counter() - start
     for part in tables:
         print(f"\n{part['title']}\n{_records.markdown(part['columns'], part['rows'])}")
-    path = _records.keep(name, tables, getattr(module, "PEERS", ()), _cores(name), spent)
+    path = _records.keep(name, tables, getattr(module, "PEERS", ()), _cores(name), spent, alone=table)
     _records.write_results(summaries())
     missed = sum(row.get("met") is False for part in tables for row in part["rows"])
     verdict = (
@@ -61,6 +61,7 @@ def main() -> int:
     """Parse the command line, run, and give the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("topic", nargs="*", help=f"one of: {', '.join(topics())}")
+    parser.add_argument("--table", help="measure only this table of the topic; the others stay in the record")
     parser.add_argument("--results", action="store_true", help="only rebuild bench/RESULTS.md from the records")
     chosen = parser.parse_args()
     unknown = [name for name in chosen.topic if name not in topics()]
@@ -70,7 +71,7 @@ def main() -> int:
         print(_records.write_results(summaries()))
         return 0
     if len(chosen.topic) == 1:
-        run_topic(chosen.topic[0])
+        run_topic(chosen.topic[0], chosen.table)
         return 0
     failed = [
         name

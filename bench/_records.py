@@ -58,8 +58,18 @@ def commit() -> str | None:
     return name + ("+changes" if _answer(["git", "status", "--porcelain", "--", "src", "bench/*.py"]) else "")
 
 
-def keep(topic: str, tables: list[dict[str, Any]], peers: Iterable[str], cores: int, seconds: float) -> Path:
-    """Put this machine's tables into the topic's record; entries of other machines stay."""
+def keep(
+    topic: str,
+    tables: list[dict[str, Any]],
+    peers: Iterable[str],
+    cores: int,
+    seconds: float,
+    alone: str | None = None,
+) -> Path:
+    """Put this machine's tables into the topic's record; entries of other machines stay.
+
+    With ``alone``, the name of the one table that was measured, the other tables of this machine stay too.
+    """
     # hardpan imports NumPy, which must not happen before the topic has limited its threads.
     from hardpan.files import dumps, write_text
 
@@ -79,7 +89,14 @@ def keep(topic: str, tables: list[dict[str, Any]], peers: Iterable[str], cores: 
         "seconds": round(seconds, 1),
         "tables": tables,
     }
-    record["machines"] = record.get("machines", {}) | {machine_key(here): entry}
+    machines = record.get("machines", {})
+    if alone is not None:
+        titles = [part["title"] for part in tables]
+        before = machines.get(machine_key(here), {}).get("tables", [])
+        note = f"measured alone (--table {alone}): commit {commit()}, {seconds:.0f} s"
+        tables = [part | {"notes": [*part["notes"], note]} for part in tables]
+        entry["tables"] = [part for part in before if part["title"] not in titles] + tables
+    record["machines"] = machines | {machine_key(here): entry}
     write_text(path, dumps(record) + "\n")
     return path
 

@@ -46,7 +46,7 @@ JOBS = (
 
 
 def run() -> list[dict[str, Any]]:
-    return [annotators(), killed_jobs(), damaged_files(), command_lines()]
+    return [measure() for measure in TABLES.values()]
 
 
 def annotators() -> dict[str, Any]:
@@ -55,7 +55,7 @@ def annotators() -> dict[str, Any]:
     from bench import _kills, _load
     from hardpan import replicate
 
-    rows = []
+    beside, rows = _load_before(), []
     for name in ("SQLite", "PostgreSQL"):
         with contextlib.ExitStack() as open_things:
             folder = Path(open_things.enter_context(tempfile.TemporaryDirectory()))
@@ -81,12 +81,14 @@ def annotators() -> dict[str, Any]:
             "lost": lost,
             "doubled": doubled,
         }
-        rows.append(row | {"median ms": 1e3 * tally.percentile(0.5), "p99 ms": 1e3 * tally.percentile(0.99)})
-    return harness.table("Annotators whose server is killed", rows)
+        row |= {"median ms": 1e3 * tally.percentile(0.5), "p99 ms": 1e3 * tally.percentile(0.99)}
+        wrong = lost + doubled + tally.statuses[500]
+        rows.append(row | harness.against(wrong, at_most=0, unit="lost, doubled or 500"))
+    return harness.table("Annotators whose server is killed", rows, notes=[beside])
 
 
 def killed_jobs() -> dict[str, Any]:
-    rows = []
+    beside, rows = _load_before(), []
     for name, test, kills, runs in JOBS:
         start = time.perf_counter()
         command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "-p", "no:cacheprovider", *test.split(" ")]
@@ -100,8 +102,10 @@ def killed_jobs() -> dict[str, Any]:
         rows.append(
             {"job": name, "kills": kills * runs, "runs": runs, "failed": failed}
             | {"s": time.perf_counter() - start}
+            | harness.against(failed, at_most=0, unit="failed")
         )
     notes = ["each is the soak test of the same name with more kills; a lost, changed or doubled record fails it"]
+    notes.append(beside)
     return harness.table("Killed jobs", rows, notes=notes)
 
 
@@ -116,7 +120,7 @@ def damaged_files() -> dict[str, Any]:
             spent = time.perf_counter() - start
         row: dict[str, object] = {"reader": reader.name, "refused": result.refused, "read": result.read}
         row |= {"wrong": len(result.wrong), "s": spent}
-        rows.append(row)
+        rows.append(row | harness.against(len(result.wrong), at_most=0, unit="wrong"))
     notes = [f"{ROUNDS:,} damaged files per reader; a damaged file that is still valid is read"]
     return harness.table("Damaged files", rows, notes=notes)
 
@@ -130,4 +134,22 @@ def command_lines() -> dict[str, Any]:
         tally = run_lines(Path(folder), LINES, seed=1)
         spent = time.perf_counter() - start
     row = {"command lines": LINES, "done": tally.codes[0], "refused": tally.codes[2], "gate": tally.codes[1]}
-    return harness.table("Command lines", [{**row, "wrong": len(tally.wrong), "s": spent}])
+    row |= {"wrong": len(tally.wrong), "s": spent}
+    rows = [
+        row | harness.against(len(tally.wrong), at_most=0, unit="wrong"),
+        {"done": tally.codes[0]} | harness.against(tally.codes[0] / LINES, at_least=0.5, unit="of them done"),
+    ]
+    return harness.table("Command lines", rows)
+
+
+TABLES = {
+    "annotators": annotators,
+    "killed_jobs": killed_jobs,
+    "damaged_files": damaged_files,
+    "command_lines": command_lines,
+}
+
+
+def _load_before() -> str:
+    """What else ran: times are longer where the machine was busy before the table began."""
+    return f"load average of the five minutes before: {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores"

@@ -78,6 +78,15 @@ def test_a_record_replaces_only_its_own_machine(tmp_path, monkeypatch):
     assert "0.25" in page
 
 
+def test_a_table_measured_alone_leaves_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(_records, "RECORDS", tmp_path)
+    one, two = (harness.table(title, [{"s": 1.0}]) for title in ("one", "two"))
+    _records.keep("topic", [one, two], (), 1, 1.0)
+    path = _records.keep("topic", [harness.table("one", [{"s": 2.0}])], (), 1, 1.0, alone="first")
+    (entry,) = json.loads(path.read_text())["machines"].values()
+    assert [(part["title"], part["rows"][0]["s"]) for part in entry["tables"]] == [("two", 1.0), ("one", 2.0)]
+
+
 def test_rows_refuse_what_json_cannot_hold():
     assert harness.table("t", [{"a": float("inf")}])["rows"] == [{"a": None}]
     with pytest.raises(TypeError, match="list"):
