@@ -148,15 +148,16 @@ def run() -> list[dict[str, Any]]:
                 "MB": megabytes,
                 "seconds": m.best,
                 "CPU seconds": m.output["cpu"],
+                "MB per second": megabytes / m.best,
                 "MB per CPU second": megabytes / m.output["cpu"],
                 "result MB": m.output["result"] / 1e6,
                 "extra MB": m.extra_megabytes,
                 "means agree": m.output["agree"],
-                **harness.against(megabytes / m.output["cpu"], at_least=50, unit="MB/s"),
+                **harness.against(megabytes / m.best, at_least=50, unit="MB/s"),
             }
         )
     notes = [
         "simulated multiple-choice logs of four choices; the result holds scores, log-probabilities and answers",
-        "judged by CPU time, because other programs may run on the machine",
+        "judged by wall-clock time; where it is far above the CPU time, other programs ran on the machine",
     ]
     return [harness.table("Reading logs of lm-evaluation-harness", rows, seed=0, notes=notes), many_files()]

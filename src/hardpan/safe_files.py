@@ -31,6 +31,8 @@ from hardpan.errors import InputError
 
 # No deflate stream grows by more; a header that claims more is false whatever the stream has.
 GZIP_GROWTH = 1032
+# Prompts that repeat ten times per line grow by 90; what grows by more than this is no text of any use.
+TEXT_GROWTH, SMALL_TEXT = 300, 8 << 20
 MOST_MEMBERS = 10_000
 LARGEST_JSON = 1 << 30  # of a member of an archive
 LONGEST_LINE = 64 << 20
@@ -155,6 +157,14 @@ def is_gzip(path: Path) -> bool:
         return stream.read(2) == b"\x1f\x8b"
 
 
+def check_growth(path: Path, unpacked: int) -> None:
+    """Refuse gzipped text that unpacks to far more than any text does, as soon as that many bytes have come."""
+    if unpacked > SMALL_TEXT and unpacked > TEXT_GROWTH * path.stat().st_size:
+        raise InputError(
+            f"{path}: unpacks to more than {TEXT_GROWTH} times its size, as no text does; give the file unpacked"
+        )
+
+
 def read_bytes(path: Any) -> bytes:
     """The content of a file, unpacked if it is gzip, with its memory checked first."""
     file = existing_file(path)
@@ -167,6 +177,7 @@ def read_bytes(path: Any) -> bytes:
         with gzip.open(file) as stream:
             while block := stream.read(_BLOCK):
                 size += len(block)
+                check_growth(file, size)
                 check_memory(file, size)
                 blocks.append(block)
         return b"".join(blocks)
@@ -212,17 +223,25 @@ def read_json_lines(path: Any, advance: Callable[[int], None] = lambda size: Non
 
     Args:
         path: of the file; it may be gzipped, or UTF-16 with its mark.
-        advance: called with the number of bytes of each line.
+        advance: called with the number of bytes of the file that were read for each line.
     """
     file = existing_file(path)
     try:
         with _open_lines(file) as stream:
-            number = 0
+            packed: Any = stream.fileobj if isinstance(stream, gzip.GzipFile) else None
+            number = size = done = 0
             while line := stream.readline(LONGEST_LINE + 1):
                 number += 1
+                if packed is not None:
+                    size += len(line)
+                    check_growth(file, size)
                 if len(line) > LONGEST_LINE:
                     raise InputError(f"{file}: line {number} is longer than {LONGEST_LINE >> 20} MB; shorten it")
-                advance(len(line))
+                if packed is None:
+                    advance(len(line))
+                elif (position := packed.tell()) > done:
+                    advance(position - done)
+                    done = position
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if not line.isspace():
                     yield parse_json(line, f"{file}: line {number}")

@@ -58,6 +58,17 @@ def suffix_of(path: Path) -> str:
     return Path(name).suffix
 
 
+def stem_of(path: Path) -> str:
+    """The name without the ending that names the format, and without ``.gz``.
+
+    Example:
+        >>> stem_of(Path("runs/a.b.jsonl.gz")), stem_of(Path("c.csv"))
+        ('a.b', 'c')
+    """
+    name = path.name
+    return Path(name[:-3] if name.lower().endswith(".gz") else name).stem
+
+
 def is_table_file(path: Path) -> bool:
     """Whether the name is that of a table (text files are lists, not tables)."""
     return suffix_of(path) in SUFFIXES and suffix_of(path) != ".txt"

@@ -74,7 +74,11 @@ def test_report_writes_the_page_and_its_lists(logs, capsys, tmp_path):
     assert code == 0
     assert "index.html" in out
     written = {path.name for path in (tmp_path / "board").iterdir()}
-    assert {"index.html", "report.json", "ranking.csv", "items.csv", "review.csv", "samples.json"} <= written
+    lists = {"ranking.csv", "items.csv", "review.csv", "samples.json"}
+    assert {"index.html", "report.json", "config.json"} | lists <= written
+    config = files.load(tmp_path / "board" / "config.json")
+    assert config.options["logs"] == (logs.as_posix(),)
+    assert (config.options["model"], config.options["unparsed"], config.options["seed"]) == ("2pl", "wrong", 0)
     samples = json.loads((tmp_path / "board" / "samples.json").read_text())
     assert list(samples) == ["quiz"]
     assert all(isinstance(doc, int) for doc in samples["quiz"])

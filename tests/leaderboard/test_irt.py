@@ -95,6 +95,25 @@ def test_many_items_by_modes_agree_with_quadrature():
     assert np.mean(np.abs(other.skill - skill) < 1.96 * other.skill_stderr) > 0.85
 
 
+def test_a_fit_of_fewer_models_may_start_from_that_of_all():
+    scores, *_ = planted(120, 400, missing=0.05)
+    whole, rows = irt.fit(scores, priors=irt.Priors()), np.arange(20, 120)
+    start = (whole.slope, whole.intercept, whole.skill[rows])
+    fractions: list[float] = []
+    cold = irt.fit(scores[rows], priors=irt.Priors())
+    warm = irt.fit(
+        scores[rows], priors=irt.Priors(), start=start, progress=lambda _, fraction: fractions.append(fraction)
+    )
+    np.testing.assert_allclose(warm.slope, cold.slope, atol=0.01)
+    assert warm.steps <= cold.steps
+    assert 0 < max(fractions) < 1
+    data = data_of(scores[rows])
+    cold = irt.fit_by_modes(data, *irt._start(data), False)
+    warm = irt.fit_by_modes(data, *start[:2], False, start[2])
+    np.testing.assert_allclose(warm.slope, cold.slope, atol=0.02)
+    assert warm.steps < cold.steps
+
+
 def test_rasch_has_one_slope_and_is_a_special_case():
     rng = np.random.default_rng(3)
     skill, intercept = rng.normal(size=2000), np.linspace(-2, 2, 30)

@@ -308,3 +308,19 @@ def test_a_model_without_scores_stays_on_the_board() -> None:
 
 def test_a_few_items_detect_no_difference() -> None:
     assert "no difference is detected" in rank(Outcomes.from_arrays(np.eye(3))).headline
+
+
+def test_the_headline_claims_no_tie_between_models_that_are_separated():
+    """The first model has few items: nobody is separated from it, but the second is ahead of the third."""
+    rng = np.random.default_rng(0)
+    scores = np.full((4, 600), np.nan)
+    scores[0, :12] = 1
+    for row, share in ((1, 0.9), (2, 0.7), (3, 0.1)):
+        scores[row] = rng.random(600) < share
+    scores[1:3, :12] = [[1] * 10 + [0] * 2, [1] * 9 + [0] * 3]
+    board = rank(Outcomes.from_arrays(scores, ["few", "second", "third", "last"]))
+    assert board.models[0] == "few"
+    assert (board.tier.tolist(), board.separated_at_top) == ([1, 1, 1, 2], 1)
+    assert "few" in board.headline
+    tied = rank(Outcomes.from_arrays(scores[1:3, :12]))
+    assert tied.separated_at_top == 0

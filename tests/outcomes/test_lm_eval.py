@@ -1,5 +1,6 @@
 """Logs of lm-evaluation-harness: what was planted comes back, joined by document."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -280,3 +281,38 @@ def test_tasks_without_scores_are_skipped_beside_others(tmp_path):
     assert any("word_perplexity" in note for note in outcomes.notes)
     with pytest.raises(InputError, match="word_perplexity"):
         Outcomes.open(tmp_path / "n", metric="word_perplexity")
+
+
+def test_gzipped_logs_are_read_by_content(folder: Path, tmp_path: Path) -> None:
+    plain = Outcomes.open(folder)
+    for path in folder.rglob("*.jsonl"):
+        target = tmp_path / path.parent.name / f"{path.name}.gz"
+        target.parent.mkdir()
+        target.write_bytes(gzip.compress(path.read_bytes()))
+        accuracy = plain.scores[plain.models.index(path.parent.name.replace("__", "/"))].mean()
+        results = json.dumps({"configs": {}, "results": {"quiz": {"acc,none": accuracy}}})
+        (target.parent / f"results_{DATE}.json.gz").write_bytes(gzip.compress(results.encode()))
+    fractions: list[float] = []
+    packed = Outcomes.open(tmp_path, progress=lambda _, fraction: fractions.append(fraction))
+    assert packed.models == plain.models
+    assert packed.items.tolist() == plain.items.tolist()
+    np.testing.assert_array_equal(packed.scores, plain.scores)
+    assert any("means of 3 task runs agree" in note for note in packed.notes)
+    assert fractions == sorted(fractions)
+    unnamed = tmp_path / "samples_quiz.jsonl"  # gzip without its ending
+    unnamed.write_bytes(next(tmp_path.rglob("*.jsonl.gz")).read_bytes())
+    assert Outcomes.open(unnamed).n_items == 12
+
+
+@pytest.mark.parametrize("content", ["cut", "one line", "many lines"])
+def test_gzip_that_is_cut_or_a_bomb_is_refused(tmp_path: Path, content: str) -> None:
+    row = json.dumps({"doc_id": 0, "filtered_resps": ["a"], "acc": 1.0}).encode() + b"\n"
+    path = tmp_path / "samples_quiz.jsonl.gz"
+    if content == "cut":
+        whole = b"".join(row.replace(b"0", str(doc).encode()) for doc in range(2000))
+        path.write_bytes(gzip.compress(whole)[:-100])
+    else:
+        filler = {"one line": b"a" * 20_000_000, "many lines": (b" " * 999 + b"\n") * 20_000}[content]
+        path.write_bytes(gzip.compress(row + filler))
+    with pytest.raises(InputError, match="samples_quiz"):
+        Outcomes.open(path)

@@ -1,6 +1,7 @@
 """Logs of Inspect, HELM and Every Eval Ever, and what all readers have to refuse."""
 
 import contextlib
+import gzip
 import json
 import zipfile
 from collections.abc import Callable
@@ -83,6 +84,19 @@ def test_inspect_logs_of_a_task_share_a_scorer(tmp_path: Path) -> None:
     outcomes = Outcomes.open(tmp_path)
     assert outcomes.scores.tolist() == [[1], [1], [1]]
     assert any("b.json" in note for note in outcomes.notes)
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20])
+def test_large_logs_are_parsed_again_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    monkeypatch.setattr("hardpan.outcomes.reading.MOST_KEPT", kept)
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(json.dumps(inspect_log(name, SAMPLES), indent=1))
+    packed = gzip.compress(json.dumps(inspect_log("c", SAMPLES), indent=1).encode())
+    (tmp_path / "c.json.gz").write_bytes(packed)
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.models == ("a", "b", "c")
+    assert outcomes.scores.shape == (3, len({row["id"] for row in SAMPLES}))
+    np.testing.assert_array_equal(outcomes.scores[2], outcomes.scores[0])
 
 
 def test_inspect_answers_that_summaries_leave_out_come_from_the_samples(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ from hardpan.data.opening import split_options
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
+from hardpan.execution.mapping import between
 from hardpan.files import TRANSIENT, record
 from hardpan.report.base import Report
 from hardpan.report.files import missing_parents, remove_if_empty
@@ -325,14 +326,14 @@ def _run(
         for step in evidence.steps
         if step.skipped == "no-torch"
     ]
-    flow = training.train_all(evidence, budget, work, _between(tell, 0.02, 0.7))
+    flow = training.train_all(evidence, budget, work, between(tell, 0.02, 0.7))
     view = None
     passed = training.passed_flow(evidence)
     if passed is not None and config.flow == "bundled" and training.late(evidence, budget):
         evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
         passed = None
     if passed is not None:
-        flow = training.evaluate_flow(evidence, *passed, _between(tell, 0.7, 0.75))
+        flow = training.evaluate_flow(evidence, *passed, between(tell, 0.7, 0.75))
         view = training.flow_view(evidence, *passed)
     elif flow is not None:
         from hardpan import flows
@@ -341,7 +342,7 @@ def _run(
     floor, suspects, parts = None, {}, []
     measures: dict[str, Estimate] = {}
     if evidence.inputs is not None:
-        floor = _floor(evidence, flow, _between(tell, 0.75, 0.85))
+        floor = _floor(evidence, flow, between(tell, 0.75, 0.85))
         tell("looking for copies", 0.85)
         evidence.nearest = nearest_training(evidence)
         _near_columns(evidence, evidence.nearest)
@@ -662,8 +663,3 @@ def _key(evidence: Evidence) -> str:
     }
     text = json.dumps([settings, files.array_hash(evidence.dataset.x), files.array_hash(evidence.labels)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _between(progress: Progress, low: float, high: float) -> Progress:
-    """Progress of a step that takes from ``low`` to ``high`` of the whole."""
-    return lambda step, fraction: progress(step, low + (high - low) * fraction)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,13 +69,42 @@ def check_out(out: Path | None) -> None:
         check_writable(out)
 
 
+@files.record
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """The options of a command whose result has no settings of its own: its config.json."""
+
+    command: str
+    options: Mapping[str, Any]
+
+
 def emit_report(
-    report: Report, *, json: bool, out: Path | None = None, extra: Mapping[str, Any] | None = None
+    report: Report,
+    *,
+    json: bool,
+    out: Path | None = None,
+    extra: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Save a report to ``out``, then print its JSON alone, or what a person reads and where the page is."""
+    """Save a report to ``out``, then print its JSON alone, or what a person reads and where the page is.
+
+    Args:
+        report: the result.
+        json: print JSON alone.
+        out: folder to save to.
+        extra: further files by name.
+        options: of the command; they are its config.json, unless the report has settings of its own.
+    """
     written = None
     if out is not None:
-        written = report.save(out, command=shlex.join(["hardpan", *sys.argv[1:]]), extra=extra)
+        command = shlex.join(["hardpan", *sys.argv[1:]])
+        if options is not None:
+            used = {name: value for name, value in options.items() if name not in ("out", "json")}
+            extra = {
+                "config.json": files.dumps(files.to_json(CommandOptions(command, used))) + "\n",
+                **(extra or {}),
+            }
+        written = report.save(out, command=command, extra=extra)
     if json:
         print(report.to_json())
         return

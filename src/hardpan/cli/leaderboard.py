@@ -28,7 +28,7 @@ app = typer.Typer(
     "Example: [bold]hardpan leaderboard report logs/ --out board[/bold]",
 )
 
-Logs = Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Logs, tables, matrices, or folders of them.")]
+Logs = Annotated[list[Path], typer.Argument(metavar="LOGS", help="Logs, tables, matrices, or folders of them.")]
 OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, a table, a matrix, or a folder of them.")]
 Cluster = Annotated[
     str, typer.Option("--cluster", metavar="COLUMN", help="Cluster by this group column (true: the first one).")
@@ -74,9 +74,9 @@ def _open(paths: Path | list[Path], reading: Reading) -> Outcomes:
         return Outcomes.open(many[0] if len(many) == 1 else many, **asdict(reading), progress=progress)
 
 
-def _emit(result: Report, outcomes: Outcomes, json: bool, out: Path | None) -> None:
+def _emit(context: typer.Context, result: Report, outcomes: Outcomes, json: bool, out: Path | None) -> None:
     """The report, and on stderr how the scores were read: metric and filter, rows dropped, answers not parsed."""
-    emit_report(result, json=json, out=out)
+    emit_report(result, json=json, out=out, options=context.params)
     if outcomes.notes:
         print(*outcomes.notes, sep="\n", file=sys.stderr)
 
@@ -92,6 +92,7 @@ def _command(function: Callable[..., None]) -> Callable[..., None]:
 
 @_command
 def rank(
+    context: typer.Context,
     logs: Logs,
     cluster: Cluster = "",
     confidence: Confidence = 0.95,
@@ -106,12 +107,14 @@ def rank(
     """
     check_out(out)
     data = _open(logs, reading)
-    result = leaderboard.rank(data, _cluster(cluster), confidence=confidence, seed=seed)
-    _emit(result, data, json, out)
+    with progress_on_stderr() as progress:
+        result = leaderboard.rank(data, _cluster(cluster), confidence=confidence, seed=seed, progress=progress)
+    _emit(context, result, data, json, out)
 
 
 @_command
 def compare(
+    context: typer.Context,
     logs: OneLog,
     first: Annotated[str, typer.Argument(help="A model, such as the one in use.")],
     second: Annotated[str, typer.Argument(help="Another model, such as a candidate.")],
@@ -142,13 +145,14 @@ def compare(
         from hardpan.leaderboard.card import write_card
 
         write_card(result, card)
-    _emit(result, data, json, out)
+    _emit(context, result, data, json, out)
     if fail_if and result.difference.low > 0:
         raise typer.Exit(1)
 
 
 @_command
 def items(
+    context: typer.Context,
     logs: Logs,
     model: ItemModel = "2pl",
     choices: Choices = 4,
@@ -163,12 +167,14 @@ def items(
     """
     check_out(out)
     data = _open(logs, reading)
-    result = leaderboard.items(data, model, choices=choices, seed=seed)
-    _emit(result, data, json, out)
+    with progress_on_stderr() as progress:
+        result = leaderboard.items(data, model, choices=choices, seed=seed, progress=progress)
+    _emit(context, result, data, json, out)
 
 
 @_command
 def keys(
+    context: typer.Context,
     logs: Logs,
     reviewed: Annotated[
         Path | None,
@@ -192,7 +198,7 @@ def keys(
     data = _open(logs, reading)
     if reviewed is None:
         result = leaderboard.suspect_keys(data)
-        _emit(result, data, json, out)
+        _emit(context, result, data, json, out)
         if serve and out is not None:
             _serve(result, out, port)
         return
@@ -208,7 +214,7 @@ def keys(
         raise InputError(
             f"--reviewed {reviewed}: column correct_key is empty; fill it in for the items with a wrong key"
         )
-    _emit(leaderboard.correct_keys(data, new_keys), data, json, out)
+    _emit(context, leaderboard.correct_keys(data, new_keys), data, json, out)
 
 
 def _serve(suspects: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> None:
@@ -226,6 +232,7 @@ def _serve(suspects: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> N
 
 @_command
 def shorten(
+    context: typer.Context,
     logs: Logs,
     number: Annotated[int, typer.Option("--items", help="How many items to keep.")] = 100,
     method: Annotated[str, typer.Option("--method", help="random, stratified or information.")] = "random",
@@ -241,12 +248,16 @@ def shorten(
     """
     check_out(out)
     data = _open(logs, reading)
-    result = leaderboard.shorten(data, number, method=method, confidence=confidence, seed=seed)
-    _emit(result, data, json, out)
+    with progress_on_stderr() as progress:
+        result = leaderboard.shorten(
+            data, number, method=method, confidence=confidence, seed=seed, progress=progress
+        )
+    _emit(context, result, data, json, out)
 
 
 @_command
 def inflation(
+    context: typer.Context,
     logs: OneLog,
     reference: Annotated[
         Path, typer.Argument(metavar="REFERENCE", help="Scores of the same models on another set.")
@@ -263,7 +274,7 @@ def inflation(
     check_out(out)
     data = _open(logs, reading)
     result = leaderboard.inflation(data, _open(reference, reading), confidence=confidence)
-    _emit(result, data, json, out)
+    _emit(context, result, data, json, out)
 
 
 @app.command()
@@ -300,6 +311,7 @@ def agreement(
 
 @_command
 def report(
+    context: typer.Context,
     logs: Logs,
     cluster: Cluster = "",
     model: ItemModel = "2pl",
@@ -319,16 +331,18 @@ def report(
     """
     check_out(out)
     data = _open(logs, reading)
-    result = leaderboard.summarize(
-        data,
-        cluster=_cluster(cluster),
-        model=model,
-        choices=choices,
-        short_items=short_items,
-        confidence=confidence,
-        seed=seed,
-    )
-    _emit(result, data, json, out)
+    with progress_on_stderr() as progress:
+        result = leaderboard.summarize(
+            data,
+            cluster=_cluster(cluster),
+            model=model,
+            choices=choices,
+            short_items=short_items,
+            confidence=confidence,
+            seed=seed,
+            progress=progress,
+        )
+    _emit(context, result, data, json, out)
 
 
 def _predictions(name: str) -> Any:

@@ -86,7 +86,7 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, out: Path | None, json: bool, **options: Any) -> None:
         check_out(out)  # before any work is done
-        emit_report(plain(**options), json=json, out=out)
+        emit_report(plain(**options), json=json, out=out, options=options)
 
     return _signed(run, own + [option.parameter for option in _options(Output)])
 

@@ -14,6 +14,22 @@ from hardpan.execution.tasks import TaskResults
 
 Progress = Callable[[str, float], None]
 """Called with the step that begins and the fraction of the work that is done, 0 to 1."""
+
+
+def no_progress(step: str, fraction: float) -> None:
+    """Progress that nobody looks at."""
+
+
+def between(progress: Progress, low: float, high: float) -> Progress:
+    """Progress of a step that takes from ``low`` to ``high`` of the whole.
+
+    Example:
+        >>> between(lambda step, fraction: print(step, fraction), 0.5, 1.0)("pairs", 0.5)
+        pairs 0.75
+    """
+    return lambda step, fraction: progress(step, low + (high - low) * fraction)
+
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

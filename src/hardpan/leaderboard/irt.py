@@ -29,6 +29,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import expit
 
+from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
+
 Floats = NDArray[np.float64]
 REACH = 6.0  # of the nodes, in standard deviations of skill
 STEP = 0.75  # distance of nodes in standard deviations of a posterior
@@ -93,7 +96,14 @@ class _Data:
 
 
 def fit(
-    scores: Floats, *, floor: float = 0.0, shared_slope: bool = False, priors: Priors, robust: bool = False
+    scores: Floats,
+    *,
+    floor: float = 0.0,
+    shared_slope: bool = False,
+    priors: Priors,
+    robust: bool = False,
+    start: tuple[Floats, Floats, Floats] | None = None,
+    progress: Progress = no_progress,
 ) -> Fit:
     """Fit the model to scores (M, N) in [0, 1], NaN missing; every model and item has a score.
 
@@ -103,6 +113,8 @@ def fit(
         shared_slope: one slope for all items (Rasch).
         priors: of slopes and intercepts.
         robust: standard errors from the scores' own spread (sandwich), for fractions.
+        start: slopes, intercepts and skills to start from, such as those of a fit of more models.
+        progress: called with a guess of the fraction done.
     """
     known = np.isfinite(scores)
     complete = bool(known.all())
@@ -113,11 +125,11 @@ def fit(
         shared_slope,
         priors,
     )
-    a, d = _start(data)
+    a, d, skill = start or (*_start(data), None)
     m, n = data.shape
     if float(m) * n * len(_nodes(a, d, floor)[0]) > LARGE:
-        return fit_by_modes(data, a, d, robust)
-    return fit_by_quadrature(data, a, d, robust)
+        return fit_by_modes(data, a, d, robust, skill, progress)
+    return fit_by_quadrature(data, a, d, robust, progress)
 
 
 def information(skills: Floats, a: Floats, d: Floats, floor: float = 0.0) -> Floats:
@@ -131,8 +143,10 @@ def information(skills: Floats, a: Floats, d: Floats, floor: float = 0.0) -> Flo
 
 
 def _nodes(a: Floats, d: Floats, floor: float) -> tuple[Floats, Floats]:
-    """Nodes and the log of prior times cell width, spaced by √(information + 1): a posterior is about 1/STEP "
-    "cells wide."""
+    """Nodes and the log of prior times cell width.
+
+    They are spaced by √(information + 1), so that a posterior is about 1/STEP cells wide.
+    """
     coarse = np.linspace(-REACH, REACH, 481)
     density = np.sqrt(information(coarse, a, d, floor) + 1.0)
     # Half the density of the neighbourhood at least: posteriors reach beyond their item's peak.
@@ -210,7 +224,7 @@ def _evaluate(data: _Data, theta: Floats, log_prior: Floats, a: Floats, d: Float
     return _State(a, d, log_likelihood + data.priors.log(a, d), log_likelihood, weights, s, p, g)
 
 
-def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
+def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool, progress: Progress = no_progress) -> Fit:
     """Newton's method on the marginal likelihood; see the module's text."""
     theta, log_prior = _nodes(a, d, data.floor)
     state = _evaluate(data, theta, log_prior, a, d)
@@ -227,6 +241,7 @@ def fit_by_quadrature(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
             settled = True  # once more on nodes made for this solution
         if steps == MOST_STEPS:
             break
+        progress("fitting items", steps / (steps + 5))
         if settled or steps in (2, 4, 7, 12, 20):
             theta, log_prior = _nodes(state.a, state.d, data.floor)
             state = _evaluate(data, theta, log_prior, state.a, state.d)
@@ -297,8 +312,7 @@ def _moments(data: _Data, theta: Floats, state: _State, weights: NDArray[Any]) -
 
 
 def _polynomials(weights: NDArray[Any], theta: Floats, degree: int) -> list[NDArray[np.float32]]:
-    """Orthonormal polynomials of skill under each "
-    "model's posterior, of degree 1 on, times the posterior: (M, Q)."""
+    """Orthonormal polynomials of skill under the posterior of each model, of degree 1 on, times it: (M, Q)."""
     mean = (weights @ theta)[:, None]
     spread = np.sqrt(np.maximum(weights @ theta**2 - mean[:, 0] ** 2, 1e-12))[:, None]
     t = ((theta - mean) / spread).astype(np.float32)
@@ -442,8 +456,10 @@ def _step(
 
 
 def _robust_skill(data: _Data, a: Floats, d: Floats, skill: Floats, spread: Floats) -> Floats:
-    """Standard error of a skill whose scores vary otherwise than right and wrong do: v √(J + 1), v the "
-    "posterior variance."""
+    """Standard error of a skill whose scores vary otherwise than right and wrong do.
+
+    It is v √(J + 1), v the posterior variance and J the sum of the squared scores.
+    """
     z = skill[:, None] * a + d
     s = expit(z)
     p = data.floor + (1 - data.floor) * s
@@ -454,7 +470,9 @@ def _robust_skill(data: _Data, a: Floats, d: Floats, skill: Floats, spread: Floa
     return result
 
 
-def fit_by_modes(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
+def fit_by_modes(
+    data: _Data, a: Floats, d: Floats, robust: bool, start: Floats | None = None, progress: Progress = no_progress
+) -> Fit:
     """Items given skills and skills given items in turn, skills standardised after each; for very many items."""
     from hardpan.leaderboard.irt_kernels import item_pass, skill_pass
 
@@ -465,7 +483,7 @@ def fit_by_modes(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
     by_item = np.ascontiguousarray(by_model.T)
     prior = data.priors
     total = np.nanmean(by_model - np.nanmean(by_model, axis=0), axis=1).astype(np.float64)
-    skill = (total - total.mean()) / (total.std() or 1.0)
+    skill = (total - total.mean()) / (total.std() or 1.0) if start is None else start.copy()
     a, d = a.copy(), d.copy()
     errors = np.ones(m)
     variance = np.zeros((2, n))
@@ -473,7 +491,8 @@ def fit_by_modes(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
     settings = (data.floor, prior.slope_mean, prior.slope_spread**-2, prior.intercept_spread**-2)
     while steps < MOST_STEPS:
         steps += 1
-        item_pass(by_item, skill, a, d, variance, 2 if steps > 1 else 6, data.shared_slope, *settings)
+        first = steps == 1 and start is None
+        item_pass(by_item, skill, a, d, variance, 6 if first else 2, data.shared_slope, *settings)
         if data.shared_slope:
             a[:] = max(float(a.mean()), 0.02)
         before = skill.copy()
@@ -487,6 +506,7 @@ def fit_by_modes(data: _Data, a: Floats, d: Floats, robust: bool) -> Fit:
         change = float(np.abs((skill - before) / errors).max())
         if change < 0.01:
             break
+        progress("fitting items", steps / (steps + 5))
     item_pass(by_item, skill, a, d, variance, 2, data.shared_slope, *settings)
     # The skills' own mean and spread are those of a sample of M: location and scale vary by 1/M and 1/(2M).
     slope_error = np.sqrt(variance[0] + a**2 / (2 * m))

@@ -91,8 +91,10 @@ def item_pass(
 def skill_pass(
     scores: NDArray[np.float32], skill: Floats, errors: Floats, a: Floats, d: Floats, floor: float, steps: int
 ) -> Any:
-    """Fisher-scoring steps of every "
-    "model's skill given items; scores is (M, N). Returns Σ log posterior at the modes."""
+    """Fisher-scoring steps of the skill of every model given items; scores is (M, N).
+
+    Returns Σ log posterior at the modes.
+    """
     m, n = scores.shape
     total = 0.0
     for j in range(m):

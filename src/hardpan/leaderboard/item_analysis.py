@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
 from hardpan.errors import InputError
+from hardpan.execution import Progress
+from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.sampling import Floats, as_outcomes, is_binary
@@ -142,7 +144,14 @@ class ItemFit(Report):
         )
 
 
-def items(outcomes: object, model: str = "2pl", *, choices: int = 4, seed: int = 0) -> ItemFit:
+def items(
+    outcomes: object,
+    model: str = "2pl",
+    *,
+    choices: int = 4,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ItemFit:
     """Fit slopes and intercepts of the items and skills of the models.
 
     P(right) = c + (1 − c) σ(a_i θ_j + d_i) with θ ~ N(0, 1) integrated out (marginal maximum likelihood, Newton's
@@ -158,6 +167,7 @@ def items(outcomes: object, model: str = "2pl", *, choices: int = 4, seed: int =
         model: "rasch", "2pl" or "3pl".
         choices: number of answers to choose from, for "3pl".
         seed: of the simulation of the test's power.
+        progress: called with a step and the fraction done.
 
     Source: Bock and Aitkin, "Marginal maximum likelihood estimation of item parameters" (1981); Louis (1982).
 
@@ -189,7 +199,16 @@ def items(outcomes: object, model: str = "2pl", *, choices: int = 4, seed: int =
     guessing = 1.0 / choices if model == "3pl" else 0.0
     shared = model == "rasch"
     priors = irt.Priors(1.0, 100.0) if shared else FEW_PRIOR if few else WEAK_PRIOR
-    fitted = irt.fit(used, floor=guessing, shared_slope=shared, priors=priors, robust=robust)
+    tell = progress or no_progress
+    fitted = irt.fit(
+        used,
+        floor=guessing,
+        shared_slope=shared,
+        priors=priors,
+        robust=robust,
+        progress=between(tell, 0.0, 0.9),
+    )
+    tell("testing items", 0.9)
     p_value = _broken_test(used, not robust)
     adjusted = benjamini_hochberg(p_value)
     dead = np.nanmax(used, axis=0) == np.nanmin(used, axis=0)
@@ -292,8 +311,7 @@ def _broken_test(scores: Floats, binary: bool) -> Floats:
 
 
 def _power(skill: Floats, count: int, seed: int) -> tuple[float, ...]:
-    """How often an item of these slopes would have a p-value of at most α/N, by simulation at the "
-    "models' skills."""
+    """How often an item of these slopes would have a p-value of at most α/N, by simulation at these skills."""
     rng = np.random.default_rng([seed, 0])
     skill = skill if len(skill) <= 1000 else np.quantile(skill, (np.arange(1000) + 0.5) / 1000)
     ranks = average_ranks(skill) - (len(skill) + 1) / 2

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.leaderboard.pairs import POWER, compare
 from hardpan.leaderboard.sampling import (
@@ -87,6 +89,7 @@ class Ranking(Report):
         items_needed: items with which a lead as large as this one is significant among all pairs (Bonferroni) with
             power 0.8; NaN without a lead.
         separated: number of pairs that are separated.
+        separated_at_top: those among the models at the top that are not separated from the first.
         few_shared: number of pairs with fewer than 30 shared items.
         unconnected: whether some models share no items with the others, directly or through other models.
         exact: whether the paired tests are McNemar's.
@@ -121,6 +124,7 @@ class Ranking(Report):
     lead: Estimate
     items_needed: float
     separated: int
+    separated_at_top: int
     few_shared: int
     unconnected: bool
     exact: bool
@@ -137,7 +141,14 @@ class Ranking(Report):
         )
 
 
-def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0.95, seed: int = 0) -> Ranking:
+def rank(
+    outcomes: object,
+    cluster: bool | str = False,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Ranking:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
     All pairs are tested on the items that both models have (McNemar's exact test for right and wrong, else
@@ -156,6 +167,7 @@ def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0
             column, or the name of one.
         confidence: level.
         seed: of the bootstrap.
+        progress: called with a step and the fraction done.
 
     Source: Miller, "Adding error bars to evals" (2024); Holm (1979); Mogstad et al., "Inference for ranks" (2024).
 
@@ -179,16 +191,21 @@ def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0
     m, n = scores.shape
     known = np.isfinite(scores)
     counts = known.sum(axis=1)
+    tell = progress or no_progress
+    tell("estimating scores", 0.0)
     effect = _complete_means(scores, groups) if known.all() else _adjusted_means(scores, known, groups)
     binary = is_binary(outcomes)
     low, high = _limits(scores, effect, counts, follow, binary, level, seed)
+    tell("comparing all pairs", 0.3)
     tests = all_pairs(scores, follow, binary=binary)
+    tell("ranking", 0.8)
     p_holm = _holm_matrix(tests)
     separated = _separated(tests, p_holm, 1 - level)
     better = separated & (np.nan_to_num(tests.difference) < 0)
     worse = separated & (np.nan_to_num(tests.difference) > 0)
     order = np.lexsort((np.arange(m), -effect.raw, -np.nan_to_num(effect.score, nan=-1.0)))
-    top = order[:TOP]
+    top, tier = order[:TOP], _tiers(separated, order)
+    tied = order[: np.argmax(tier != 1) if (tier != 1).any() else m]
     between, within = _repeat_variances(outcomes)
     lead, needed = _lead(outcomes, order, "" if follow is None else follow.name, level)
     return Ranking(
@@ -201,7 +218,7 @@ def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0
         high=high[order],
         rank_low=(1 + better.sum(axis=1))[order],
         rank_high=(m - worse.sum(axis=1))[order],
-        tier=_tiers(separated, order),
+        tier=tier,
         items=counts[order].astype(np.int64),
         n_items=n,
         complete=int((counts == n).sum()),
@@ -217,6 +234,7 @@ def rank(outcomes: object, cluster: bool | str = False, *, confidence: float = 0
         lead=lead,
         items_needed=needed,
         separated=int(np.triu(separated, 1).sum()),
+        separated_at_top=int(np.triu(separated[np.ix_(tied, tied)], 1).sum()),
         few_shared=int(np.triu(tests.shared < min(FEW_SHARED, n), 1).sum()),
         unconnected=effect.unconnected,
         exact=tests.exact,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,8 @@ from scipy import special
 
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.execution import Progress
+from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard import irt
 from hardpan.leaderboard.item_analysis import FEW_MODELS, FEW_PRIOR, WEAK_PRIOR
@@ -148,7 +150,13 @@ def _curves(slope: Floats, intercept: Floats) -> Floats:
 
 
 def shorten(
-    outcomes: object, items: int = 100, *, method: str = "random", confidence: float = 0.95, seed: int = 0
+    outcomes: object,
+    items: int = 100,
+    *,
+    method: str = "random",
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> ShortTest:
     """Choose fewer items, and estimate how well they predict a new model's score on all of them.
 
@@ -168,6 +176,7 @@ def shorten(
         method: "random", "stratified" or "information".
         confidence: level of the intervals.
         seed: of the selection.
+        progress: called with a step and the fraction done.
 
     Source: Särndal, Swensson and Wretman, "Model assisted survey sampling" (1992).
 
@@ -194,9 +203,12 @@ def shorten(
     count = int(items)
     sizes = np.unique(np.geomspace(10, max(n // 2, 11), 8).round().astype(np.int64))
     sizes = sizes[(sizes >= 5) & (sizes < n)]
-    results = _held_out(scores, np.unique([*sizes, count]), method, strata, binary, level, seed)
+    tell = progress or no_progress
+    fitted, plan = _calibrate(scores, method, strata, binary, between(tell, 0.0, 0.4))
+    results = _held_out(scores, np.unique([*sizes, count]), plan, fitted, level, seed, between(tell, 0.4, 1.0))
     errors = results[count]
-    plan = _calibrate(scores, method, strata, binary, _misfit(errors) if method == "information" else 0.0)
+    if method == "information":
+        plan = replace(plan, misfit=_misfit(errors))
     rows = np.sort(_select(plan, count, np.random.default_rng([seed, 0])))
     order = np.argsort(-errors[:, 4], kind="stable")
     best = order[: max(1, len(order) // 5)]
@@ -245,13 +257,21 @@ def _ease(scores: Floats) -> Floats:
     return np.asarray(special.logit(mean))
 
 
-def _calibrate(scores: Floats, method: str, strata: NDArray[np.int64], binary: bool, misfit: float = 0.0) -> _Plan:
+def _calibrate(
+    scores: Floats,
+    method: str,
+    strata: NDArray[np.int64],
+    binary: bool,
+    progress: Progress = no_progress,
+    start: tuple[Floats, Floats, Floats] | None = None,
+) -> tuple[irt.Fit | None, _Plan]:
+    """The plan of these models, and for "information" the fit that it is from."""
     ease = _ease(scores)
     if method != "information":
-        return _Plan(method, ease, np.zeros(0), np.zeros(0), 0.0, strata, binary)
+        return None, _Plan(method, ease, np.zeros(0), np.zeros(0), 0.0, strata, binary)
     priors = FEW_PRIOR if len(scores) < FEW_MODELS else WEAK_PRIOR
-    fitted = irt.fit(scores, priors=priors, robust=False)
-    return _Plan(method, ease, fitted.slope, fitted.intercept, misfit, strata, binary)
+    fitted = irt.fit(scores, priors=priors, start=start, progress=progress)
+    return fitted, _Plan(method, ease, fitted.slope, fitted.intercept, 0.0, strata, binary)
 
 
 def _select(plan: _Plan, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -357,24 +377,29 @@ def _folds(count: int, seed: int) -> Iterator[tuple[NDArray[np.int64], NDArray[n
 def _held_out(
     scores: Floats,
     sizes: NDArray[np.int64],
-    method: str,
-    strata: NDArray[np.int64],
-    binary: bool,
+    whole: _Plan,
+    fitted: irt.Fit | None,
     level: float,
     seed: int,
+    progress: Progress,
 ) -> dict[int, Floats]:
     """For each size rows (error, half width, covered, stderr, score) of held-out models, several selections each.
 
     Of many models, some are held out: at most ``MOST_HELD_OUT`` in each fold.
 
-    The truth is the model's mean over the items that it has; items that it lacks are no part of its test.
+    The truth is the model's mean over the items that it has; items that it lacks are no part of its test. Fits
+    without the held-out models start from the fit of all, which saves steps and leaves the maximum where it is.
     """
-    known = np.isfinite(scores)
+    known, method = np.isfinite(scores), whole.method
     results: dict[int, list[Floats]] = {int(size): [] for size in sizes}
     draws = 1 if method == "information" else _DRAWS
-    for train, test in _folds(len(scores), seed):
+    for fold, (train, test) in enumerate(_folds(len(scores), seed)):
+        progress("holding out models", fold / FOLDS)
         columns = np.flatnonzero(known[train].any(axis=0))
-        plan = _calibrate(scores[np.ix_(train, columns)], method, strata[columns], binary)
+        start = (fitted.slope[columns], fitted.intercept[columns], fitted.skill[train]) if fitted else None
+        _, plan = _calibrate(
+            scores[np.ix_(train, columns)], method, whole.strata[columns], whole.binary, start=start
+        )
         selections = {
             int(size): np.stack(
                 [

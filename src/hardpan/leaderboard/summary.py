@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan.errors import InputError
+from hardpan.execution import Progress
+from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard.item_analysis import ItemFit, items
 from hardpan.leaderboard.keys import SuspectKeys, suspect_keys
@@ -78,6 +80,7 @@ def summarize(
     short_items: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> LeaderboardSummary:
     """Rank the models, analyse the items and keys, and look for a shorter test: one result, one page.
 
@@ -89,6 +92,7 @@ def summarize(
         short_items: items of the shorter test; 15 % of them if None.
         confidence: level of intervals and rank sets.
         seed: of everything random.
+        progress: called with a step and the fraction done.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -101,25 +105,29 @@ def summarize(
     scores = outcomes.item_scores()
     known = np.isfinite(scores)
     used = outcomes if known.any(axis=0).all() else outcomes.select(items=known.any(axis=0))
-    ranking = rank(used, cluster, confidence=confidence, seed=seed)
+    tell = progress or no_progress
+    ranking = rank(used, cluster, confidence=confidence, seed=seed, progress=between(tell, 0.0, 0.3))
     scores = used.item_scores()
     varied = np.nanmin(scores) < np.nanmax(scores)
-    fit = (
-        items(used, model, choices=choices, seed=seed) if min(used.n_models, used.n_items) > 1 and varied else None
-    )
-    keys = None
+    fit = keys = None
+    if min(used.n_models, used.n_items) > 1 and varied:
+        fit = items(used, model, choices=choices, seed=seed, progress=between(tell, 0.3, 0.8))
+    tell("examining keys", 0.8)
     answered = used.answers is not None and used.key is not None and bool((used.answers != "").any())
     if answered and used.n_models >= FEWEST_FOR_KEYS:
         try:
             keys = suspect_keys(used)
         except InputError:  # answers and keys on different items
             keys = None
+    tell("shortening the test", 0.9)
     count = short_items if short_items is not None else max(SHORTEST, round(SHORT_ITEMS * used.n_items))
     short = None
     if used.n_models >= FOLDS and count < used.n_items and varied:
         method = "stratified" if used.groups else "random"
         try:
-            short = shorten(used, count, method=method, confidence=confidence, seed=seed)
+            short = shorten(
+                used, count, method=method, confidence=confidence, seed=seed, progress=between(tell, 0.9, 1.0)
+            )
         except InputError:
             if short_items is not None:
                 raise

@@ -139,12 +139,12 @@ def _part(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
 
 
 def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
-    if log.data is not None:
-        samples = log.data.get("samples") or []
+    if log.one_value:
+        data = log.value()
+        samples = data.get("samples") or []
         if not isinstance(samples, list) or not samples:
             raise InputError(f"{log.path}: the log has no samples; expected one written with log_samples")
-        log.advance(log.path.stat().st_size)
-        return log.data, iter(samples)
+        return data, iter(samples)
     archive = _Archive(log)
     try:
         header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")

@@ -18,6 +18,7 @@ from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, shorten, stated
 from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns
 from hardpan.safe_files import few, read_json
+from hardpan.tables import stem_of
 
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+))?$")
 _DATED = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT[\d:.\-]+)")
@@ -48,9 +49,10 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     summary = _Summary()
     unscored: list[_NoMetricError] = []
     for log in logs:
-        name = _NAME.fullmatch(log.path.stem)
+        stem = stem_of(log.path)
+        name = _NAME.fullmatch(stem)
         results = folders.results(log.path.parent, (name and name["date"]) or "")
-        task = name["task"] if name else _task(log.path.stem, results)
+        task = name["task"] if name else _task(stem, results)
         model = folders.model(log.path, results, named=name is not None)
         try:
             _read_file(log, cells, options, _Run(model, task, results), summary)
@@ -158,9 +160,10 @@ class _Folders:
         known = self._known.get(folder)
         if known is None:
             known = self._known[folder] = {}
-            for path in sorted(folder.glob("*.json")):
-                dated = _DATED.fullmatch(path.stem)  # --output_path NAME.json makes NAME_DATE.json
-                if dated or path.stem.startswith("results"):
+            for path in sorted((*folder.glob("*.json"), *folder.glob("*.json.gz"))):
+                stem = stem_of(path)
+                dated = _DATED.fullmatch(stem)  # --output_path NAME.json makes NAME_DATE.json
+                if dated or stem.startswith("results"):
                     data = read_json(path)
                     if is_results(data):
                         known[dated["date"] if dated else ""] = data
@@ -177,7 +180,7 @@ class _Folders:
         if isinstance(arguments, str) and (match := re.search(r"(?:pretrained|model)=([^,]+)", arguments)):
             return match[1]
         folder = path.resolve().parent.name
-        return (folder or path.stem).replace("__", "/") if named else path.stem
+        return (folder or stem_of(path)).replace("__", "/") if named else stem_of(path)
 
 
 def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary: _Summary) -> None:

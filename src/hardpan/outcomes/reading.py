@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +17,11 @@ from hardpan.outcomes import counts, every_eval_ever, helm, inspect_logs, lm_eva
 from hardpan.outcomes.cells import Cells
 from hardpan.outcomes.outcomes import Outcomes
 from hardpan.outcomes.sources import LogFile, Options, Progress
-from hardpan.safe_files import LONGEST_LINE, few, parse_json, read_json
-from hardpan.tables import is_frame, is_table_file, suffix_of
+from hardpan.safe_files import DAMAGED, LONGEST_LINE, few, is_gzip, parse_json, read_json, reason
+from hardpan.tables import is_frame, stem_of, suffix_of
 
 MOST_FILES = 200_000
+MOST_KEPT = 32 << 20
 LOGS = {
     "lm_eval": lm_eval.read,
     "inspect": inspect_logs.read,
@@ -104,6 +106,12 @@ class _Files:
     tables: list[tuple[Path, Any]] = field(default_factory=list)
     arrays: list[Path] = field(default_factory=list)
     aggregates: list[Path] = field(default_factory=list)
+    kept: int = 0
+
+    def keep(self, path: Path, data: Any) -> Any:
+        """A parsed file, or None if the files that are kept would need too much memory: it is read again then."""
+        self.kept += path.stat().st_size
+        return data if self.kept <= MOST_KEPT else None
 
 
 def _read_paths(
@@ -149,7 +157,7 @@ def _read_paths(
         arrays = matrices.load(path)
         if list(arrays) == [""]:
             arrays = {"": _turned(arrays[""], options)}
-        sets = matrices.sets_of_arrays(arrays, str(path), path.stem)
+        sets = matrices.sets_of_arrays(arrays, str(path), stem_of(path))
         if len(formats.arrays) == 1 and not named_tables and (whole := matrices.direct(sets, options, source)):
             return whole
         matrices.add(sets, cells, options, str(path))
@@ -162,12 +170,12 @@ def _read_tables(
     counted = [not matrices.is_nested(columns) and _holds_counts(columns) for _, columns in named]
     if named and all(counted) and not len(cells):
         return counts.read(
-            [(Path(where).stem, columns) for where, columns in named], options.metric, totals, source
+            [(stem_of(Path(where)), columns) for where, columns in named], options.metric, totals, source
         )
     for (where, columns), is_counts in zip(named, counted, strict=True):
         if is_counts:
             raise InputError(f"{where}: counts cannot be joined with scores per item; read the files one by one")
-        stem = Path(where).stem
+        stem = stem_of(Path(where))
         if matrices.is_nested(columns):
             matrices.add(matrices.sets_of_json(columns, where, stem), cells, options, where)
         elif matrices.has_predictions(columns):
@@ -216,7 +224,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield place
             continue
         for name in sorted(names):
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+            if suffix_of(Path(name)) in SUFFIXES and not name.startswith("."):
                 count += 1
                 if count > MOST_FILES:
                     raise InputError(f"{folder}: more than {MOST_FILES:,} files; give a smaller folder")
@@ -229,7 +237,8 @@ def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int]
         formats.logs.setdefault("helm", []).append(LogFile(path, advance))
         return
     try:
-        with path.open("rb", buffering=1 << 16) as stream:
+        packed = is_gzip(path)
+        with gzip.open(path) if packed else path.open("rb", buffering=1 << 16) as stream:
             start = stream.read(6)
             if start[:4] == b"PK\x03\x04":
                 kind = "archive"
@@ -246,20 +255,24 @@ def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int]
                     kind = "json"
                     stream.seek(0)
                     first = stream.readline(LONGEST_LINE + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+                    more = bool(stream.read(1))
+    except DAMAGED as error:
+        raise InputError(f"{path}: cannot be read ({reason(error)}); write it again") from error
+    if packed and kind in ("archive", "array", "table"):
+        if named:
+            raise InputError(f"{path}: only text is read from gzip; unpack it, and give the file")
+        return
     if kind == "archive":
         _recognise_archive(path, named, formats, advance)
     elif kind == "array":
         formats.arrays.append(path)
     elif kind == "json":
-        _recognise_json(path, first, named, formats, advance)
+        _recognise_json(path, first, more, named, formats, advance)
     elif not start:
         if named:
             raise InputError(f"{path}: the file is empty")
     elif kind == "table" or suffix_of(path) in (".csv", ".tsv", ".txt") or named:
-        packed = start[:2] == b"\x1f\x8b" and is_table_file(path)
-        if kind == "text" and suffix_of(path) not in (".csv", ".tsv", ".txt") and not packed:
+        if kind == "text" and suffix_of(path) not in (".csv", ".tsv", ".txt"):
             raise InputError(f"{path}: unsupported format; supported: {', '.join(SUFFIXES)}, and HELM run folders")
         formats.tables.append((path, None))
 
@@ -281,17 +294,15 @@ def _recognise_archive(path: Path, named: bool, formats: _Files, advance: Callab
         )
 
 
-def _recognise_json(path: Path, first: bytes, named: bool, formats: _Files, advance: Callable[[int], None]) -> None:
+def _recognise_json(
+    path: Path, first: bytes, more: bool, named: bool, formats: _Files, advance: Callable[[int], None]
+) -> None:
     whole = None
     try:
         row = parse_json(first.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1")
-        lines = isinstance(row, Mapping) and len(first) < path.stat().st_size
+        lines = isinstance(row, Mapping) and more
     except InputError:
-        if (
-            path.suffix.lower() in (".jsonl", ".ndjson")
-            and first.lstrip()[:1] == b"{"
-            and first.rstrip()[-1:] == b"}"
-        ):
+        if suffix_of(path) in (".jsonl", ".ndjson") and first.lstrip()[:1] == b"{" and first.rstrip()[-1:] == b"}":
             raise
         row, lines = None, False
     if not lines:
@@ -304,7 +315,7 @@ def _recognise_json(path: Path, first: bytes, named: bool, formats: _Files, adva
     }
     for kind, check in kinds.items():
         if check(row):
-            formats.logs.setdefault(kind, []).append(LogFile(path, advance, whole))
+            formats.logs.setdefault(kind, []).append(LogFile(path, advance, not lines, formats.keep(path, whole)))
             return
     if lm_eval.is_results(row) or every_eval_ever.is_aggregate(row):
         formats.aggregates.append(path)

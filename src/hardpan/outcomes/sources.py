@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hardpan.safe_files import read_json_lines
+from hardpan.safe_files import read_json, read_json_lines
 
 GROUPS = (
     *("subject", "category", "subcategory", "topic", "domain", "type", "level", "difficulty", "subset", "language"),
@@ -37,20 +37,27 @@ class LogFile:
     Attributes:
         path: of the file.
         advance: called with the number of bytes that were read.
-        data: the parsed file, where telling its format needed that.
+        one_value: whether the file is one JSON value, not lines of them.
+        data: that value, where recognising the format had to parse it and it is small enough to keep.
     """
 
     path: Path
     advance: Callable[[int], None]
+    one_value: bool = False
     data: Any = None
+
+    def value(self) -> Any:
+        """The value of a JSON file."""
+        self.advance(self.path.stat().st_size)
+        return read_json(self.path) if self.data is None else self.data
 
     def rows(self) -> Iterator[Any]:
         """The objects of a JSON Lines file, or of a JSON file with a list."""
-        if self.data is not None:
-            self.advance(self.path.stat().st_size)
-            yield from self.data if isinstance(self.data, list) else [self.data]
+        if not self.one_value:
+            yield from read_json_lines(self.path, self.advance)
             return
-        yield from read_json_lines(self.path, self.advance)
+        data = self.value()
+        yield from data if isinstance(data, list) else [data]
 
 
 def as_list(value: Any) -> list[Any]:

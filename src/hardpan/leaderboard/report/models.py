@@ -107,6 +107,8 @@ def ranking_headline(result: Ranking) -> str:
     verb = "can be separated from the first" if tied == m else "cannot be separated"
     if tied == m == 2:
         who, verb = "The two models", "cannot be separated"
+    elif tied < m and result.separated_at_top:  # the others of the first tier differ among themselves
+        who, verb = f"The next {tied - 1:,} of {m:,} models", f"cannot be separated from {result.models[0]}"
     return f"{who} {verb}: {detect}." if detect else f"{who} {verb}."
 
 

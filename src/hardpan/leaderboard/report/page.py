@@ -149,7 +149,8 @@ def leaderboard_problems(result: LeaderboardSummary) -> tuple[Problem, ...]:
         problems.append(Problem("missing", severity, title, detail, link="ranking.csv", link_text="which"))
     tied = first_tier(ranking)
     if tied > 1:
-        title = f"The first {tied:,} models cannot be separated" if tied < m else "The first model is not separated"
+        whole = tied < m and not ranking.separated_at_top
+        title = f"The first {tied:,} models cannot be separated" if whole else "The first model is not separated"
         detail = "Report ranks as sets, or add items."
         problems.append(Problem("ties", "medium", title, detail, link="#ranking", link_text="ranks"))
     if fit is not None and len(fit.cohorts) > 1:
