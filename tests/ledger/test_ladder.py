@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from fractions import Fraction
@@ -15,7 +16,7 @@ from tests.ledger.conftest import KEY, LABELS
 
 from hardpan import ledger
 from hardpan.errors import InputError
-from hardpan.ledger import ladder
+from hardpan.ledger import chain, ladder
 
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=30), st.sampled_from(["1/7", "0.01", "0.05", "1", "0.3"]))
@@ -165,17 +166,108 @@ def test_a_bound_that_excludes_nothing_is_refused_at_the_start_and_on_the_way(tm
         ledger.create(tmp_path / "book", coins, KEY)
     book = ledger.create(tmp_path / "book", coins, KEY, submissions=2)
     state = book.status()
-    assert state.limit == ledger.submission_limit(12, state.step) >= 2
+    assert state.limit == 2
+    assert state.bound_limit == ledger.leaderboard_bound(12, 2, 2, state.step) < 1
     # The limit is for the worst case, in which every submission improves; with few improvements there is more room.
     tries = iter(np.random.default_rng(1).integers(0, 2, (300, 12)))
 
     def submit_all() -> None:
         for trial in tries:
-            assert book.submit(trial).bound < 1
+            assert book.submit(trial).bound <= state.bound_limit
 
     with pytest.raises(InputError, match="used up"):
         submit_all()
     assert book.status().submissions >= state.limit
+
+
+def pairs_until_refused(book, n: int, rng: np.random.Generator, most: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Change two predictions at a time; gives the first and the best submission, and how many were answered."""
+    first = rng.integers(0, 2, n)
+    best = first.copy()
+    book.submit(best)
+    for count in range(1, most):
+        trial = best.copy()
+        trial[rng.choice(n, 2, replace=False)] ^= 1
+        try:
+            if book.submit(trial).improved:
+                best = trial
+        except InputError:
+            return first, best, count
+    return first, best, most
+
+
+def test_a_plan_for_few_submissions_has_a_small_step_and_so_few_are_answered(tmp_path: Path) -> None:
+    # The step for two submissions is one example: without the limit, pairs would recover most of the labels.
+    n, rng = 100, np.random.default_rng(0)
+    coins = rng.integers(0, 2, n)
+    book = ledger.create(tmp_path / "book", coins, KEY, submissions=2)
+    assert book.status().step * n < 1.1
+    first, best, answered = pairs_until_refused(book, n, rng, 300)
+    assert 2 <= answered <= 4
+    assert (best == coins).sum() - (first == coins).sum() <= 2
+    free = ledger.create(tmp_path / "free", coins, KEY, submissions=2, unsafe=True)
+    first, best, answered = pairs_until_refused(free, n, rng, 100)
+    assert answered == 100
+    assert (best == coins).sum() - (first == coins).sum() > 10
+
+
+def learned(step: Fraction, size: int, seed: int, n: int = 100, tries: int = 1000) -> float:
+    """By how much the best of a thousand submissions, each with ``size`` predictions changed, beats the first."""
+    rng = np.random.default_rng(seed)
+    coins, best = rng.integers(0, 2, (2, n))
+    first, shown = (best == coins).mean(), ladder.climb(None, int((best != coins).sum()), n, step)
+    for _ in range(tries):
+        trial = best.copy()
+        trial[rng.choice(n, size, replace=False)] ^= 1
+        answer = ladder.climb(shown, int((trial != coins).sum()), n, step)
+        if answer != shown:
+            best, shown = trial, answer
+    return float((best == coins).mean() - first)
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 30])
+def test_groups_of_any_size_learn_little_with_the_default_step(size: int) -> None:
+    step = ledger.suggested_step(100, 1000)
+    assert np.mean([learned(step, size, seed) for seed in range(5)]) < 0.15
+    assert (
+        np.mean([learned(Fraction(1, 200), size, seed) for seed in range(5)]) > 0.2
+    )  # what a small step gives away
+
+
+def labels_that_answers_determine(submitted: np.ndarray, rungs: list[int], step: Fraction) -> int:
+    """How many labels are the same in all labelings that would have been answered so: by trying all of them."""
+    n = submitted.shape[1]
+    labelings = np.array(list(itertools.product((0, 1), repeat=n)), dtype=np.int8)
+    possible, best = np.ones(len(labelings), dtype=bool), None
+    for predictions, rung in zip(submitted, rungs, strict=True):
+        answers = np.array([ladder.climb(best, wrong, n, step) for wrong in range(n + 1)])
+        possible &= answers[(labelings != predictions).sum(axis=1)] == rung
+        best = rung
+    return int((labelings[possible] == labelings[possible][0]).all(axis=0).sum())
+
+
+def test_the_limit_keeps_the_labels_of_a_tiny_set(tmp_path: Path) -> None:
+    # One prediction after the other is changed, and all changes are kept.
+    n, limited, unlimited = 12, 0, 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        coins = rng.integers(0, 2, n)
+        changes = np.eye(n, dtype=int)[rng.permutation(n)]
+        walk = np.cumsum([rng.integers(0, 2, n), *changes], axis=0) % 2
+        book = ledger.create(tmp_path / str(seed), coins, KEY, submissions=2)
+        answered = 0
+        with contextlib.suppress(InputError):
+            for predictions in walk:
+                book.submit(predictions)
+                answered += 1
+        step, rungs = ladder.parse_step(chain.read_header(book.folder)[0]["step"]), []
+        for predictions in walk:
+            best = rungs[-1] if rungs else None
+            rungs.append(ladder.climb(best, int((predictions != coins).sum()), n, step))
+        limited += labels_that_answers_determine(walk[:answered], rungs[:answered], step)
+        unlimited += labels_that_answers_determine(walk, rungs, step)
+    assert limited <= 5  # of 60 labels
+    assert unlimited > 10
 
 
 def test_the_hold_out_is_off_unless_asked_for(tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ class Answer(Report):
 class Status(Report):
     """The public state of a ledger.
 
-    ``limit`` is how many submissions keep the worst-case bound below 1; ``interrupted`` says that the last
+    ``bound_limit`` is the bound that no submission may exceed: the worst-case one of as many submissions as were
+    planned, which ``limit`` are (more are accepted while few improve); ``interrupted`` says that the last
     submission was cut off (the next one completes its record); ``after_opening`` counts submissions made after the
     super hold-out was first opened.
     """
@@ -95,6 +96,7 @@ class Status(Report):
     bound: float
     published_bound: float
     limit: int
+    bound_limit: float
     unsafe: bool
     openings: int
     after_opening: int
@@ -138,7 +140,8 @@ def create(
         ids: (N,) names of the examples; submissions by file must then name theirs.
         classes: how many classes there are, where some have no example.
         step: the Ladder's η; None chooses the one with the smallest worst-case bound after ``submissions``.
-        submissions: how many submissions to plan for.
+        submissions: how many submissions to plan for: their worst-case bound is never exceeded, and a submission
+            that would do so is refused.
         holdout: fraction of the examples, drawn in secret, that no Ladder answer uses (the super hold-out).
         delta: probability with which the stated bound may fail.
         unsafe: accept a step of at most one example, or a bound of 1 and more, which are refused otherwise.
@@ -185,6 +188,7 @@ def create(
         "classes": class_names,
         "step": str(exact),
         "delta": delta,
+        "submissions": submissions,
         "unsafe": unsafe,
         "commitment": chain.digest(secret.content()),
         "sealed_sha256": chain.digest(sealed),
@@ -275,7 +279,8 @@ class Ledger:
             error=float("nan") if rung is None else float(rung * step),
             bound=ladder.leaderboard_bound(n, t, len(improved), step, delta),
             published_bound=ladder.published_bound(n, t, step, delta),
-            limit=ladder.submission_limit(n, step, delta),
+            limit=header.get("submissions") or ladder.submission_limit(n, step, delta),
+            bound_limit=_bound_limit(header),
             unsafe=bool(header.get("unsafe", False)),
             openings=len(openings),
             after_opening=sum(bool(openings) and e["number"] > openings[0]["number"] for e in counted),
@@ -404,15 +409,24 @@ def _write_folder(folder: Path, header: dict[str, Any], sealed: bytes, id_text: 
 
 
 def _check_limit(header: dict[str, Any], entries: Sequence[chain.Entry]) -> None:
-    """Refuse a submission with which the stated bound would reach 1."""
+    """Refuse a submission with which the stated bound would exceed that of the planned submissions, or reach 1."""
     counted = [e for e in entries if e["kind"] == "submission"]
     t, improvements = len(counted) + 1, sum(e["improved"] for e in counted) + 1
-    n, step, delta = header["ladder_examples"], header["step"], header["delta"]
-    if not header.get("unsafe", False) and ladder.leaderboard_bound(n, t, improvements, step, delta) >= 1:
+    n, most = header["ladder_examples"], _bound_limit(header)
+    bound = ladder.leaderboard_bound(n, t, improvements, header["step"], header["delta"])
+    if not header.get("unsafe", False) and (bound > most or bound >= 1):
         raise InputError(
-            f"submission {t:,} would raise the bound on the leaderboard's error to 1; the test set of {n} examples "
-            "is used up, make a new ledger with new labels"
+            f"submission {t:,} could raise the bound on the leaderboard's error to {bound:.3g}, above the planned "
+            f"{most:.3g}; the test set of {n} examples is used up, make a new ledger with new labels"
         )
+
+
+def _bound_limit(header: dict[str, Any]) -> float:
+    """The worst-case bound of the planned submissions; 1 for a ledger of an earlier version, which has no plan."""
+    planned = header.get("submissions")
+    if planned is None:
+        return 1.0
+    return ladder.leaderboard_bound(header["ladder_examples"], planned, planned, header["step"], header["delta"])
 
 
 def _current_rung(entries: Sequence[chain.Entry]) -> int | None:

@@ -41,14 +41,15 @@ def _answer(result: Answer) -> View:
 def _status(result: Status) -> View:
     best = f"{100 * result.error:g} % ({result.best})" if result.submissions else "no submissions yet"
     opened = f"opened {numbers.counted(result.openings, 'time')}" if result.openings else "never opened"
-    limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,}"
+    limit = "more than 10¹²" if result.limit >= _NO_LIMIT else f"{result.limit:,} in the worst case"
+    limit += f" (bound at most {100 * min(result.bound_limit, 1):.1f} points)"
     held = f"{result.holdout_examples:,} examples, {opened}" if result.holdout_examples else "none"
     rows = (
         ("submissions", f"{result.submissions:,}, of which {result.improvements:,} improved the best"),
         ("leaderboard error", best),
         ("bound on its error", f"{100 * result.bound:.1f} points ({100 * (1 - result.delta):g} % confidence)"),
         ("bound of Blum and Hardt", f"{100 * result.published_bound:.1f} points"),
-        ("submission limit", f"{limit} (bound below 100 points)"),
+        ("submission limit", "none" if result.unsafe else limit),
         ("examples", f"{result.examples:,}, step {result.step:g}"),
         ("super hold-out", held),
         ("labels", "revealed" if result.revealed else "sealed"),
