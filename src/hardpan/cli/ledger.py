@@ -29,7 +29,10 @@ def init(
         str,
         typer.Option("--step", help="The Ladder's step, such as 0.05; 'auto' follows from the labels."),
     ] = "auto",
-    submissions: Annotated[int, typer.Option("--submissions", min=1, help="Submissions to plan for; more are accepted only while the bound of the plan holds.")] = 1000,
+    submissions: Annotated[
+        int,
+        typer.Option(min=1, help="Submissions to plan for; more are accepted while the bound of the plan holds."),
+    ] = 1000,
     holdout: Annotated[
         float, typer.Option("--holdout", help="Fraction of the labels kept, in secret, as a super hold-out.")
     ] = 0.0,
