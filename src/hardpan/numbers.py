@@ -15,6 +15,7 @@ from hardpan.estimates import Estimate, Interval
 
 NOTHING = "–"
 _EXACT_DIGITS = 3
+_LEAST_WHOLE, _MOST_WHOLE = 1e4, 1e15  # between them a number has no digits behind the point
 _COLUMN_PLACES = 2  # behind the point, in a column with numbers of 10 and more
 _SMALLEST_PERCENT = 1e-4
 _SMALLEST_DECIMAL = 1e-5  # beside percents, what is smaller becomes a power of ten
@@ -211,6 +212,8 @@ def cell(value: Any) -> str:
     Example:
         >>> cell(12345), cell(0.123456), cell(-2), cell(None), cell("a"), cell(True)
         ('12,345', '0.1235', '−2', '–', 'a', 'yes')
+        >>> cell(-2.1e-6), cell(123456.7), cell(8e22)
+        ('−2.1 × 10⁻⁶', '123,457', '8 × 10²²')
         >>> cell(Estimate(0.0139, 0.006, 0.0046, 0.0322))
         '1.4 % (0.5–3.2 %)'
     """
@@ -223,8 +226,21 @@ def cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}".replace("-", "−")
     if isinstance(value, float):
-        return f"{value:.4g}".replace("-", "−")
+        if _LEAST_WHOLE <= abs(value) < _MOST_WHOLE:
+            return _fixed(value, 0)
+        text, _, power = f"{value:.4g}".partition("e")
+        return text.replace("-", "−") + (f" × 10{str(int(power)).translate(_SUPERSCRIPTS)}" if power else "")
     return str(value)
+
+
+def p_value(p: float) -> str:
+    """Write a p-value with two digits.
+
+    Example:
+        >>> p_value(0.03251), p_value(1.0), p_value(2.13e-9)
+        ('0.033', '1', '2.1 × 10⁻⁹')
+    """
+    return cell(float(f"{p:.2g}"))
 
 
 def column(cells: Sequence[Any]) -> list[str]:
@@ -238,10 +254,10 @@ def column(cells: Sequence[Any]) -> list[str]:
     known = [index for index, value in enumerate(cells) if isinstance(value, float) and math.isfinite(value)]
     places = max((len(texts[index].partition(".")[2]) for index in known), default=0)
     largest = max((abs(cells[index]) for index in known), default=0.0)
-    if any("e" in texts[index] for index in known) or (places > _COLUMN_PLACES and largest >= 10.0):
+    if any("×" in texts[index] for index in known) or (places > _COLUMN_PLACES and largest >= 10.0):
         return texts
     for index in known:
-        texts[index] = f"{cells[index]:z.{places}f}".replace("-", "−")
+        texts[index] = _fixed(cells[index], places)
     return texts
 
 

@@ -45,7 +45,9 @@ def fit(
     reading: GroupedDataFlags = GROUPED_DATA_FLAGS,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the flow and its checkpoints; default flow-DATA."),
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the flow, its page and checkpoints; default flow-DATA."
+        ),
     ] = None,
     sweep: Annotated[
         str,
@@ -89,7 +91,7 @@ def fit(
         if card and distributed.is_main():
             progress("card", 1.0)
             flows.write_card(flow, dataset, out / "card")
-    emit_report(flow.record, json=json)
+    emit_report(flow.record, json=json, out=out if distributed.is_main() else None)
     if not json:
         typer.echo(f"Flow: {out}" + (f"\nCard: {out / 'card'}" if card else ""))
 

@@ -179,6 +179,9 @@ def _samples(result: FlowSamples) -> View:
     title, words = "Samples by temperature", f"A grid of {each} samples for each temperature."
     white = float(max(1, result.grey_levels - 1))
     galleries = (sample_gallery(grids, 0.0, white, title, words),) if grids else ()
+    curve = dial(
+        result.curve.temperatures, result.curve.estimates, "Bayes error against temperature", at_one="as fitted"
+    )
     along = training_chart(result.floors)
     section = Section(
         "Samples",
@@ -186,16 +189,7 @@ def _samples(result: FlowSamples) -> View:
             f"Each grid has {each} samples of {len(result.class_names)} classes. The Bayes error of each "
             "temperature is exact: no classifier can have a lower error on examples drawn there.",
         ),
-        charts=(
-            dial(
-                result.curve.temperatures,
-                result.curve.estimates,
-                "Bayes error against temperature",
-                at_one="as fitted",
-            ),
-            *galleries,
-            *(() if along is None else (along,)),
-        ),
+        charts=() if along is None else (along,),
         tables=(Table("", ("temperature", "Bayes error"), tuple(pairs)),),
         key="samples",
     )
@@ -205,11 +199,18 @@ def _samples(result: FlowSamples) -> View:
         versions=files.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": result.flow_sha256},
     )
-    headline = f"The Bayes error of the samples is {ends[0]}."
-    if len(ends) > 1:
-        headline = f"The Bayes error of the samples goes from {ends[0]} to {ends[-1]}."
+    headline = f"On these samples no classifier can have an expected error below {ends[0]}"
+    headline += f", or below {ends[-1]}." if len(ends) > 1 else "."
     columns = {"temperature": list(result.temperatures), "bayes_error": [item.value for item in result.errors]}
-    return View(f"Samples of {result.flow}", headline, (section,), provenance=made, columns=columns)
+    return View(
+        f"Samples of {result.flow}",
+        headline,
+        (section,),
+        provenance=made,
+        columns=columns,
+        hero=(*galleries, curve),
+        size=numbers.counted(len(result.class_names), "class", "classes"),
+    )
 
 
 def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:

@@ -223,11 +223,19 @@ def _sweep(result: ThresholdSweep) -> View:
         f"Every class gives at most {result.per_class} images, drawn at random from candidates at or above the "
         "threshold."
     )
-    warnings = () if result.accuracies else ("accuracies are available after the set is assembled and frozen",)
+    warnings = () if result.accuracies else ("Accuracies are available after the set is assembled and frozen.",)
     section = Section(
         "Thresholds", (sentence,), charts=(chart,), tables=(Table("Thresholds", names, rows),), warnings=warnings
     )
-    headline = f"A threshold of 0 gives {largest:,} images; {_at(result, 0.7)} at 0.7."
+    full = int(result.full_classes.max())
+    last = int(np.flatnonzero(result.full_classes == full)[-1])
+    headline = (
+        f"Up to a threshold of {result.thresholds[last]:.2f} on the selection frequency "
+        f"{numbers.counted(full, 'class has', 'classes have')} all {result.per_class} images; there the average "
+        f"frequency is {result.average[last]:.2f}."
+    )
+    if not full:
+        headline = f"At no threshold does a class have {result.per_class} images; at 0 the set has {largest:,}."
     return View("Threshold sweep", headline, (section,), columns=columns)
 
 
@@ -357,7 +365,3 @@ def _plain(item: Estimate | None) -> str:
 
 def _rounded(value: float) -> float | int | None:
     return value if isinstance(value, int) else None if math.isnan(value) else round(value, 3)
-
-
-def _at(result: ThresholdSweep, threshold: float) -> str:
-    return f"{int(result.size[int(np.argmin(np.abs(result.thresholds - threshold)))]):,}"

@@ -26,12 +26,14 @@ from hardpan.report.base import View
 from hardpan.report.charts import grids
 from hardpan.report.drawing import COLOURS, Drawing, draw, vega_bundle
 from hardpan.report.palette import DARK, LIGHT
-from hardpan.report.sections import Chart, Problem, Provenance, Section, Tile
+from hardpan.report.sections import Chart, Problem, Provenance, Section, Table, Tile
 
 RASTER = "raster"
 RESERVED = ("content", "methods")
 MOST_UNBROKEN = 28  # characters of a number with its interval that stay on one line
 MOST_LEDE = 5  # sentences beside the first picture
+SHORT_LEDE = 500  # characters: under fewer there is room for a small table
+SMALL_TABLE = (20, 6, 56)  # rows, columns, characters in a row
 MOST_BESIDE_TILES = 4  # problems, those with pictures counted twice
 TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
@@ -69,7 +71,7 @@ def view_page(view: View, *, date: str = "") -> str:
         view: what the report says and shows.
         date: the day it was computed.
     """
-    view = _with_picture(view)
+    view, small = _with_table(_with_picture(view))
     keys = itertools.count(1)
     hero = [_item(chart, keys) for chart in view.hero]
     # A tall first chart has the second one beside it, under the problems.
@@ -77,7 +79,7 @@ def view_page(view: View, *, date: str = "") -> str:
     # Few problems leave room for the numbers beside the picture; without problems the text is there, too.
     rows = sum(2 if problem.examples else 1 for problem in view.problems)
     tiles_beside = bool(view.hero and view.tiles) and not tall and rows <= MOST_BESIDE_TILES
-    lede_beside = bool(view.hero and view.lede) and not view.problems
+    lede_beside = bool(view.hero and (view.lede or small)) and not view.problems
     sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
     for number, section in enumerate(sections, 1):  # a name that the page uses itself, or twice, gets its number
@@ -96,6 +98,7 @@ def view_page(view: View, *, date: str = "") -> str:
         below=hero[1:] if tall else [],
         tiles_beside=tiles_beside,
         lede_beside=lede_beside,
+        small_table=small,
         problems=[_problem(problem) for problem in view.problems],
         sections=sections,
         provenance=_with_versions(view.provenance),
@@ -122,13 +125,34 @@ def _with_picture(view: View) -> View:
         pictures.append(charts.pop(0))
     room = max(0, MOST_LEDE - len(view.lede))
     rest = dataclasses.replace(first, charts=tuple(charts), sentences=first.sentences[room:])
-    content = (rest.charts, rest.sentences, rest.tables, rest.folded, rest.estimates, rest.methods, rest.warnings)
     return dataclasses.replace(
         view,
         hero=tuple(pictures),
         lede=(*view.lede, *first.sentences[:room]),
-        sections=(*([rest] if any(content) else ()), *others),
+        sections=(*([rest] if _has_content(rest) else ()), *others),
     )
+
+
+def _with_table(view: View) -> tuple[View, Table | None]:
+    """Take the first section's first table out, if it is small and fits beside the picture under few words."""
+    first = view.sections[0] if view.sections else None
+    full = view.problems or view.tiles or sum(map(len, view.lede)) > SHORT_LEDE
+    if first is None or not first.tables or not view.hero or full or first.charts:
+        return view, None
+    table, *others = first.tables
+    cells = [numbers.column(cells) for cells in zip(*table.rows, strict=True)]
+    longest = (max(map(len, (*name.split(), *column))) for name, column in zip(table.columns, cells, strict=False))
+    size = (len(table.rows), len(table.columns), sum(longest))
+    if not table.rows or any(value > most for value, most in zip(size, SMALL_TABLE, strict=True)):
+        return view, None
+    rest = dataclasses.replace(first, tables=tuple(others))
+    sections = (rest, *view.sections[1:]) if _has_content(rest) else view.sections[1:]
+    return dataclasses.replace(view, sections=sections), table
+
+
+def _has_content(section: Section) -> bool:
+    parts = (section.charts, section.sentences, section.tables, section.folded, section.estimates)
+    return any((*parts, section.methods, section.warnings))
 
 
 def _with_versions(provenance: Provenance | None) -> Provenance | None:

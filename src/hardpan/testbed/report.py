@@ -25,6 +25,7 @@ from hardpan.testbed.skill_scale import OneScale
 
 BAND_POINTS = 60
 MOST_ROWS = 80
+MOST_PAIRS = 20  # in a chart
 _LONGEST_NAME = 32  # of a model in a terminal
 _percents = functools.partial(numbers.aligned, scale=100)
 _differences = functools.partial(numbers.aligned, scale=100, sign="+")
@@ -111,7 +112,14 @@ def _(result: FitReport) -> View:
 @view.register
 def _(result: Pairs) -> View:
     rows = tuple(
-        (row.first, row.second, difference, row.only_first, row.only_second, _p(row.p), _p(row.p_holm))
+        (
+            row.first,
+            row.second,
+            difference,
+            row.only_first,
+            row.only_second,
+            *(float(f"{p:.2g}") for p in (row.p, row.p_holm)),
+        )
         for row, difference in zip(result.rows, _differences(row.difference for row in result.rows), strict=True)
     )
     title = "Difference in points; number of examples that only one gets right"
@@ -130,7 +138,17 @@ def _(result: Pairs) -> View:
         "p": [row.p for row in result.rows],
         "p_holm": [row.p_holm for row in result.rows],
     }
-    return View("Pairs of models", headline, (Section("Pairs", tables=(table,)),), columns=columns)
+    best = [row for row in result.rows if row.first == result.rows[0].first][:MOST_PAIRS]
+    chart = Chart(
+        "deviations",
+        f"{best[0].first} minus each other model",
+        tuple({"name": row.second, "role": "in the fit", **_ends("value", row.difference)} for row in best),
+        "A dot with its interval per model: "
+        + "; ".join(f"{row.second} {numbers.signed(row.difference)}" for row in best)
+        + ".",
+        {"x_title": "difference of accuracy"},
+    )
+    return View("Pairs of models", headline, (Section("Pairs", charts=(chart,), tables=(table,)),), columns=columns)
 
 
 @view.register
@@ -295,7 +313,9 @@ def _(result: Humans) -> View:
 
 
 def _ends(axis: str, item: Estimate) -> dict[str, float]:
-    return {axis: item.value, f"{axis}_low": item.low, f"{axis}_high": item.high}
+    """Value and ends of a coordinate of a chart."""
+    low, high = ("low", "high") if axis == "value" else (f"{axis}_low", f"{axis}_high")
+    return {axis: item.value, low: item.low, high: item.high}
 
 
 @view.register
@@ -352,7 +372,7 @@ def _(result: Discrimination) -> View:
     headline = (
         f"{result.classifier[:1].upper()}{result.classifier[1:]} {able} the two sets: "
         f"{numbers.estimate(result.accuracy)} of {result.test:,} held-out examples are right, p = "
-        f"{_p(result.p_value)}."
+        f"{numbers.p_value(result.p_value)}."
     )
     balanced = f"over {result.classes} classes" if result.classes else "in size"
     sentences = (
@@ -463,12 +483,11 @@ def _(result: OneScale) -> View:
     verdict = (
         "One scale of skill explains both sets" if same else "The two sets order the models' skills differently"
     )
-    headline = (
-        f"{verdict}: χ² = {result.statistic:.1f}, {result.degrees} degrees of freedom, p = {_p(result.p_value)}."
-    )
+    p, stretched = numbers.p_value(result.p_value), numbers.p_value(result.stretch_p_value)
+    headline = f"{verdict}: χ² = {result.statistic:.1f}, {result.degrees} degrees of freedom, p = {p}."
     sentences = (
         f"Skills differ by {result.disagreement:.3f} beyond their errors (probit units, root mean square).",
-        f"Stretch of the new scale: {numbers.plain(result.stretch)}; with it p = {_p(result.stretch_p_value)}.",
+        f"Stretch of the new scale: {numbers.plain(result.stretch)}; with it p = {stretched}.",
         f"Spread of difficulty: {result.spread_original:.2f} and {result.spread_new:.2f}; the new set is harder by "
         f"{result.shift:.2f}.",
         f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.",
@@ -812,10 +831,6 @@ def _points(value: float) -> str:
 def numbers_of(values: Sequence[float]) -> list[str]:
     """Fractions in percent with one decimal."""
     return [f"{100 * value:.1f}" for value in values]
-
-
-def _p(value: float) -> str:
-    return f"{value:.2g}"
 
 
 def _short(name: str) -> str:

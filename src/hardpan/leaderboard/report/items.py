@@ -21,6 +21,8 @@ from hardpan.report.base import View
 from hardpan.report.sections import Chart, Provenance, Section, Table
 from hardpan.tables import csv_text
 
+BARS = 15  # keys in the chart
+
 ITEM_METHODS = (
     "P(right) = c + (1 − c) σ(slope · skill + intercept). Skills are standard normal and integrated out; "
     "slopes and intercepts maximise the marginal likelihood (Newton's method), standard errors come from the "
@@ -308,9 +310,22 @@ def keys_section(result: SuspectKeys) -> Section:
         sentences.append(
             f"{numbers.counted(result.unanswered, 'item')} without a key or an answer were not examined."
         )
+    bars: tuple[dict[str, Any], ...] = tuple(
+        {"name": f"{item}: {key} → {suggested}", "value": margin}
+        for _, item, key, suggested, margin, _ in rows[:BARS]
+        if margin > 0
+    )
+    chart = Chart(
+        "bars",
+        "Margin of the other answer over the key",
+        bars,
+        "; ".join(f"{bar['name']} {numbers.percent(bar['value'])}" for bar in bars) + ".",
+        {"percent": True, "x_title": "models on the other answer minus models on the key"},
+    )
     return Section(
         "Keys to check, most suspicious first",
         tuple(sentences),
+        charts=(chart,) if bars else (),
         tables=(Table("Suspect keys", ("rank", "item", "key", "suggested", "margin", "models"), rows),),
         key="keys",
         short="Keys",

@@ -288,7 +288,7 @@ def _(result: PairedComparison) -> View:
         f"{100 * result.score_second:.1f} %; {result.first} is better on {result.only_first:,} items, "
         f"{result.second} on {result.only_second:,}.",
     ]
-    p = f"p = {result.p_value:.2g}"
+    p = f"p = {numbers.p_value(result.p_value)}"
     sentences.append(
         f"Interval: {d.method}; {p}" + (" (McNemar’s exact test)." if result.p_value == result.mcnemar else ".")
     )

@@ -33,10 +33,12 @@ SHORT_METHODS = (
 
 @view.register
 def _(result: ShortTest) -> View:
+    part = short_section(result)
+    tables = tuple(item for item in part.folded if isinstance(item, Table))
     return View(
         title="A shorter test",
         headline=short_headline(result),
-        sections=(dataclasses.replace(short_section(result), title="How many items are enough"),),
+        sections=(dataclasses.replace(part, title="How many items are enough", tables=tables, folded=()),),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns={"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids},
         size=f"{len(result.items):,} of {numbers.counted(result.n_items, 'item')}",

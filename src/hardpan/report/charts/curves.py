@@ -95,7 +95,7 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
     colour, dash = series_look("series", names, legend=not at_ends and len(names) > 1)
     x = alt.X(
         "x:Q",
-        title=str(chart.options.get("x_title", "")),
+        title=axis_title(str(chart.options.get("x_title", "")), bool(chart.options.get("log_x"))),
         scale=alt.Scale(type="log", nice=False)
         if chart.options.get("log_x")
         else alt.Scale(nice=False, zero=False),

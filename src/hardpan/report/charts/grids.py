@@ -19,6 +19,10 @@ _CELL = 30
 _LETTERS = 34  # that a row of column names has room for on a narrow screen
 
 
+# Names lean to the left, over the names of the rows: to the right the last would leave the picture.
+SLANTED: dict[str, Any] = {"labelAngle": 40, "labelAlign": "right"}
+
+
 def matrix(chart: Chart) -> alt.TopLevelMixin:
     """Draw a value per row and column as a shade, with its number; the diagonal in its own colour, if wanted."""
     percent, diagonal = bool(chart.options.get("percent", True)), bool(chart.options.get("diagonal"))
@@ -58,7 +62,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
         "column:N",
         sort=None,
         title=x_title(chart, "") or None,
-        axis=alt.Axis(orient="top", labelAngle=-40 if slanted else 0, **flat),
+        axis=alt.Axis(orient="top", **(SLANTED if slanted else {"labelAngle": 0}), **flat),
         scale=alt.Scale(padding=0.03),
     )
     y = alt.Y(
