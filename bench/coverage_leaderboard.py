@@ -23,7 +23,7 @@ def mean_score(skill: Any, spread: float) -> Any:
 
 
 SETTINGS = ("plain", "missing", "clusters", "repeats", "fractions", "clusters, missing, repeats")
-HARDEST = 0.3
+LACKED = 0.3
 
 
 def board(rng: Any, setting: str, skill: Any, items: int) -> tuple[Any, Any, Any]:
@@ -99,23 +99,37 @@ def boards(setting: str, items: int) -> list[dict[str, Any]]:
     return results
 
 
-def lacking_hard_items(own: float, items: int) -> dict[str, Any]:
-    """The score of a model that lacks the hardest items; the others have all of them."""
+def lacking_items(own: float, items: int, models: int, spread: float, which: str) -> dict[str, Any]:
+    """The score of a model that lacks the hardest or the most discriminating items; the others have all of them.
+
+    Args:
+        own: the skill of the model.
+        items: number of items.
+        models: number of models.
+        spread: standard deviation of the logarithm of the items' slopes.
+        which: "hardest" by the mean score of the others, or "steepest" by slope.
+    """
     from hardpan import Outcomes, leaderboard
 
-    rng = np.random.default_rng([9, items, round(10 * own + 100)])
-    skill = np.array([own, 1.0, 0.8, 0.6, 0.55, 0.2, -0.2, -0.6])
-    truth = mean_score(skill, 1.0)[0]
+    rng = np.random.default_rng([9, items, models, round(10 * own + 100), round(10 * spread), len(which)])
+    weights = WEIGHTS / WEIGHTS.sum()
+    truth = float(weights @ mean_score(own * np.exp(spread * NODES), 1.0))
     hits = []
     for _ in range(TRIALS):
-        ease = rng.normal(size=items)
-        p = expit(skill[:, None] + ease)
+        skill = np.array([own, 1.0, 0.8, 0.6, 0.55, 0.2, -0.2, -0.6])
+        if models != len(skill):
+            skill = np.concatenate([[own], rng.normal(size=models - 1)])
+        ease, slope = rng.normal(size=items), np.exp(spread * rng.normal(size=items))
+        p = expit(slope * skill[:, None] + ease)
         scores = (rng.random(p.shape) < p).astype(float)
-        scores[0, np.argsort(ease)[: round(HARDEST * items)]] = np.nan
+        order = np.argsort(p[1:].mean(axis=0) if which == "hardest" else -slope)
+        scores[0, order[: round(LACKED * items)]] = np.nan
         ranking = leaderboard.rank(Outcomes.from_arrays(scores))
         model = ranking.models.index("model-0")
         hits.append(ranking.low[model] <= truth <= ranking.high[model])
-    return row(f"lacks the hardest {HARDEST:.0%}, true score {truth:.2f}", "score of that model", hits, items)
+    slopes = f", log slopes ± {spread:g}" if spread else ""
+    setting = f"{models} models{slopes}; one of true score {truth:.2f} lacks the {which} {LACKED:.0%}"
+    return row(setting, "score of that model", hits, items)
 
 
 def short_tests(method: str, items: int) -> dict[str, Any]:
@@ -139,7 +153,14 @@ def run() -> dict[str, Any]:
     for items in (160, 800):
         for setting in SETTINGS:
             rows += boards(setting, items)
-        rows += [lacking_hard_items(skill, items) for skill in (2.0, 1.0, 0.0, -1.5)]
+        rows += [lacking_items(skill, items, 8, 0.0, "hardest") for skill in (2.0, 1.0, 0.0, -1.5)]
+    for models, spread, which in (
+        (8, 0.5, "hardest"),
+        (40, 1.0, "hardest"),
+        (8, 0.5, "steepest"),
+        (40, 1.0, "steepest"),
+    ):
+        rows += [lacking_items(skill, 800, models, spread, which) for skill in (2.0, 1.0, -1.5)]
     for method in ("random", "stratified", "information"):
         rows.append(short_tests(method, 60))
     notes = ["8 models, two of them equal; must: at least the lower end of the 99.9 % region of a coverage of 95 %"]

@@ -1,5 +1,7 @@
 """Ranks, scores and their errors: closed forms, statsmodels, planted orders, coverage in small simulations."""
 
+import itertools
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -9,7 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.files import from_json, to_json
-from hardpan.leaderboard import rank, summarize
+from hardpan.leaderboard import rank, ranking, summarize
 from hardpan.leaderboard.sampling import Groups, all_pairs, bootstrap_t
 
 COLUMNS = [
@@ -107,8 +109,35 @@ def test_scores_of_models_that_lack_the_hardest_items(skill):
     board = rank(Outcomes.from_arrays(scores))
     row = board.models.index("model-0")
     assert board.score[row] == pytest.approx(p[0].mean(), abs=4 * board.stderr[row])
-    assert board.stderr[row] < 0.008
-    assert abs(board.raw_score[row] - p[0].mean()) > 6 * board.stderr[row]
+    assert board.stderr[row] < 0.01
+    assert abs(board.raw_score[row] - p[0].mean()) > 5 * board.stderr[row]
+
+
+@pytest.mark.parametrize("models", [8, 40])
+def test_scores_of_models_that_lack_the_steepest_items(models):
+    # Between items that discriminate little and much, a weak model falls by more than the others do on average.
+    rng = np.random.default_rng(13)
+    slope = np.where(np.arange(4000) < 1200, 3.0, 0.7)
+    p = 1 / (1 + np.exp(-(slope * np.linspace(-1.2, 1.4, models)[:, None] + rng.normal(size=4000))))
+    scores = (rng.random(p.shape) < p).astype(float)
+    complete = rank(Outcomes.from_arrays(scores))
+    for model in (0, models - 1):
+        gaps = scores.copy()
+        gaps[model, :1200] = np.nan
+        board = rank(Outcomes.from_arrays(gaps))
+        row = board.models.index(f"model-{model}")
+        assert board.low[row] < p[model].mean() < board.high[row]
+        before = complete.stderr[complete.models.index(f"model-{model}")]
+        assert before < board.stderr[row] < 4 * before
+
+
+def test_a_model_that_is_right_on_few_items_has_a_wide_interval():
+    scores = (np.random.default_rng(14).random((3, 500)) < [[0.9], [0.8], [0.7]]).astype(float)
+    scores[0, 12:], scores[0, :12] = np.nan, 1
+    board = rank(Outcomes.from_arrays(scores))
+    row = board.models.index("model-0")
+    assert board.low[row] < 0.85  # of 12 items 12 right is compatible with 74 %
+    assert board.high[row] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_model_with_items_of_one_group_has_no_clustered_interval(clustered):
@@ -282,19 +311,43 @@ def test_all_right_is_separated_from_all_wrong_but_a_constant_fraction_is_not() 
 
 
 @pytest.mark.parametrize("lacked", [1, 4, 9])
-def test_the_mean_on_lacked_items_is_that_of_complete_models_on_the_logit_scale(lacked):
-    scores = np.array([list("1111000001"), list("1111101100"), list("0110100000")], dtype=float)
+def test_one_other_model_shows_the_shift_on_the_logit_scale_and_no_slope(lacked):
+    scores = np.array([list("1111000001"), list("0110100000")], dtype=float)
     known = np.arange(10) < 10 - lacked
-    scores[2, ~known] = np.nan
+    scores[1, ~known] = np.nan
 
     def smoothed(values):
         return special.logit((values.sum() + 0.5) / (values.size + 1))
 
-    own = scores[2, known]
-    shift = np.mean([smoothed(row[~known]) - smoothed(row[known]) for row in scores[:2]])
+    own = scores[1, known]
+    shift = smoothed(scores[0, ~known]) - smoothed(scores[0, known])
     expected = (own.sum() + lacked * special.expit(smoothed(own) + shift)) / 10
-    board = rank(Outcomes.from_arrays(scores, models=["a", "b", "c"]))
-    assert board.score[board.models.index("c")] == pytest.approx(expected)
+    board = rank(Outcomes.from_arrays(scores, models=["a", "b"]))
+    assert board.score[board.models.index("b")] == pytest.approx(expected)
+
+
+def test_the_line_between_two_sets_of_items_and_its_derivatives(monkeypatch):
+    monkeypatch.setattr(ranking, "NEAR", 1e9)  # derivatives do not follow the weights
+    x = np.tile([0.4, -1.0, 0.2, 1.3, 2.0], (5, 1))
+    y, noise, weight = 1.7 * x - 0.5, np.full((5, 5), 1e-9), 1 - np.eye(5)
+
+    def line(x, y):
+        return ranking._lacked_logits(x, y, noise, noise, weight)
+
+    np.testing.assert_allclose(line(x, y).logit, y[0], atol=1e-6)
+    np.testing.assert_allclose(line(x, y).slope, 1.7, atol=1e-6)
+    y = y + np.array([0.1, -0.2, 0.3, 0.0, 0.2])
+    made = line(x, y)
+    for name, k in itertools.product(("x", "y"), range(1, 5)):
+        step = np.zeros((5, 5))
+        step[0, k] = 1e-5
+        after = line(x + step, y) if name == "x" else line(x, y + step)
+        before = line(x - step, y) if name == "x" else line(x, y - step)
+        expected = (after.logit[0] - before.logit[0]) / 2e-5
+        assert (made.by_has if name == "x" else made.by_lacks)[0, k] == pytest.approx(expected, abs=1e-5)
+    few = ranking._lacked_logits(x, y, noise + 1e3, noise + 1e3, weight)
+    np.testing.assert_allclose(few.slope, 1.0, atol=1e-3)  # nothing shows another slope than the prior's
+    np.testing.assert_allclose(few.prior_error[0], 0.5 * abs(x[0, 0] - x[0, 1:].mean()), rtol=1e-3)
 
 
 def test_a_model_without_scores_stays_on_the_board() -> None:

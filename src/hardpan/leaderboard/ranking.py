@@ -14,6 +14,7 @@ from hardpan.execution.mapping import no_progress
 from hardpan.files import record
 from hardpan.leaderboard.pairs import POWER, compare
 from hardpan.leaderboard.sampling import (
+    FEW_EVENTS,
     FEW_GROUPS,
     FEW_ITEMS,
     LARGE_GROUP,
@@ -32,11 +33,13 @@ from hardpan.leaderboard.sampling import (
 )
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
-from hardpan.stats import holm, normal_quantile
+from hardpan.stats import clopper_pearson, holm, normal_quantile
 from hardpan.stats.intervals import check_confidence
 
 TOP = 12  # models whose paired differences are kept
 FEW_SHARED = 30
+SLOPE_PRIOR = 0.5  # standard deviation around 1 of the slope between logits on two sets of items
+NEAR = 0.5  # logits within which models count fully for the line of a model
 MOST_REPEATED = 0.8  # share of cells with several runs from which the variance between runs is estimated
 
 Ints = NDArray[np.int64]
@@ -62,8 +65,8 @@ class Ranking(Report):
     Attributes:
         models: names.
         score: estimated mean score on all items. Where a model lacks items, its mean on those is predicted from its
-            mean on the others and from how much easier or harder the other models find them (on the logit scale),
-            so that nobody gains by lacking hard items.
+            mean on the others by the line of the other models between the two sets (on the logit scale), so that
+            nobody gains by lacking hard items.
         raw_score: mean over the items that the model has.
         stderr: naive standard error of ``score``, items as independent.
         stderr_clustered: clustered by the item groups; NaN without groups.
@@ -259,6 +262,7 @@ class _Means:
     clustered: Floats
     jackknife: Floats
     unconnected: bool = False
+    lacked: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))  # offset and slope of the predicted logits
 
 
 def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
@@ -278,57 +282,109 @@ def _complete_means(scores: Floats, groups: Groups | None) -> _Means:
 def _adjusted_means(scores: Floats, known: NDArray[np.bool_], groups: Groups | None) -> _Means:
     """Means over all items where models lack some: the mean on the lacked items is predicted on the logit scale.
 
-    With A the items that model m has and L those that it lacks, logit p_m(L) = logit p_m(A) + Σ_k w_k (logit p_k(L)
-    − logit p_k(A)) over the other models k, whose own gaps are filled by an additive fit. So a model gains nothing
-    by lacking hard items, and a score near 0 or 1 moves less than one in the middle. w_k ∝ n_A n_L/(n_A + n_L),
-    with the numbers of items that k has in A and L. Errors are from the influence of each item on the mean (delta
-    method); for a complete model that is (s_mi − s̄_m)/N.
+    With A the items that model m has and L those that it lacks, logit p_m(L) follows from logit p_m(A) by the line
+    of the other models (:func:`_lacked_logits`), whose own gaps are filled by an additive fit. So a model gains
+    nothing by lacking hard items, and a score near 0 or 1 moves less than one in the middle. Errors are from the
+    influence of each item on the mean (delta method); for a complete model that is (s_mi − s̄_m)/N.
     """
     m, n = scores.shape
     per_model = known.sum(axis=1).astype(np.float64)
     observed = np.where(known, scores, 0.0)
     alpha, beta, unconnected = _additive_fit(observed, known)
     completed = np.where(known, scores, np.clip(alpha[:, None] + beta, 0.0, 1.0))
-    # Row: model m whose gaps are filled; column: model k that the shift is taken from.
+    # Row: model m whose gaps are filled; column: model k that the prediction is taken from.
     has = known.astype(np.float64)
     shared, total = has @ has.T, completed @ has.T
     size_has, size_lacks = np.maximum(per_model, 1.0)[:, None], np.maximum(n - per_model, 1.0)[:, None]
     p_has = (total.T + 0.5) / (size_has + 1)
     p_lacks = (completed.sum(axis=1) - total.T + 0.5) / (size_lacks + 1)
+    square_has, square = np.zeros((m, m)), np.zeros(m)
+    for columns in column_blocks(n):
+        residual = np.where(known[:, columns], scores[:, columns] - alpha[:, None] - beta[columns], 0.0) ** 2
+        square_has += has[:, columns] @ residual.T
+        square += residual.sum(axis=1)
     both = shared * (per_model - shared) / np.maximum(per_model, 1.0)
     np.fill_diagonal(both, 0.0)
     alone = ~both.any(axis=1)
     both[alone] = (per_model > 0) & ~np.eye(m, dtype=bool)[alone]
-    weight = both / np.maximum(both.sum(axis=1, keepdims=True), 1e-300)
-    own = np.diag(p_has)
-    lacked = special.expit(
-        special.logit(own) + (weight * (special.logit(p_lacks) - special.logit(p_has))).sum(axis=1)
+    # Derivatives of the logits by the sums that they are made of.
+    per_has, per_lacks = 1 / (p_has * (1 - p_has) * size_has), 1 / (p_lacks * (1 - p_lacks) * size_lacks)
+    line = _lacked_logits(
+        special.logit(p_has),
+        special.logit(p_lacks),
+        per_has**2 * square_has,
+        per_lacks**2 * (square - square_has),
+        both,
     )
+    own, lacked = np.diag(p_has), special.expit(line.logit)
     with np.errstate(invalid="ignore", divide="ignore"):
         raw = observed.sum(axis=1) / per_model
         score = np.where(per_model > 0, (observed.sum(axis=1) + (n - per_model) * lacked) / n, np.nan)
-    # Derivatives of the sum over L by the sums that p_m(A), p_k(A) and p_k(L) are made of; 0 for a complete model.
+    # Derivatives of the sum over L; 0 for a complete model.
     slope = ((n - per_model) * lacked * (1 - lacked))[:, None]
-    by_own = slope / (own * (1 - own))[:, None] / size_has
-    by_has = slope * weight / (p_has * (1 - p_has)) / size_has
-    by_lacks = slope * weight / (p_lacks * (1 - p_lacks)) / size_lacks
+    by_own = slope * line.slope[:, None] * np.diag(per_has)[:, None]
+    by_has, by_lacks = slope * line.by_has * per_has, slope * line.by_lacks * per_lacks
     square, sums = np.zeros(m), None if groups is None else np.zeros((m, groups.count))
     indicator = None if groups is None else groups.indicator()
     for columns in column_blocks(n):
         mask, block = known[:, columns], completed[:, columns]
         answered = (1 + by_own) * (block - raw[:, None]) + (raw - score)[:, None]
-        answered -= by_has @ block - (by_has * p_has).sum(axis=1)[:, None]
+        answered += by_has @ block - (by_has * p_has).sum(axis=1)[:, None]
         other = (lacked - score)[:, None] + by_lacks @ block - (by_lacks * p_lacks).sum(axis=1)[:, None]
         influence = np.where(mask, answered, other) / n
         square += (influence**2).sum(axis=1)
         if sums is not None and indicator is not None:
             sums += np.asarray((indicator[columns].T @ influence.T).T)
-    stderr = np.sqrt(square * n / (n - 1)) if n > 1 else np.full(m, np.nan)
+    prior = slope[:, 0] * line.prior_error / n
+    stderr = np.hypot(np.sqrt(square * n / (n - 1)), prior) if n > 1 else np.full(m, np.nan)
+    ends = (line.logit - line.slope * special.logit(own), line.slope)
     missing = np.full(m, np.nan)
     if sums is None or groups is None:
-        return _Means(score, raw, stderr, missing, missing, unconnected)
-    return _Means(
-        score, raw, stderr, clustered_stderr(sums * n, n), jackknife_stderr(sums * n, groups.sizes), unconnected
+        return _Means(score, raw, stderr, missing, missing, unconnected, ends)
+    clustered, jackknife = clustered_stderr(sums * n, n), jackknife_stderr(sums * n, groups.sizes)
+    return _Means(score, raw, stderr, np.hypot(clustered, prior), np.hypot(jackknife, prior), unconnected, ends)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LackedLine:
+    """Predicted logits (M,), the slopes of the lines (M,), derivatives by the other models' logits (M, M)."""
+
+    logit: Floats
+    slope: Floats
+    by_has: Floats
+    by_lacks: Floats
+    prior_error: Floats
+
+
+def _lacked_logits(x: Floats, y: Floats, noise_x: Floats, noise_y: Floats, weight: Floats) -> _LackedLine:
+    """Logit of each model's mean on the items that it lacks, from a line y on x through the other models.
+
+    Row m: x_k, y_k of model k on the items that m has and on those that m lacks, x_mm its own. The line is local:
+    weights fall with the distance of x_k from x_mm, since with items of many discriminations it is a curve. Its
+    slope, corrected for the noise in x, has the prior N(1, 0.5²): 1 where items discriminate alike, and where the
+    models are too few or too close to show another.
+    """
+    own = np.diag(x)[:, None]
+    weight = weight / (1 + ((x - own) / NEAR) ** 2)
+    weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+
+    def mean(values: Floats) -> Floats:
+        return np.asarray((weight * values).sum(axis=1, keepdims=True))
+
+    dx, dy, ahead = x - mean(x), y - mean(y), own - mean(x)
+    spread = np.maximum(mean(dx**2) - mean(noise_x), 0.1 * mean(dx**2)) + 1e-12
+    fitted = mean(dx * dy) / spread
+    noise = (weight**2 * dx**2 * (noise_x + noise_y)).sum(axis=1, keepdims=True)
+    precision = np.where(noise > 0, spread**2 / np.maximum(noise, 1e-300), 0.0)
+    trust = precision / (precision + SLOPE_PRIOR**-2)
+    slope = 1 + trust * (fitted - 1)
+    turn = ahead * trust / spread
+    return _LackedLine(
+        (mean(y) + slope * ahead)[:, 0],
+        slope[:, 0],
+        weight * (turn * (dy - 2 * fitted * dx) - slope),
+        weight * (1 + turn * dx),
+        ((1 - trust) * SLOPE_PRIOR * np.abs(ahead))[:, 0],
     )
 
 
@@ -370,7 +426,15 @@ def _limits(
         low[whole], high[whole] = proportion_limits(
             np.rint(scores[whole].sum(axis=1)), np.full(int(whole.sum()), float(n)), level
         )
-    elif not binary and n < FEW_ITEMS and whole.any():
+    few = ~whole & (counts > 0) & (np.minimum(counts * effect.raw, counts * (1 - effect.raw)) < FEW_EVENTS)
+    if binary and few.any():
+        # All right, or nearly: what the model has says less about its score than a standard error pretends.
+        ends = clopper_pearson(np.rint(counts * effect.raw)[few], counts[few].astype(np.float64), level)
+        offset, slope = (values[few] for values in effect.lacked)
+        share = counts[few] / n
+        mapped = [share * end + (1 - share) * special.expit(offset + slope * special.logit(end)) for end in ends]
+        low[few], high[few] = np.minimum(low[few], mapped[0]), np.maximum(high[few], mapped[1])
+    if not binary and n < FEW_ITEMS and whole.any():
         varied = whole & (effect.stderr > 0)
         if varied.any():
             low[varied], high[varied], _ = bootstrap_t(scores[varied], level, seed=seed)
