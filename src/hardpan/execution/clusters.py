@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import ipaddress
 import logging
 import os
 import secrets
@@ -158,10 +160,10 @@ def on_ray(
 
 
 def _require_token(address: str) -> None:
-    """Let a cluster of this machine accept only processes that have its random token.
+    """Let a cluster of this machine accept only processes that have its random token, not those of other users.
 
-    Ray listens on every address of the machine. It reads these variables when it is imported, so a program that has
-    imported Ray itself keeps its own setting, and so does one that sets them.
+    Ray reads these variables when it is imported, so a program that has imported Ray itself keeps its own setting,
+    and so does one that sets them.
     """
     if not address and "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
         os.environ["RAY_AUTH_MODE"] = "token"
@@ -178,6 +180,7 @@ def _join_ray(ray: Any, stack: ExitStack, workers: int | None, address: str) -> 
         if address:
             ray.init(address=address, **quiet)
         else:
+            stack.enter_context(_loopback_only())
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
@@ -186,3 +189,29 @@ def _join_ray(ray: Any, stack: ExitStack, workers: int | None, address: str) -> 
             "its address, such as host:6379"
         ) from error
     stack.callback(ray.shutdown)
+    if not address and not ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback:
+        raise InputError(
+            f"backend 'ray' without an address: Ray {ray.__version__} listens beyond loopback here; "
+            "use --backend processes, or start a cluster with `ray start --head` and pass its address"
+        )
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Let Ray take the loopback address for that of this machine, as it does where it has no clusters of several.
+
+    Its processes read the variable; this one has read it when Ray was imported.
+    """
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    variable, name = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "ENABLE_RAY_CLUSTER"
+    text, value = os.environ.get(variable), getattr(constants, name, None)
+    os.environ[variable] = "0"
+    setattr(constants, name, False)
+    try:
+        yield
+    finally:
+        setattr(constants, name, value)
+        if text is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = text
