@@ -101,10 +101,10 @@ def test_detail(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["gaussian", "means.npy", "--temperature", "hot"], "--temperature must be numbers"),
         (["gaussian", "means.npy", "--temperature", "-1"], "temperature must be positive"),
         (["gaussian", "means.npy", "--method", "magic"], "method must be one of"),
-        (["temperature", "means.npy", "--bayes-error", "0.9"], "error must lie strictly between"),
+        (["temperature", "means.npy", "--bayes-error", "0.9"], "--bayes-error must lie strictly between"),
         (
             ["temperature", "means.npy", "--bayes-error", "0.1", "--cov", "1", "--covs", "covs.npy"],
-            "exclude each other",
+            "--cov and --covs must",
         ),
     ],
 )

@@ -147,7 +147,7 @@ def test_bad_input_ends_with_one_sentence(digits, probs, tmp_path: Path, capsys)
         ("digits", "--votes", tmp_path / "wide.npy"): "wide.npy",
         ("digits", "--estimators", "tea-leaves"): "estimators",
         ("digits", "--confidence", "95"): "confidence",
-        ("digits", "--label-noise", "2"): "label_noise",
+        ("digits", "--label-noise", "2"): "--label-noise",
         ("digits", "--flow", tmp_path / "absent"): "absent",
         (tmp_path / "unlabelled.npz",): "labels",
         ("digits", "--out", tmp_path / "text.npz"): "text.npz",

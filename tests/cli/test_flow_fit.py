@@ -71,7 +71,7 @@ def test_vectors_and_a_sweep(tmp_path, capsys):
         (["digits", "--sweep", "a,b"], "--sweep must"),
         (["digits", "--sweep", "1", "--sweep-preset", "huge"], "--sweep-preset must be one of"),
         (["digits", "--device", "cdua"], "device must be auto, cpu, cuda or cuda:N"),
-        (["digits", "--rate", "0"], "learning_rate must be"),
+        (["digits", "--rate", "0"], "--rate must be"),
     ],
 )
 def test_bad_input_ends_with_code_2_and_one_sentence(arguments, message, tmp_path, capsys):

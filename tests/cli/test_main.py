@@ -41,7 +41,7 @@ def test_every_command_has_help(capsys):
 def test_a_value_out_of_range_is_named(capsys):
     code, _, message = run(capsys, "train", "digits", "--seeds", "0", "--out", "x")
     assert code == 2
-    assert message.startswith("hardpan: seeds must be")
+    assert message.startswith("hardpan: --seeds must be")
 
 
 def every_command(command, words):

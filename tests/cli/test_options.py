@@ -2,19 +2,23 @@
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from hardpan import cli
 from hardpan.auditing import AuditConfig
 from hardpan.bayes import FloorConfig
-from hardpan.cli.options import Flags, attribute_help, spread
+from hardpan.cli.options import Flags, attribute_help, named_by_option, spread
 from hardpan.errors import InputError
-from hardpan.flows.config import FlowConfig
+from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.studies.crossval import CrossvalConfig
 from hardpan.studies.floor_bench import FloorBenchConfig
 from hardpan.studies.learning_curve import CurveConfig
@@ -53,6 +57,10 @@ class Every:
     more: Mapping[str, Any] = field(default_factory=dict)
     choice: Literal["x", "y"] = "x"
     inner: Any = None
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise InputError(f"number must be at least 0; got {self.number}")
 
 
 def command(*words: str, flags: Flags) -> Every:
@@ -103,6 +111,80 @@ def test_bad_texts_name_the_option():
         command("--more", "w", flags=FLAGS)
 
 
+def test_an_error_of_a_config_names_the_option():
+    with pytest.raises(InputError, match=r"^--count must be"):
+        command("--count", "-1", flags=FLAGS)
+    for message, expected in {
+        "learning_rate must be above 0; got -1": "--rate must be above 0; got -1",
+        "learning_rate: is no number": "--rate: is no number",
+        "cov and learning_rate must not both be given": "cov and --rate must not both be given",
+        "learning_rates must be numbers": "learning_rates must be numbers",
+        "learning_rate.npy: no such file": "learning_rate.npy: no such file",
+    }.items():
+        assert named_by_option(message, {"learning_rate": "--rate"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["flow", "fit", "digits", "--rate", "-1", "--out", "x"], "--rate"),
+        (["train", "digits", "--record", "0", "--out", "x"], "--record"),
+        (["replicate", "init", "x", "--original", "digits", "--lease", "0"], "--lease"),
+        (["predictions", "import", "p.npz", "--out", "x", "--block", "0"], "--block"),
+        (["ledger", "init", "x", "--labels", "labels.csv", "--key", "k", "--step", "2"], "--step"),
+        (["confusion", "bands", "p.npz", "--of", "none"], "--of"),
+        (["confusion", "ablate", "p.npz", "--seed-counts", "9"], "--seed-counts"),
+    ],
+)
+def test_commands_name_the_option_that_was_typed(words, option, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("p.npz", probs=np.full((1, 2, 6, 2), 0.5), labels=np.arange(6) % 2)
+    (tmp_path / "labels.csv").write_text("id,label\na,0\nb,1\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(words)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"hardpan: {option} ")
+
+
+def test_arguments_of_a_function_are_options():
+    def work(
+        folder: str,
+        kind: str = "plain",
+        *,
+        sizes: Sequence[int] | None = None,
+        path: str | os.PathLike[str] | None = None,
+        names_: tuple[str, ...] = ("a",),
+        needed: float,
+        progress: Any = None,
+    ) -> None:
+        """Work.
+
+        Args:
+            folder: no option.
+            kind: what kind.
+            needed: a number of
+                two lines.
+        """
+
+    app, values = typer.Typer(), []
+
+    @app.command()
+    @spread
+    def run(options: Annotated[dict[str, Any], Flags(of=work, names={"path": "--file"})]) -> None:
+        values.append(options)
+
+    words = ["--needed", "0.5", "--sizes", "3,4", "--file", "f.npy", "--names", "b,c"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert CliRunner().invoke(app, ["--needed", "1"]).exit_code == 0
+    assert CliRunner().invoke(app, []).exit_code == 2
+    assert values == [
+        {"kind": "plain", "sizes": (3, 4), "path": Path("f.npy"), "names_": ("b", "c"), "needed": 0.5},
+        {"kind": "plain", "sizes": None, "path": None, "names_": ("a",), "needed": 1.0},
+    ]
+    helps = attribute_help(work)
+    assert helps == {"folder": "No option.", "kind": "What kind.", "needed": "A number of two lines."}
+
+
 def test_help_is_the_docstring_without_markup():
     texts = attribute_help(Every)
     assert texts["number"] == "A number of two lines."
@@ -119,6 +201,7 @@ def test_help_is_the_docstring_without_markup():
         ("floor", "bench", FloorBenchConfig, set()),
         ("flow", "fit", FlowConfig, set()),
         ("flow", "curve", CurveConfig, set()),
+        ("flow", "synthesize", SynthesizeConfig, set()),
         ("experiments", "partial", PartialConfig, {"train"}),
         ("experiments", "crossval", CrossvalConfig, {"train"}),
         ("testbed", "compare", CompareConfig, set()),

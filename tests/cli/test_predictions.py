@@ -84,7 +84,8 @@ def test_logits_said_and_rows_refused(files, hardpan):
         (("import", "none.npy", "--out", "x"), "none.npy"),
         (("import", "none.txt", "--out", "x"), "none.txt"),
         (("merge", "nowhere", "--out", "x"), "at least two"),
-        (("export", "nowhere", "x.npz", "--seeds", "one"), "nowhere"),
+        (("export", "nowhere", "x.npz"), "nowhere"),
+        (("export", "nowhere", "x.npz", "--seeds", "one"), "--seeds"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path, hardpan, monkeypatch, arguments, message):

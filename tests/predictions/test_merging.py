@@ -105,7 +105,9 @@ def test_epochs_that_some_examples_lack_are_refused_or_left_out(tmp_path):
     with pytest.raises(InputError, match=r"seed 2 epoch 0 .*--common"):
         merge(paths, tmp_path / "all")
     brought = merge(paths, tmp_path / "all", common=True)
-    assert "left out" in brought.notes[0]
+    assert brought.missing is not None
+    assert (brought.missing.seed, brought.missing.epoch, brought.missing.examples) == (2, 0, N - 25)
+    assert str(tmp_path / "b") == brought.missing.source
     check(tmp_path / "all", seeds=range(2))
 
 
@@ -125,7 +127,7 @@ def test_stores_that_contradict_each_other_are_refused(tmp_path, options, messag
 def test_labels_that_only_some_know_are_left_out_with_a_note(tmp_path):
     paths = [part(tmp_path / "a", range(25), [0]), part(tmp_path / "b", range(25, N), [0], labels=None)]
     brought = merge(paths, tmp_path / "all")
-    assert brought.notes == (f"labels left out: {tmp_path / 'b'} has none",)
+    assert brought.unknown == {"labels": str(tmp_path / "b")}
     assert Predictions.open(tmp_path / "all").labels is None
 
 

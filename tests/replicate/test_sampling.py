@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from hardpan import files
 from hardpan.errors import InputError
+from hardpan.replicate.report import limits
 from hardpan.replicate.sampling import (
     BINS,
     average_frequency,
@@ -45,7 +46,7 @@ def test_matched_follows_the_originals_bin_by_bin():
     assert bins_of(drawn) == {0: 1, 2: 3, 3: 2, 4: 4}
     assert drawn.fills == ()
     assert drawn.shortfalls == ()
-    assert drawn.notes == ()
+    assert limits(drawn) == ()
 
 
 def test_a_short_bin_takes_from_the_next_higher_one_and_says_so():
@@ -72,7 +73,8 @@ def test_the_lowest_bin_never_fills_a_higher_one():
     drawn = sample(table({0.1: 100}), "matched", per_class=5, originals=table({0.9: 20}))
     assert drawn.images == ()
     assert drawn.shortfalls[0].missing == 5
-    assert "5 missing in bin 0.8–1" in drawn.notes[-1]
+    assert drawn.shortfalls[0].slot == 4
+    assert "5 missing in bin 0.8–1" in limits(drawn)[-1]
 
 
 def test_threshold_and_top():
@@ -88,10 +90,10 @@ def test_votes_and_originals_that_are_too_few_are_told():
     candidates = table({0.9: 10}) + table({0.9: 5}, votes=9, start=10)
     drawn = sample(candidates, "matched", per_class=12, originals=table({0.9: 19}))
     assert len(drawn.images) == 10
-    assert drawn.notes[:2] == (
-        "5 candidates have fewer than 10 votes and do not count",
-        "class cat: 19 annotated originals, fewer than 20",
-    )
+    assert (drawn.too_few_votes, drawn.originals_too_few_votes, drawn.few_originals) == (5, 0, {"cat": 19})
+    assert [line.split()[0] for line in limits(drawn)] == ["5", "class", "class"]  # votes, originals, 2 missing
+    below = sample(candidates, "matched", 2, table({0.9: 30}) + table({0.9: 4}, votes=3, start=30))
+    assert (below.originals_too_few_votes, below.few_originals) == (4, {})
     with pytest.raises(InputError, match=r"'cat'.*10"):
         sample(candidates, originals=table({0.9: 30}, votes=9))
 
@@ -110,7 +112,7 @@ def test_an_image_of_a_sample_is_the_row_that_was_given():
     assert {image.votes for image in sample(untold, "top", per_class=4).images} == {-1}
     short = sample(rows, "top", per_class=9)
     assert [(item.slot, item.missing) for item in short.shortfalls] == [(-1, 3), (-1, 3)]
-    assert short.notes[-1] == "class dog: 3 missing"
+    assert limits(short)[-1] == "class dog: 3 missing"
 
 
 def test_quotas_by_subclass():

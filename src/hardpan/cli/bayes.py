@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,9 +21,11 @@ from hardpan.bayes import (
     temperatures_for,
 )
 from hardpan.bayes.gaussians.temperature import Temperatures
-from hardpan.cli.common import JsonFlag, OutFolder, Seed, emit, emit_report, floats, progress_on_stderr
+from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit, emit_report, progress_on_stderr
+from hardpan.cli.options import Flags, printing, spread
 from hardpan.errors import InputError
 from hardpan.files import record
+from hardpan.report.base import Report
 from hardpan.safe_files import read_npy
 
 LINE_POINTS = 41
@@ -31,50 +33,59 @@ LINE_RTOL = 0.01  # a line on a page needs no more
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Exact Bayes errors of Gaussian classes.")
 
-Means = Annotated[Path, typer.Argument(metavar="MEANS", help="Class means, a .npy file of shape (K, d).")]
-Cov = Annotated[
-    str | None,
-    typer.Option("--cov", help="One covariance for all: a number, or a .npy file of shape (d,) or (d, d)."),
-]
-Covs = Annotated[
-    str | None,
-    typer.Option("--covs", help="One covariance per class: a .npy file of shape (K,), (K, d) or (K, d, d)."),
-]
-Priors = Annotated[
-    str | None, typer.Option("--priors", help="Class priors: numbers with commas, or a .npy file of shape (K,).")
-]
-Rtol = Annotated[
-    float, typer.Option("--rtol", help="Draw until the standard error is below this fraction of the value.")
-]
+
+@dataclass(frozen=True, slots=True)
+class GaussianClasses:
+    """Files and numbers that say what the classes are.
+
+    Attributes:
+        cov: one covariance for all: a number, or a .npy file of shape (d,) or (d, d).
+        covs: one covariance per class: a .npy file of shape (K,), (K, d) or (K, d, d).
+        priors: class priors: numbers with commas, or a .npy file of shape (K,).
+    """
+
+    means: Annotated[str, typer.Argument(metavar="MEANS", help="Class means, a .npy file of shape (K, d).")]
+    cov: str | None = None
+    covs: str | None = None
+    priors: str | None = None
+
+    def read(self) -> dict[str, NDArray[Any] | None]:
+        """The arrays, as the functions of :mod:`hardpan.bayes` call them."""
+        if self.cov is not None and self.covs is not None:
+            raise InputError("cov and covs must not both be given; use covs for one covariance per class")
+        arrays = {"cov": self.cov, "covs": self.covs, "priors": self.priors}
+        return {"means": _load("MEANS", Path(self.means))} | {
+            name: _array(f"--{name}", text) for name, text in arrays.items()
+        }
 
 
 @record
 @dataclass(frozen=True, slots=True)
 class GaussianConfig:
-    """The settings of ``hardpan bayes gaussian``, saved beside every page."""
+    """The settings of ``hardpan bayes gaussian``, saved beside every page.
 
-    means: str
-    cov: str | None
-    covs: str | None
-    priors: str | None
-    temperatures: tuple[float, ...]
-    method: str
-    rtol: float
-    seed: int
+    Attributes:
+        temperatures: one temperature, or several with commas: a curve.
+        rtol: draw until the standard error is below this fraction of the value.
+    """
+
+    means: str = ""
+    cov: str | None = None
+    covs: str | None = None
+    priors: str | None = None
+    temperatures: tuple[float, ...] = (1.0,)
+    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")] = "auto"
+    rtol: float = 1e-3
+    seed: int = 0
 
 
 @app.command("gaussian")
+@spread
 def gaussian_command(
-    means: Means,
-    cov: Cov = None,
-    covs: Covs = None,
-    priors: Priors = None,
-    temperature: Annotated[
-        str, typer.Option("--temperature", help="One temperature, or several with commas: a curve.")
-    ] = "1",
-    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")] = "auto",
-    rtol: Rtol = 1e-3,
-    seed: Seed = 0,
+    classes: GaussianClasses,
+    config: Annotated[
+        GaussianConfig, Flags(without=("means", "cov", "covs", "priors"), names={"temperatures": "--temperature"})
+    ],
     out: OutFolder = None,
     json: JsonFlag = False,
 ) -> None:
@@ -82,26 +93,22 @@ def gaussian_command(
 
     Example: [bold]hardpan bayes gaussian means.npy --cov cov.npy --temperature 0.2,1,1.4,3 --out dial[/bold]
     """
-    from hardpan.report.files import check_writable
-
-    config = GaussianConfig(str(means), cov, covs, priors, floats("--temperature", temperature), method, rtol, seed)
-    if out is not None:
-        check_writable(out)
-    rows, shared, each = _load("MEANS", means), _array("--cov", cov), _array("--covs", covs)
-    weights = _array("--priors", priors)
+    check_out(out)
+    config = replace(config, **asdict(classes))
+    arrays: dict[str, Any] = classes.read()
 
     def errors(temperatures: Sequence[float], rtol: float) -> Curve:
         return gaussian_curve(
-            rows, shared, weights, temperatures=temperatures, covs=each, method=method, rtol=rtol, seed=seed
+            **arrays, temperatures=temperatures, method=config.method, rtol=rtol, seed=config.seed
         )
 
     with progress_on_stderr() as progress:
         progress("integrating", 0.0)
-        curve = errors(config.temperatures, rtol)
+        curve = errors(config.temperatures, config.rtol)
         if out is not None:
             progress("integrating between the temperatures", 0.5)
-            line = errors(_between(curve.temperatures), max(rtol, LINE_RTOL))
-            curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(rows)})
+            line = errors(_between(curve.temperatures), max(config.rtol, LINE_RTOL))
+            curve = replace(curve, line=line, hashes={"means, sha256": files.array_hash(arrays["means"])})
     settings = {"config.json": files.dumps(files.to_json(config)) + "\n"}
     if json and out is None and len(curve.estimates) == 1:
         emit(curve.estimates[0], json)
@@ -110,53 +117,43 @@ def gaussian_command(
 
 
 @app.command("temperature")
+@printing
 def temperature_command(
-    means: Means,
+    classes: GaussianClasses,
     error: Annotated[
         float, typer.Option("--bayes-error", help="The target Bayes error, a fraction between 0 and 1.")
     ],
-    cov: Cov = None,
-    covs: Covs = None,
-    priors: Priors = None,
     seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+) -> Report:
     """The temperature at which Gaussian classes have a target Bayes error (with --covs: every such temperature).
 
     Example: [bold]hardpan bayes temperature means.npy --bayes-error 0.1[/bold]
     """
-    rows, shared, each = _load("MEANS", means), _array("--cov", cov), _array("--covs", covs)
-    weights = _array("--priors", priors)
-    if shared is not None and each is not None:
-        raise InputError("--cov and --covs exclude each other; got both: use --covs for one covariance per class")
+    arrays: dict[str, Any] = classes.read()
     with progress_on_stderr() as progress:
         progress("searching", 0.0)
-        if each is not None:
-            result = temperatures_for(rows, each, weights, error=error, seed=seed)
-        else:
-            result = (temperature_for(rows, shared, weights, error=error, seed=seed),)
-    emit_report(Temperatures(error, result), json=json)
+        if arrays["covs"] is not None:
+            del arrays["cov"]
+            return Temperatures(error, temperatures_for(**arrays, error=error, seed=seed))
+        del arrays["covs"]
+        return Temperatures(error, (temperature_for(**arrays, error=error, seed=seed),))
 
 
 @app.command("detail")
+@printing
 def detail_command(
-    means: Means,
-    cov: Cov = None,
-    priors: Priors = None,
-    temperature: Annotated[float, typer.Option("--temperature", help="The temperature.")] = 1.0,
-    rtol: Rtol = 1e-3,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-) -> None:
+    classes: Annotated[GaussianClasses, Flags(without=("covs",))],
+    options: Annotated[dict[str, Any], Flags(of=gaussian_detail, only=("temperature", "rtol", "seed"))],
+) -> Report:
     """Errors by class, confusions, top-k errors and the slope of the Bayes classifier of Gaussian classes.
 
     Example: [bold]hardpan bayes detail means.npy --cov cov.npy[/bold]
     """
-    rows, shared, weights = _load("MEANS", means), _array("--cov", cov), _array("--priors", priors)
+    arrays: dict[str, Any] = classes.read()
+    del arrays["covs"]
     with progress_on_stderr() as progress:
         progress("integrating", 0.0)
-        result = gaussian_detail(rows, shared, weights, temperature=temperature, rtol=rtol, seed=seed)
-    emit_report(result, json=json)
+        return gaussian_detail(**arrays, **options)
 
 
 def _load(name: str, path: Path) -> NDArray[Any]:

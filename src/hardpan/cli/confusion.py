@@ -5,27 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from hardpan import confusion
-from hardpan.cli.common import (
-    Confidence,
-    JsonFlag,
-    Seed,
-    check_out,
-    emit_report,
-    floats,
-    progress_on_stderr,
-    whole_numbers,
-)
+from hardpan.cli.common import JsonFlag, check_out, emit_report, progress_on_stderr
 from hardpan.cli.data_options import GroupedDataFlags
-from hardpan.cli.options import parallel_options, reporting, spread
+from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.confusion import summaries
 from hardpan.confusion.summaries import ConfusionConfig
 from hardpan.data.dataset import Dataset
@@ -53,11 +44,6 @@ Sources = Annotated[
     list[str], typer.Argument(metavar="PREDICTIONS", help="Predictions of one model each, as for score.")
 ]
 Names = Annotated[str | None, typer.Option("--names", help="Names of the models, with commas; else the paths.")]
-Of = Annotated[str, typer.Option("--of", help="Whose errors at the last epoch: seeds (their mean) or ensemble.")]
-Split = Annotated[str, typer.Option("--split", help="Examples to count errors on: all, train, validation, test.")]
-Epochs = Annotated[str, typer.Option("--epochs", help="all, a number k for every k-th, or a list such as 0,5,10.")]
-Seeds = Annotated[str | None, typer.Option("--seeds", help="Seeds to use, such as 0,1,2 (default: all).")]
-Base = Annotated[float, typer.Option("--base", help="Base of the logarithm; 2 gives bits.")]
 Correct = Annotated[
     Path | None,
     typer.Option("--correct", metavar="FILE", help="For scores alone: correct.npz of train --scalars-only."),
@@ -89,6 +75,10 @@ class Inputs(GroupedDataFlags):
         str, typer.Option("--outputs", help="What a file contains: probabilities, logits, labels or auto.")
     ] = "auto"
     normalize: Annotated[bool, typer.Option("--normalize", help="Divide rows by their sums.")] = False
+
+    def complete(self, config: ConfusionConfig) -> ConfusionConfig:
+        """The settings with the dataset and the subset, which are saved with the result."""
+        return replace(config, data=self.data, subset=str(self.subset or ""))
 
     def dataset(self) -> Dataset | None:
         """The dataset, if one is named."""
@@ -127,6 +117,10 @@ class Inputs(GroupedDataFlags):
 
 
 NONE = Inputs()
+Scored = Annotated[ConfusionConfig, Flags(only=("epochs", "seeds", "base", "split", "confidence"))]
+Banded = Annotated[ConfusionConfig, Flags(only=("edges", "of", "epochs", "seeds", "confidence", "seed"))]
+Selected = Annotated[ConfusionConfig, Flags(only=("split", "epochs", "seeds", "base"))]
+Compared = Flags(only=("split", "of", "epochs", "confidence", "seed"))
 
 
 @app.command()
@@ -134,26 +128,20 @@ NONE = Inputs()
 @parallel_options
 def score(
     predictions: Source,
+    config: Scored,
     inputs: Inputs = NONE,
-    epochs: Epochs = "all",
-    seeds: Seeds = None,
-    base: Base = 2.0,
-    split: Split = "all",
-    confidence: Confidence = 0.95,
 ) -> Report:
     """Score every example, with standard errors; with --out, a page, scores.csv and scores.json.
 
     Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --split test --out scored[/bold]
     """
-    config = _config(inputs, epochs=epochs, seeds=seeds, base=base, split=split, confidence=confidence)
-    dataset = inputs.dataset()
+    config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
         scores, source = inputs.scores(
             predictions, dataset, config, stderr=True, progress=_named(progress, "scoring")
         )
         signals = None if source is None else confusion.signals(source, progress=_named(progress, "comparing"))
-        report = confusion.summarize(scores, signals, dataset, config=config)
-        return report
+        return confusion.summarize(scores, signals, dataset, config=config)
 
 
 @app.command()
@@ -161,30 +149,23 @@ def score(
 @parallel_options
 def bands(
     predictions: Source,
+    config: Banded,
     inputs: Inputs = NONE,
-    edges: Annotated[str | None, typer.Option("--edges", help="Limits of the bands, such as 0,1,2,3.4.")] = None,
-    of: Of = "seeds",
     correct: Correct = None,
-    epochs: Epochs = "all",
-    seeds: Seeds = None,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
 ) -> Report:
     """Error by band of the score, for each split, with intervals and Pearson's ρ.
 
     Example: [bold]hardpan confusion bands runs/resnet18 --edges 0,0.5,1,2,3.4 --out banded[/bold]
     """
-    limits = floats("--edges", edges) if edges is not None else ()
-    config = _config(inputs, epochs=epochs, seeds=seeds, of=of, edges=limits, confidence=confidence, seed=seed)
-    dataset = inputs.dataset()
+    config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
         scores, source = inputs.scores(
             predictions, dataset, config, stderr=False, progress=_named(progress, "scoring")
         )
         if source is None or correct is not None:
-            right = _correct(correct, scores, of)
+            right = _correct(correct, scores, config.of)
         else:
-            right = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)
+            right = confusion.signals(source, progress=_named(progress, "comparing")).correct(config.of)
         return summaries.bands_by_split(scores, right, config)
 
 
@@ -193,23 +174,9 @@ def bands(
 @spread
 def subset(
     predictions: Source,
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Scores of at least this many bits.")
-    ] = None,
-    quantile: Annotated[
-        float | None, typer.Option("--quantile", help="From this quantile on: 0.9, the hardest tenth.")
-    ] = None,
-    fraction: Annotated[
-        float | None, typer.Option("--fraction", help="This fraction of the examples: 0.1, the hardest tenth.")
-    ] = None,
-    count: Annotated[int | None, typer.Option("--count", help="This many, the most confusing first.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="From each class separately.")] = False,
-    easiest: Annotated[bool, typer.Option("--easiest", help="The least confusing instead.")] = False,
-    split: Split = "all",
+    rule: Annotated[dict[str, Any], Flags(of=confusion.subset, without=("labels",))],
+    config: Selected,
     inputs: Inputs = NONE,
-    epochs: Epochs = "all",
-    seeds: Seeds = None,
-    base: Base = 2.0,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="PATH", help="FILE.json for the manifest, or a folder with a page."),
@@ -226,20 +193,11 @@ def subset(
         check_local(out, "--out")
     else:
         check_out(out)
-    config = _config(inputs, epochs=epochs, seeds=seeds, base=base, split=split)
-    dataset = inputs.dataset()
+    config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
         scores, _ = inputs.scores(predictions, dataset, config, stderr=False, progress=progress)
-        scores = scores.select(split=split)
-        result = confusion.subset(
-            scores,
-            threshold=threshold,
-            quantile=quantile,
-            fraction=fraction,
-            count=count,
-            balanced=balanced,
-            easiest=easiest,
-        )
+        scores = scores.select(split=config.split)
+        result = confusion.subset(scores, **rule)
         emit_report(summaries.SubsetReport(result, config, scores, dataset), json=json, out=out)
 
 
@@ -248,17 +206,16 @@ def subset(
 @parallel_options
 def issues(
     predictions: Source,
+    config: Annotated[ConfusionConfig, Flags(only=("split", "confidence"))],
     inputs: Inputs = NONE,
-    split: Split = "all",
-    confidence: Confidence = 0.95,
 ) -> Report:
     """List the labels that look wrong, most suspicious first.
 
     Example: [bold]hardpan confusion issues runs/resnet18 --data cifar10 --split test --out issues[/bold]
     """
-    config = _config(inputs, split=split, confidence=confidence)
-    result = _of_split(inputs.predictions(predictions, inputs.dataset(), config), split)
-    return confusion.label_issues(result, confidence=confidence)
+    config = inputs.complete(config)
+    result = _of_split(inputs.predictions(predictions, inputs.dataset(), config), config.split)
+    return confusion.label_issues(result, confidence=config.confidence)
 
 
 @app.command()
@@ -266,31 +223,25 @@ def issues(
 @parallel_options
 def transfer(
     predictions: Sources,
+    config: Annotated[ConfusionConfig, Compared],
     names: Names = None,
     inputs: Inputs = NONE,
-    split: Split = "all",
-    of: Of = "seeds",
-    epochs: Epochs = "all",
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
 ) -> Report:
     """Does what confuses the first model confuse the others? Rank correlations, and errors by band.
 
     Example: [bold]hardpan confusion transfer runs/resnet18 runs/resnet50 runs/vit --split test --out
     transfer[/bold]
     """
-    config = _config(inputs, epochs=epochs, split=split, of=of, confidence=confidence, seed=seed)
-    dataset = inputs.dataset()
+    config, dataset = inputs.complete(config), inputs.dataset()
     scores, correct = {}, {}
     with progress_on_stderr() as progress:
         for name, path in zip(_model_names(predictions, names), predictions, strict=True):
             result, source = inputs.scores(path, dataset, config, stderr=False, progress=progress)
-            rows = summaries.split_rows(result, split)
+            rows = summaries.split_rows(result, config.split)
             scores[name] = result.select(rows)
             if source is not None and source.labels is not None:
-                correct[name] = confusion.signals(source, progress=_named(progress, "comparing")).correct(of)[
-                    ..., rows
-                ]
+                signals = confusion.signals(source, progress=_named(progress, "comparing"))
+                correct[name] = signals.correct(config.of)[..., rows]
         return summaries.transfer_between(scores, correct, config)
 
 
@@ -299,37 +250,33 @@ def transfer(
 @parallel_options
 def ablate(
     predictions: Source,
+    config: Annotated[ConfusionConfig, Flags(only=("split", "of"))],
+    options: Annotated[
+        dict[str, Any],
+        Flags(of=summaries.ablation_of, only=("fractions", "seeds"), names={"seeds": "--seed-counts"}),
+    ],
     target: Annotated[
         str | None,
         typer.Option("--target", help="Predictions of a model whose error by band is shown (default: these)."),
     ] = None,
-    fractions: Annotated[str, typer.Option("--fractions", help="Of the epochs.")] = "0.05,0.1,0.2,0.33,1",
-    counts: Annotated[
-        str | None, typer.Option("--seed-counts", help="Numbers of seeds (default: 1 and all).")
-    ] = None,
     inputs: Inputs = NONE,
-    split: Split = "all",
-    of: Of = "seeds",
 ) -> Report:
     """How many seeds and epochs are enough? The same scores from fewer of each.
 
     Example: [bold]hardpan confusion ablate runs/resnet18 --target runs/resnet50 --split test --out ablated[/bold]
     """
-    config = _config(inputs, split=split, of=of)
-    dataset = inputs.dataset()
-    source = _of_split(inputs.predictions(predictions, dataset, config), split)
+    config, dataset = inputs.complete(config), inputs.dataset()
+    source = _of_split(inputs.predictions(predictions, dataset, config), config.split)
     aimed = None if target is None else inputs.predictions(target, dataset, config)
     with progress_on_stderr() as progress:
-        report = summaries.ablation_of(
+        return summaries.ablation_of(
             source,
             aimed,
             config=config,
-            fractions=floats("--fractions", fractions),
-            seeds=None if counts is None else whole_numbers("--seed-counts", counts),
+            **options,
             name=Path(target or predictions).name,
             progress=_named(progress, "ablating"),
         )
-        return report
 
 
 @app.command()
@@ -337,13 +284,9 @@ def ablate(
 @parallel_options
 def compare(
     predictions: Sources,
+    config: Annotated[ConfusionConfig, replace(Compared, defaults={"of": "ensemble"})],
     names: Names = None,
     inputs: Inputs = NONE,
-    split: Split = "all",
-    of: Of = "ensemble",
-    epochs: Epochs = "all",
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
 ) -> Report:
     """The confusion score compared with other difficulty scores as predictors of errors.
 
@@ -351,12 +294,11 @@ def compare(
 
     Example: [bold]hardpan confusion compare runs/resnet18 --split test --out compared[/bold]
     """
-    config = _config(inputs, epochs=epochs, split=split, of=of, confidence=confidence, seed=seed)
-    dataset = inputs.dataset()
+    config, dataset = inputs.complete(config), inputs.dataset()
     with progress_on_stderr() as progress:
         measured = {
             name: confusion.signals(
-                _of_split(inputs.predictions(path, dataset, config), split), progress=_named(progress, name)
+                _of_split(inputs.predictions(path, dataset, config), config.split), progress=_named(progress, name)
             )
             for name, path in zip(_model_names(predictions, names), predictions, strict=True)
         }
@@ -365,34 +307,6 @@ def compare(
 
 def _named(progress: Progress, name: str) -> Progress:
     return lambda step, fraction: progress(f"{name}, {step}", fraction)
-
-
-def _config(
-    inputs: Inputs, *, epochs: str = "all", seeds: str | None = None, **settings: object
-) -> ConfusionConfig:
-    numbers = () if seeds is None else whole_numbers("--seeds", seeds)
-    return ConfusionConfig(
-        epochs=_epochs(epochs),
-        seeds=numbers,
-        data=inputs.data,
-        subset=str(inputs.subset or ""),
-        **settings,  # type: ignore[arg-type]
-    )
-
-
-def _epochs(text: str) -> str | int | tuple[int, ...]:
-    """``all``, a number k for every k-th, or a list with commas.
-
-    Example:
-        >>> _epochs("all"), _epochs("5"), _epochs("0,5,9"), _epochs("3,")
-        ('all', 5, (0, 5, 9), (3,))
-    """
-    if text == "all":
-        return text
-    try:
-        return tuple(int(number) for number in text.split(",") if number) if "," in text else int(text)
-    except ValueError:
-        raise InputError(f"--epochs must be all, a number k, or numbers with commas; got {text!r}") from None
 
 
 def _model_names(paths: Sequence[str], names: str | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit_report
 from hardpan.cli.data_options import GROUPED_DATA_FLAGS, GroupedDataFlags
 from hardpan.cli.options import Flags, parallel_options, reporting, spread
 from hardpan.errors import InputError
-from hardpan.flows.config import FlowConfig
+from hardpan.flows.config import FlowConfig, SynthesizeConfig
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
 from hardpan.studies.learning_curve import CurveConfig, grow
@@ -97,8 +97,10 @@ def fit(
 
 
 @app.command()
+@spread
 def synthesize(
     flow: FlowPath,
+    config: Annotated[SynthesizeConfig, Flags(without=("bayes_error", "temperature"), names={"n": "-n"})],
     bayes_error: BayesError = None,
     temperature: Temperature = None,
     out: Annotated[
@@ -107,12 +109,6 @@ def synthesize(
             "--out", metavar="DIR", help="Folder for the examples and manifest.json; default synthetic-FLOW."
         ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", help="Number of examples, train and test together.")] = 70_000,
-    test_share: Annotated[float, typer.Option(help="Proportion of test examples.")] = 1 / 7,
-    format: Annotated[
-        str, typer.Option(help="npz (float32: posteriors are exact), npz8, idx or png (8 bits).")
-    ] = "npz",
-    seed: Seed = 0,
     json: JsonFlag = False,
 ) -> None:
     """Write a synthetic benchmark of a chosen difficulty, with the true posterior of every example.
@@ -126,7 +122,8 @@ def synthesize(
 
     out = out or Path(f"synthetic-{short_name(flow)}")
     check_out(out)
-    config = flows.SynthesizeConfig(bayes_error, _one_of(bayes_error, temperature), n, test_share, seed, format)
+    temperature = _one_of(bayes_error, temperature)
+    config = dataclasses.replace(config, bayes_error=bayes_error, temperature=temperature)
     with progress_on_stderr() as progress:
         benchmark = flows.synthesize(flows.load(flow), out, config, source=flow, progress=progress)
     emit_report(benchmark, json=json)
@@ -188,6 +185,7 @@ def curve(
 
 
 @app.command()
+@spread
 def samples(
     flow: FlowPath,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for index.html and report.json.")],

@@ -1,8 +1,10 @@
-"""Options from dataclasses: a command takes a dataclass as one parameter, and its fields become options.
+"""Options from dataclasses and functions: a command has one parameter for all of them.
 
 A Config needs nothing but its docstring: names, types and defaults of the options are those of the fields, and the
-help is what its ``Attributes`` say. A dataclass of options that only the command line has annotates its fields with
-``typer.Option`` itself.
+help is what its ``Attributes`` say. The same goes for the arguments of a function and its ``Args``. A dataclass of
+options that only the command line has annotates its fields with ``typer.Option`` itself.
+
+An error that names a field or an argument names the option instead (:func:`named_by_option`).
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import dataclasses
 import functools
 import inspect
 import json
+import os
 import re
+import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -24,6 +28,7 @@ from hardpan.errors import InputError
 from hardpan.report.base import Report
 
 R = TypeVar("R")
+EMPTY = inspect.Parameter.empty
 
 
 # Fields that mean the same in every Config have one help text.
@@ -34,7 +39,11 @@ _SHARED: Mapping[str, Any] = {"seed": Seed, "confidence": Confidence}
 class Flags:
     """Which fields of a Config are options of a command, as ``Annotated[Config, Flags(...)]``.
 
+    Or which arguments of a function, as ``Annotated[dict[str, Any], Flags(of=function)]``: those with a default, or
+    that must be named, without ``progress``; the command gets the values to call it with.
+
     Attributes:
+        of: the function, where there is no Config.
         only: these fields; all if empty.
         without: not these.
         names: options that are not called like their field, such as ``{"batch_size": "--batch"}``.
@@ -42,6 +51,7 @@ class Flags:
         repeated: fields of several texts that may hold commas: the option is repeated for each.
     """
 
+    of: Callable[..., Any] | None = None
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -91,6 +101,24 @@ def reporting(command: Callable[..., Report]) -> Callable[..., None]:
     return _signed(run, own + [option.parameter for option in _options(Output)])
 
 
+def printing(command: Callable[..., Report]) -> Callable[..., None]:
+    """A command that returns a report: with --json; exit code 2 where a check did not pass (``ok`` is False).
+
+    Dataclass parameters become options too, as :func:`spread` makes them.
+    """
+    plain = spread(command)
+    own = list(inspect.signature(plain).parameters.values())
+
+    @functools.wraps(command)
+    def run(*, json: bool, **options: Any) -> None:
+        report = plain(**options)
+        emit_report(report, json=json)
+        if getattr(report, "ok", True) is False:
+            raise typer.Exit(2)
+
+    return _signed(run, own + [option.parameter for option in _options(Output, Flags(only=("json",)))])
+
+
 def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
     """A command with the options --backend, --workers and --address, which runs under that setting.
 
@@ -117,7 +145,7 @@ def parallel_options(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def spread(command: Callable[..., R]) -> Callable[..., R]:
-    """A command with every field of its dataclass parameters as an option of its own.
+    """A command with every field of its dataclass parameters as an option of its own, and errors that name options.
 
     Typer reads signatures, so there the fields replace the parameter; when the command is called, the dataclass is
     made of them again.
@@ -135,26 +163,56 @@ def spread(command: Callable[..., R]) -> Callable[..., R]:
     parameters: list[inspect.Parameter] = []
     for name, hint in get_type_hints(command, include_extras=True).items():
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if dataclasses.is_dataclass(kind):
-            flags = next((item for item in get_args(hint)[1:] if isinstance(item, Flags)), Flags())
-            groups[name] = kind, _options(kind, flags)
+        flags = next((item for item in get_args(hint)[1:] if isinstance(item, Flags)), Flags())
+        if flags.of is not None or dataclasses.is_dataclass(kind):
+            groups[name] = dict if flags.of is not None else kind, _options(kind, flags)
             parameters += [option.parameter for option in groups[name][1]]
         elif name != "return":
             parameters.append(inspect.signature(command).parameters[name].replace(annotation=hint))
+    options_of = {item.name: option_name(item) for item in parameters}
 
     @functools.wraps(command)
     def run(**values: Any) -> R:
-        for name, (kind, options) in groups.items():
-            fields = {option.parameter.name: option.read(values.pop(option.parameter.name)) for option in options}
-            values[name] = kind(**fields)
-        return command(**values)
+        try:
+            for name, (kind, options) in groups.items():
+                values[name] = kind(**{item.name: item.read(values.pop(item.name)) for item in options})
+            return command(**values)
+        except InputError as error:
+            error.args = (named_by_option(str(error), options_of),)
+            raise
 
     return _signed(run, parameters)
 
 
+def option_name(parameter: inspect.Parameter) -> str:
+    """How people write a parameter of a command: its option, or its name in the usage line."""
+    for item in get_args(parameter.annotation)[1:]:
+        if isinstance(item, typer.models.ArgumentInfo):
+            return item.metavar or parameter.name.upper()
+        # In an annotation Typer stores the first name where a default would be.
+        names = (getattr(item, "default", None), *(getattr(item, "param_decls", None) or ()))
+        declared = next((name for name in names if isinstance(name, str) and name.startswith("-")), "")
+        if declared:
+            return declared.partition("/")[0]
+    return "--" + parameter.name.replace("_", "-")
+
+
+def named_by_option(message: str, options: Mapping[str, str]) -> str:
+    """A message that begins with the names of fields, with the options that people typed in their place.
+
+    Example:
+        >>> named_by_option("learning_rate must be above 0; got -1", {"learning_rate": "--rate"})
+        '--rate must be above 0; got -1'
+    """
+    names = re.match(r"\w+(?: and \w+)*(?=:| must\b| is needed\b)", message)
+    if names is None:
+        return message
+    return re.sub(r"\w+", lambda word: options.get(word[0], word[0]), names[0]) + message[names.end() :]
+
+
 def _signed(command: Callable[..., R], parameters: list[inspect.Parameter]) -> Callable[..., R]:
-    required = [item for item in parameters if item.default is inspect.Parameter.empty]
-    optional = [item for item in parameters if item.default is not inspect.Parameter.empty]
+    required = [item for item in parameters if item.default is EMPTY]
+    optional = [item for item in parameters if item.default is not EMPTY]
     vars(command)["__signature__"] = inspect.Signature([*required, *optional])
     command.__annotations__ = {item.name: item.annotation for item in parameters}
     return command
@@ -167,36 +225,81 @@ class _Option:
     parameter: inspect.Parameter
     read: Callable[[Any], Any]
 
+    @property
+    def name(self) -> str:
+        return self.parameter.name
+
 
 def _options(kind: Any, flags: Flags | None = None) -> list[_Option]:
     flags = flags or Flags()
-    hints, helps = get_type_hints(kind, include_extras=True), attribute_help(kind)
+    listed = _fields(kind) if flags.of is None else _arguments(flags.of, flags.only)
+    helps = attribute_help(kind if flags.of is None else flags.of)
     return [
-        _option(item, hints[item.name], helps.get(item.name, ""), flags)
-        for item in dataclasses.fields(kind)
+        _option(item, helps.get(item.name, ""), flags)
+        for item in listed
         if item.name not in flags.without and (not flags.only or item.name in flags.only)
     ]
 
 
-def _option(item: dataclasses.Field[Any], hint: Any, text: str, flags: Flags) -> _Option:
-    default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
-    default = flags.defaults.get(item.name, default)
+def _fields(kind: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    results = []
+    for item in dataclasses.fields(kind):
+        default = item.default_factory() if item.default_factory is not dataclasses.MISSING else item.default
+        default = EMPTY if default is dataclasses.MISSING else default
+        results.append(_parameter(item.name, default, hints[item.name]))
+    return results
+
+
+def _arguments(function: Callable[..., Any], only: Sequence[str]) -> list[inspect.Parameter]:
+    """The arguments that can be options, with types instead of the texts that annotations are."""
+    results = []
+    for item in inspect.signature(function).parameters.values():
+        named = item.default is not EMPTY or item.kind is inspect.Parameter.KEYWORD_ONLY or item.name in only
+        if named and item.name != "progress":
+            # One by one: others may name types that are imported for type checkers only.
+            hint = types.SimpleNamespace(__annotations__={item.name: item.annotation})
+            hints = get_type_hints(hint, vars(inspect.getmodule(function)), include_extras=True)
+            results.append(_parameter(item.name, item.default, hints[item.name]))
+    return results
+
+
+def _plain(hint: Any) -> Any:
+    """A type that Typer understands: of several, a path or a text; a text for a few texts.
+
+    Example:
+        >>> _plain(str | os.PathLike[str] | None) == Path | None, _plain(Literal["a", "b"]), _plain(float | None)
+        (True, <class 'str'>, float | None)
+    """
+    if get_origin(hint) is Literal:
+        return str  # the Config refuses other texts, with its own message
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint
+    kinds = [item for item in get_args(hint) if item is not type(None)]
+    if any(item is Path or get_origin(item) is os.PathLike for item in kinds):
+        kind: Any = Path
+    else:
+        kind = kinds[0] if len(kinds) == 1 else str
+    return kind | None if type(None) in get_args(hint) and get_origin(kind) is None else kind
+
+
+def _option(item: inspect.Parameter, text: str, flags: Flags) -> _Option:
+    default, hint = flags.defaults.get(item.name, item.default), item.annotation
     if get_origin(hint) is not Annotated and item.name in _SHARED:
         hint = _SHARED[item.name]
     if get_origin(hint) is Annotated:
         return _Option(_parameter(item.name, default, hint), _unchanged)
-    if get_origin(hint) is Literal:
-        hint = str  # the Config refuses other texts, with its own message
-    name = flags.names.get(item.name, "--" + item.name.replace("_", "-"))
+    hint = _plain(hint)
+    name = flags.names.get(item.name, "--" + item.name.strip("_").replace("_", "-"))
     if hint is bool and default:
         name = f"{name}/--no-{name.removeprefix('--')}"
-    several = get_origin(hint)
-    if several is not tuple and several is not Mapping:
+    if get_origin(hint) not in (tuple, Sequence, Mapping):
         return _Option(_parameter(item.name, default, Annotated[hint, typer.Option(name, help=text)]), _unchanged)
     read, metavar = _reader(name, hint, item.name in flags.repeated)
     if item.name in flags.repeated:
         text = f"{text.rstrip('.')}; repeat it."
-    example: Any = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in default) or False
+    values = default or ()
+    example: Any = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values) or False
     option = typer.Option(name, help=text, metavar=metavar, show_default=example)
     return _Option(
         _parameter(item.name, None, Annotated[list[str] | None, option]),
@@ -227,14 +330,14 @@ def _reader(name: str, hint: Any, repeated: bool) -> tuple[Callable[[list[str]],
 
 
 def attribute_help(kind: Any) -> dict[str, str]:
-    """The help of each option: what the docstring of a dataclass says of its fields.
+    """The help of each option: what a docstring says of the fields of a dataclass or the arguments of a function.
 
     Example:
         >>> attribute_help(Flags)["only"]
         'These fields; all if empty.'
     """
-    _, _, attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
-    entries = re.findall(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", attributes, re.MULTILINE)
+    sections = re.split(r"(?m)^(?:Attributes|Args):\n", inspect.cleandoc(kind.__doc__ or ""))
+    entries = re.findall(r"(?m)^ {4}(\w+): (.+(?:\n {8}.+)*)", "".join(sections[1:]))
     return {name: _sentence(text) for name, text in entries}
 
 

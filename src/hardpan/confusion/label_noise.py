@@ -14,6 +14,7 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.predictions import Predictions
+from hardpan.predictions.opening import open_any
 from hardpan.report.base import Report
 
 
@@ -88,7 +89,7 @@ def label_issues(
     else:
         opened = predictions
         if not isinstance(predictions, np.ndarray):
-            opened = Predictions.open(predictions)
+            opened = open_any(predictions, name="predictions")
             names, source = opened.class_names, opened.where
         result = signals(opened, labels=labels)
     if result.labels is None or result.label_probability is None:

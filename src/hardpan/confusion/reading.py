@@ -76,16 +76,22 @@ def check_labels(labels: ArrayLike, examples: int, n_classes: int) -> NDArray[np
 
 
 def select_epochs(available: Sequence[int], wanted: Epochs) -> tuple[int, ...]:
-    """Epochs to use: all, every k-th beginning with the first, or those listed.
+    """Epochs to use: all, every k-th beginning with the first, or those listed; numbers may be text.
 
     Example:
-        >>> select_epochs(range(10), 4), select_epochs(range(10), [9, 0])
-        ((0, 4, 8), (9, 0))
+        >>> select_epochs(range(10), 4), select_epochs(range(10), [9, 0]), select_epochs(range(10), "9,0")
+        ((0, 4, 8), (9, 0), (9, 0))
     """
     if isinstance(wanted, str):
-        if wanted != "all":
-            raise InputError(f'epochs must be "all", a whole number k for every k-th, or a list; got {wanted!r}')
-        return tuple(available)
+        if wanted == "all":
+            return tuple(available)
+        try:
+            numbers = tuple(int(number) for number in wanted.split(",") if number)
+        except ValueError:
+            raise InputError(
+                f'epochs must be "all", a whole number k for every k-th, or a list such as 0,5,10; got {wanted!r}'
+            ) from None
+        return select_epochs(available, numbers if "," in wanted or not numbers else numbers[0])
     if isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool):
         if not 1 <= wanted <= max(len(available), 1):
             raise InputError(

@@ -133,13 +133,13 @@ def subset(
 
     Args:
         scores: of all examples.
-        threshold: take scores of at least this (at most, where ``easiest``).
-        quantile: take scores from this quantile on: 0.9 gives the most confusing tenth.
-        fraction: take this fraction of the examples: 0.1 gives the same tenth.
-        count: take so many, the most confusing first; equal scores in the order of the ids.
-        balanced: take from each class by itself: the same quantile of each, or an equal count (count must divide
-            by the number of classes). A threshold cannot be balanced.
-        easiest: take from the other end; quantile 0.9 then gives the least confusing tenth.
+        threshold: scores of at least this many bits (at most, with ``easiest``).
+        quantile: from this quantile on: 0.9, the hardest tenth.
+        fraction: this fraction of the examples: 0.1, the hardest tenth.
+        count: this many, the most confusing first; equal scores in the order of the ids.
+        balanced: from each class separately: the same quantile of each, or an equal count (which must divide by the
+            number of classes); not with a threshold.
+        easiest: the least confusing instead; quantile 0.9 then gives the easiest tenth.
         labels: (N,) class numbers for ``balanced``; those of the scores where None.
 
     Example:

@@ -60,12 +60,12 @@ class ConfusionConfig:
     """Settings of the confusion commands, saved with every result.
 
     Attributes:
-        epochs: "all", every k-th, or a list.
-        seeds: numbers of the seeds; all if empty.
-        base: of the logarithm.
-        split: the examples whose errors are counted: "all", "train", "validation" or "test".
-        of: whose errors: the mean of the "seeds", or the "ensemble".
-        edges: of the bands; round ones if empty.
+        epochs: "all", a number k for every k-th, or a list such as 0,5,10.
+        seeds: seeds to use, such as 0,1,2 (default: all).
+        base: base of the logarithm; 2 gives bits.
+        split: examples to count errors on: "all", "train", "validation" or "test".
+        of: whose errors at the last epoch: "seeds" (their mean) or "ensemble".
+        edges: limits of the bands, such as 0,1,2,3.4; round ones if empty.
         confidence: level of the intervals.
         seed: of the bootstrap.
         data: the dataset that was predicted.
@@ -86,7 +86,7 @@ class ConfusionConfig:
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
         if self.of not in ("seeds", "ensemble"):
-            raise InputError(f"of (--of) must be seeds or ensemble; got {self.of!r}")
+            raise InputError(f"of must be seeds or ensemble; got {self.of!r}")
 
 
 @record
@@ -325,7 +325,18 @@ def ablation_of(
     name: str = "",
     progress: Progress | None = None,
 ) -> AblationReport:
-    """Ablate predictions, with the error by band of a target model (by default, of these predictions)."""
+    """Ablate predictions, with the error by band of a target model (by default, of these predictions).
+
+    Args:
+        predictions: of several seeds and epochs.
+        target: predictions of the model whose errors are shown.
+        config: whose errors.
+        fractions: fractions of the epochs.
+        seeds: numbers of seeds (default: 1 and all).
+        rows: only these examples.
+        name: what to call the target.
+        progress: called with a step and the fraction done.
+    """
     config = config or ConfusionConfig()
     aimed = predictions if target is None else target
     if target is not None and target.labels is None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from hardpan.lazy import exports
 
 if TYPE_CHECKING:
-    from hardpan.flows.benchmark import Benchmark, SynthesizeConfig, read_benchmark, synthesize
+    from hardpan.flows.benchmark import Benchmark, read_benchmark, synthesize
     from hardpan.flows.cards import FlowCard, write_card
-    from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig
+    from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig, SynthesizeConfig
     from hardpan.flows.fitting import fit, sweep
     from hardpan.flows.flow import Flow, FlowRecord, load, weights_hash
     from hardpan.flows.judging import Judgement, judge
@@ -30,7 +30,7 @@ _HOME = {
     "FlowRecord": ".flow",
     "FlowSamples": ".sampling",
     "Judgement": ".judging",
-    "SynthesizeConfig": ".benchmark",
+    "SynthesizeConfig": ".config",
     "fit": ".fitting",
     "judge": ".judging",
     "load": ".flow",

@@ -21,6 +21,7 @@ from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import record
 from hardpan.flows import formats
+from hardpan.flows.config import SynthesizeConfig
 from hardpan.flows.flow import Flow, fingerprint, weights_hash
 from hardpan.report.base import Report
 from hardpan.safe_files import read_npz
@@ -29,38 +30,6 @@ MANIFEST = "manifest.json"
 PARTS = ".parts"
 BLOCK = 4096  # a multiple of the flow's own block, so that pieces drawn apart are the draw of the whole
 CHECK_CONFIDENCE = 0.9999
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class SynthesizeConfig:
-    """Settings of ``hardpan flow synthesize``.
-
-    Attributes:
-        bayes_error: Bayes error of the examples, 0..1; None: use ``temperature``.
-        temperature: of the examples, if ``bayes_error`` is None.
-        n: number of examples, train and test together.
-        test_share: proportion of test examples.
-        seed: of the draws.
-        format: one of ``npz`` (float32, where the posteriors are exact), ``npz8``, ``idx`` and ``png`` (8 bits).
-    """
-
-    bayes_error: float | None = None
-    temperature: float = 1.0
-    n: int = 70_000
-    test_share: float = 1 / 7
-    seed: int = 0
-    format: str = "npz"
-
-    def __post_init__(self) -> None:
-        if self.bayes_error is not None and not 0 < self.bayes_error < 1:
-            raise InputError(f"bayes_error must lie between 0 and 1; got {self.bayes_error!r}")
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 20:
-            raise InputError(f"n must be a whole number of at least 20; got {self.n!r}")
-        if not 0 < self.test_share < 1:
-            raise InputError(f"test_share must lie between 0 and 1; got {self.test_share!r}")
-        if self.format not in formats.FORMATS:
-            raise InputError(f"format must be one of {', '.join(formats.FORMATS)}; got {self.format!r}")
 
 
 @record

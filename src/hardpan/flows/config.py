@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 CLASS_WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+FORMATS = ("npz", "npz8", "idx", "png")
 
 
 @record
@@ -163,3 +164,35 @@ class FlowConfig:
 def _at_least(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+
+
+@record
+@dataclass(frozen=True, slots=True)
+class SynthesizeConfig:
+    """Settings of ``hardpan flow synthesize``.
+
+    Attributes:
+        bayes_error: Bayes error of the examples, 0..1; None: use ``temperature``.
+        temperature: of the examples, if ``bayes_error`` is None.
+        n: number of examples, train and test together.
+        test_share: proportion of test examples.
+        seed: of the draws.
+        format: one of ``npz`` (float32, where the posteriors are exact), ``npz8``, ``idx`` and ``png`` (8 bits).
+    """
+
+    bayes_error: float | None = None
+    temperature: float = 1.0
+    n: int = 70_000
+    test_share: float = 1 / 7
+    seed: int = 0
+    format: str = "npz"
+
+    def __post_init__(self) -> None:
+        if self.bayes_error is not None and not 0 < self.bayes_error < 1:
+            raise InputError(f"bayes_error must lie between 0 and 1; got {self.bayes_error!r}")
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 20:
+            raise InputError(f"n must be a whole number of at least 20; got {self.n!r}")
+        if not 0 < self.test_share < 1:
+            raise InputError(f"test_share must lie between 0 and 1; got {self.test_share!r}")
+        if self.format not in FORMATS:
+            raise InputError(f"format must be one of {', '.join(FORMATS)}; got {self.format!r}")

@@ -83,7 +83,6 @@ def rounding_cost(
     )
 
 
-FORMATS = ("npz", "npz8", "idx", "png")
 Pieces = Callable[[], Iterator[NDArray[np.float32]]]
 
 

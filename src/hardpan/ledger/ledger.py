@@ -124,7 +124,7 @@ def create(
     name: str = "benchmark",
     ids: Sequence[str] | None = None,
     classes: int | None = None,
-    step: float | str | Fraction | None = None,
+    step: float | str | Fraction = "auto",
     submissions: int = 1000,
     holdout: float = 0.0,
     delta: float = 0.05,
@@ -138,13 +138,12 @@ def create(
         key: the owner's 32 secret bytes, or the path of a new file for a fresh key (mode 0600).
         name: what to call the benchmark.
         ids: (N,) names of the examples; submissions by file must then name theirs.
-        classes: how many classes there are, where some have no example.
-        step: the Ladder's η; None chooses the one with the smallest worst-case bound after ``submissions``.
-        submissions: how many submissions to plan for: their worst-case bound is never exceeded, and a submission
-            that would do so is refused.
-        holdout: fraction of the examples, drawn in secret, that no Ladder answer uses (the super hold-out).
+        classes: number of classes, where some have no example.
+        step: the Ladder's step, such as 0.05; "auto" has the smallest worst-case bound after ``submissions``.
+        submissions: submissions to plan for; more are accepted while the worst-case bound of the plan holds.
+        holdout: fraction of the labels kept, in secret, as a super hold-out that no answer of the Ladder uses.
         delta: probability with which the stated bound may fail.
-        unsafe: accept a step of at most one example, or a bound of 1 and more, which are refused otherwise.
+        unsafe: accept a step that reveals single labels, or a bound of 1.
 
     Example:
         >>> import tempfile
@@ -169,7 +168,7 @@ def create(
         )
     secret = draw_secret(codes, round(holdout * len(codes)))
     scored = int((~secret.held_out).sum())
-    exact = ladder.suggested_step(scored, submissions, delta) if step is None else ladder.parse_step(step)
+    exact = ladder.suggested_step(scored, submissions, delta) if step == "auto" else ladder.parse_step(step)
     if not unsafe:
         ladder.check_step(scored, exact, submissions, delta)
     owner, written = _new_owner(key)
@@ -298,7 +297,7 @@ class Ledger:
 
         Args:
             heads: heads that were published with earlier answers; each must be an entry of the log.
-            revealed: the file that ``reveal`` wrote.
+            revealed: file that ``reveal`` wrote: replay every answer.
         """
         from hardpan.ledger.verification import verify
 
@@ -311,8 +310,8 @@ class Ledger:
         probability 1 − δ, provided that no submission was made after an earlier opening.
 
         Args:
-            names: names or sha256 (from the beginning) of the submissions to score; all where none are given.
-            reason: why it was opened, for the record.
+            names: names or sha256 (from the beginning) of the submissions to score; all if empty.
+            reason: why it is opened, for the record.
         """
         header, header_hash = chain.read_header(self.folder)
         if header["holdout_examples"] == 0:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hardpan.errors import FULL_DISK, InputError
 from hardpan.execution import Progress
 from hardpan.files import as_path
+from hardpan.predictions.opening import open_any
 from hardpan.predictions.predictions import Predictions
 from hardpan.predictions.results import ImportSummary
 from hardpan.tables import safe_cell
@@ -40,11 +41,11 @@ def export(
     Args:
         predictions: what to write: :class:`hardpan.Predictions`, or whatever its ``open`` opens.
         path: the new file.
-        seeds: numbers of the seeds; all if None.
+        seeds: numbers of the seeds, such as 0,1,2; by default all.
         epochs: numbers of the epochs; by default those that every seed has (the result lists the others).
         progress: called with a step and the fraction done.
     """
-    file, predictions = as_path("path", path), Predictions.open(predictions)
+    file, predictions = as_path("path", path), open_any(predictions, name="predictions")
     writers = {".npy": _npy, ".npz": _npz, ".parquet": _parquet, ".pq": _parquet, ".csv": _csv}
     writer = writers.get(file.suffix.lower())
     if writer is None:

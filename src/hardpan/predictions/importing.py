@@ -34,10 +34,10 @@ def import_file(
     path: PathLike,
     out: PathLike,
     *,
-    ids: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    class_names: Sequence[str] = (),
-    split: ArrayLike | None = None,
+    ids: ArrayLike | PathLike | None = None,
+    labels: ArrayLike | PathLike | None = None,
+    class_names: Sequence[str] | str | None = None,
+    split: ArrayLike | PathLike | None = None,
     outputs: str = "auto",
     normalize: bool = False,
     model: str = "",
@@ -55,25 +55,31 @@ def import_file(
     Args:
         path: the file; see :meth:`hardpan.Predictions.open`.
         out: the store.
-        ids: (N,) ids, in place of those in the file; by default "row-0000000", ....
-        labels: (N,) class numbers or names, likewise.
-        class_names: the C names, likewise.
-        split: (N,) "train", "validation" or "test", likewise.
-        outputs: "probabilities", "logits", "labels" or "auto".
-        normalize: divide every row by its sum.
+        ids: ids of the examples, instead of those in the file: an array, or a file (npy, npz, CSV or text).
+        labels: labels of the examples, class numbers or names, likewise.
+        class_names: the names in the order of the columns, with commas, or a file.
+        split: train, validation or test, likewise.
+        outputs: "probabilities", "logits", "labels", or "auto": look at the first rows.
+        normalize: divide rows by their sums (rounded rows, percentages).
         model: name of the model; it gets the next free seed of the store.
         held_out: the models were not trained or tuned on any of these examples (for a new store).
-        seeds: numbers of the seeds, in the order of the file.
+        seeds: numbers of the seeds, in the order of the file, such as 0,1,2.
         epochs: numbers of the epochs, likewise.
         dtype: "float16" or "float32", for a new store.
-        block: rows per shard, for a new store.
+        block: rows per shard, for a new store; by default 4 to 16 MiB.
         progress: called with a step and the fraction done.
     """
     file = as_path("path", path)
     as_path("out", out)
     if file.suffix.lower() not in ARRAYS and not is_table_file(file):
         raise InputError(f"{file}: unsupported format; supported: .npy, .npz, .csv, .tsv, .json, .jsonl, .parquet")
-    settings = {"ids": ids, "labels": labels, "split": split, "class_names": tuple(class_names) or None}
+    given = {"ids": ids, "labels": labels, "split": split}
+    settings = {
+        name: read_column(Path(value), name) if isinstance(value, (str, os.PathLike)) else value
+        for name, value in given.items()
+    }
+    names = read_class_names(class_names) if isinstance(class_names, str) else tuple(class_names or ())
+    settings["class_names"] = names or None
     settings |= {"seeds": seeds, "epochs": epochs, "models": (model,) if model else None}
     columns = {name: value for name, value in settings.items() if value is not None}
     source = open_any(str(file), outputs, normalize, columns)
@@ -165,9 +171,7 @@ def read_class_names(text: str) -> tuple[str, ...]:
         return tuple(read_column(Path(text), "class_names").tolist())
     names = tuple(name.strip() for name in text.split(","))
     if len(names) < 2 or not all(names):
-        raise InputError(
-            f"class_names (--class-names) must be names with commas, or an existing file; got {text!r}"
-        )
+        raise InputError(f"class_names must be names with commas, or an existing file; got {text!r}")
     return names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from hardpan.predictions.assembly import Assembler, assembling
 from hardpan.predictions.checks import common_epochs
 from hardpan.predictions.layout import text_hash
 from hardpan.predictions.predictions import Predictions
-from hardpan.predictions.results import ImportSummary
+from hardpan.predictions.results import ImportSummary, MissingEpochs
 from hardpan.predictions.storage import Storage
 from hardpan.predictions.store import begin
 
@@ -52,10 +52,10 @@ def merge(
     Args:
         paths: what to merge.
         out: the store to create, or the incomplete one of an interrupted merge.
-        renumber: give the seeds of later stores new numbers if an earlier one has them.
-        common: leave out the seeds and epochs that not all examples have; otherwise they are refused.
+        renumber: renumber seeds that an earlier source has already.
+        common: leave out seeds and epochs that not all examples have; otherwise they are refused.
         dtype: "float16" or "float32"; by default the wider of the sources.
-        block: rows per shard.
+        block: rows per shard; by default 4 to 16 MiB.
         progress: called with a step and the fraction done.
     """
     if isinstance(paths, (str, bytes)) or not isinstance(paths, Sequence) or len(paths) < 2:
@@ -67,15 +67,16 @@ def merge(
     sources = [Predictions.open(path) for path in paths]
     _check_alike(sources)
     groups = _groups(sources, renumber)
-    pairs, notes = _pairs(groups, common)
+    pairs, missing = _pairs(groups, common)
+    labels, split = (_joined(what, groups) for what in ("labels", "split"))
     wide = any(source.dtype.itemsize > 2 for source in sources)
     target = begin(
         Storage(out),
         ids=np.concatenate([group.ids for group in groups]),
         n_classes=sources[0].n_classes,
-        labels=_joined("labels", groups, notes),
+        labels=labels.values,
         class_names=next((source.class_names for source in sources if source.class_names), ()),
-        split=_joined("split", groups, notes),
+        split=split.values,
         config={"merged": [dict(source.config) for source in sources]},
         dtype=dtype or ("float32" if wide else "float16"),
         block=block,
@@ -94,7 +95,8 @@ def merge(
         classes=target.n_classes,
         seeds=tuple(sorted({seed for seed, _ in pairs})),
         epochs=common_epochs(pairs),
-        notes=tuple(notes),
+        missing=missing,
+        unknown={what: column.lacking for what, column in (("labels", labels), ("split", split)) if column.lacking},
     )
 
 
@@ -166,28 +168,35 @@ def _take(group: _Group, source: Predictions, renumber: bool) -> None:
     group.sources.append(source)
 
 
-def _pairs(groups: Sequence[_Group], common: bool) -> tuple[list[Pair], list[str]]:
-    """The seeds and epochs that every part has."""
+def _pairs(groups: Sequence[_Group], common: bool) -> tuple[list[Pair], MissingEpochs | None]:
+    """The seeds and epochs that all examples have, and what is left out."""
     every = set.union(*(set(group.pairs) for group in groups))
     shared = set.intersection(*(set(group.pairs) for group in groups))
-    notes = []
+    missing = None
     if every != shared:
         seed, epoch = min(every - shared)
         lacking = next(group for group in groups if (seed, epoch) not in group.pairs)
-        sentence = (
-            f"seed {seed} epoch {epoch} is missing for the {len(lacking.ids):,} examples of "
-            f"{lacking.sources[0].where} ({len(every - shared)} such pairs)"
-        )
+        where = lacking.sources[0].where
+        missing = MissingEpochs(seed, epoch, where, len(lacking.ids), len(every - shared))
         if not common:
-            raise InputError(f"{sentence}; record it, or use --common to leave such epochs out")
-        notes.append(f"left out: {sentence}")
+            raise InputError(
+                f"{where}: has no seed {seed} epoch {epoch} ({missing.count} such pairs); record it, or use "
+                "--common to leave such epochs out"
+            )
     if not shared:
         raise InputError("the sources have no seed and epoch in common for all examples; nothing to merge")
-    return sorted(shared), notes
+    return sorted(shared), missing
 
 
-def _joined(what: str, groups: Sequence[_Group], notes: list[str]) -> NDArray[Any] | None:
-    """Labels or split of all examples; None, with a note, if they are unknown for some."""
+class _Column(NamedTuple):
+    """Values of all examples; None if they are unknown for some, with a source that lacks them."""
+
+    values: NDArray[Any] | None
+    lacking: str = ""
+
+
+def _joined(what: str, groups: Sequence[_Group]) -> _Column:
+    """Labels or split of all examples."""
     columns: list[NDArray[Any] | None] = []
     for group in groups:
         known: NDArray[Any] | None = None
@@ -206,9 +215,8 @@ def _joined(what: str, groups: Sequence[_Group], notes: list[str]) -> NDArray[An
     known_columns = [column for column in columns if column is not None]
     if 0 < len(known_columns) < len(columns):
         lacking = next(group for group, column in zip(groups, columns, strict=True) if column is None)
-        notes.append(f"{what} left out: {lacking.sources[0].where} has none")
-        return None
-    return np.concatenate(known_columns) if known_columns else None
+        return _Column(None, lacking.sources[0].where)
+    return _Column(np.concatenate(known_columns) if known_columns else None)
 
 
 def _order(source: Predictions, group: _Group) -> NDArray[np.int64]:

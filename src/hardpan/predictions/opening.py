@@ -23,8 +23,16 @@ from hardpan.tables import is_frame, is_table_file
 ARRAYS = (".npy", ".npz")
 
 
-def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
-    """Open whatever :meth:`hardpan.Predictions.open` takes."""
+def open_any(
+    source: Any,
+    outputs: str = "auto",
+    normalize: bool = False,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    name: str = "source",
+) -> Predictions:
+    """Open whatever :meth:`hardpan.Predictions.open` takes; an error calls it by the ``name`` of the argument."""
+    columns = columns or {}
     if isinstance(source, Predictions):
         return source
     if isinstance(source, (str, os.PathLike)):
@@ -34,14 +42,14 @@ def open_any(source: Any, outputs: str, normalize: bool, columns: Mapping[str, A
     if isinstance(source, Outcomes):
         return Predictions.from_outcomes(source)
     if isinstance(source, Mapping):
-        return _many(source, outputs, normalize, columns)
+        return _many(name, source, outputs, normalize, columns)
     if is_frame(source):
         from hardpan.predictions.tables import open_table
 
         return open_table(source, outputs=outputs, normalize=normalize, **columns)
     if isinstance(source, (np.ndarray, list, tuple)) or hasattr(source, "__array__"):
         return array_predictions(source, outputs=outputs, normalize=normalize, **columns)
-    raise InputError(f"source must be a path, an array, a data frame or Predictions; got {type(source).__name__}")
+    raise InputError(f"{name} must be a path, an array, a data frame or Predictions; got {type(source).__name__}")
 
 
 def _open_path(path: str, outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
@@ -79,14 +87,16 @@ def _is_log(path: Path) -> bool:
     )
 
 
-def _many(arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Mapping[str, Any]) -> Predictions:
+def _many(
+    name: str, arrays: Mapping[str, Any], outputs: str, normalize: bool, columns: Mapping[str, Any]
+) -> Predictions:
     if not arrays:
-        raise InputError("source must name at least one model; got an empty mapping")
+        raise InputError(f"{name} must name at least one model; got an empty mapping")
     stacked = [np.asarray(array) for array in arrays.values()]
     if len({array.shape for array in stacked}) > 1:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arrays, stacked, strict=True))
-        raise InputError(f"source: all models must predict the same examples and classes; got {shapes}")
-    models = [str(name) for name in arrays]
+        shapes = ", ".join(f"{model} {array.shape}" for model, array in zip(arrays, stacked, strict=True))
+        raise InputError(f"{name}: all models must predict the same examples and classes; got {shapes}")
+    models = [str(model) for model in arrays]
     return array_predictions(np.stack(stacked), outputs=outputs, normalize=normalize, models=models, **columns)
 
 

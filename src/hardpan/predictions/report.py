@@ -8,7 +8,7 @@ from typing import Any
 from hardpan.numbers import counted
 from hardpan.predictions.results import ImportSummary, StoreInfo, Verification
 from hardpan.report.base import View
-from hardpan.report.sections import Section, Table
+from hardpan.report.sections import Section, Table, columns_of
 from hardpan.safe_files import few
 
 
@@ -25,9 +25,15 @@ def _(result: ImportSummary) -> View:
         f"{result.target}: {counted(result.examples, 'example')} × {result.classes} classes, {who}, "
         f"{_listed(result.epochs, 'epoch')}"
     )
-    lines = list(result.notes)
+    lines = []
     if result.detected:
-        lines.insert(0, f"The file contains {result.outputs} (detected; use --outputs if that is wrong).")
+        lines.append(f"The file contains {result.outputs} (detected; use --outputs if that is wrong).")
+    if (missing := result.missing) is not None:
+        lines.append(
+            f"Left out: seed {missing.seed} epoch {missing.epoch} is missing for the "
+            f"{counted(missing.examples, 'example')} of {missing.source} ({missing.count} such pairs)."
+        )
+    lines += [f"Left out: {column}, because {source} has none." for column, source in result.unknown.items()]
     if result.left_out:
         epochs, seeds = _listed(result.left_out, "epoch"), _listed(result.seeds, "seed")
         lines.append(f"Left out: {epochs} that not all of {seeds} have; --seeds selects those that have them.")
@@ -43,11 +49,7 @@ def _(result: Verification) -> View:
         lines.append(f"{counted(len(result.leftovers), 'file')} of interrupted writers; they are harmless.")
     if result.problems and result.dropped:
         lines.append("Damaged shards were uncommitted; run the training or import again to record them.")
-    columns = {
-        "what": [item.what for item in result.problems],
-        "file": [item.file for item in result.problems],
-        "message": [item.message for item in result.problems],
-    }
+    columns = columns_of(result.problems, "what", "file", "message")
     rows = tuple(zip(*columns.values(), strict=True))
     sections = (Section("Problems", tables=(Table("", tuple(columns), rows),)),) if rows else ()
     return View("Verification", f"{result.store}: {verdict}, {size}", sections, tuple(lines), columns=columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hardpan.files import record
@@ -104,6 +104,26 @@ class StoreInfo(Report):
 
 @record
 @dataclass(frozen=True, slots=True)
+class MissingEpochs:
+    """Seeds and epochs that not all examples have, so that a merge is without them.
+
+    Attributes:
+        seed: of the first one.
+        epoch: of the first one.
+        source: where it is missing.
+        examples: number of examples there.
+        count: how many pairs of seed and epoch are left out.
+    """
+
+    seed: int
+    epoch: int
+    source: str
+    examples: int
+    count: int
+
+
+@record
+@dataclass(frozen=True, slots=True)
 class ImportSummary(Report):
     """What an import, a merge or an export has written.
 
@@ -116,7 +136,8 @@ class ImportSummary(Report):
         epochs: numbers of the epochs that each of these seeds has.
         outputs: "probabilities", "logits" or "labels": what the source contained.
         detected: whether that was detected rather than stated.
-        notes: what a reader has to know.
+        missing: seeds and epochs that a merge left out.
+        unknown: columns ("labels", "split") that a merge left out, and a source that has none.
         left_out: epochs that not all seeds have; an export is without them.
         models: a name for each seed, if they are different models.
     """
@@ -129,6 +150,7 @@ class ImportSummary(Report):
     epochs: tuple[int, ...]
     outputs: str = "probabilities"
     detected: bool = False
-    notes: tuple[str, ...] = ()
+    missing: MissingEpochs | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[int, ...] = ()
     models: tuple[str, ...] = ()

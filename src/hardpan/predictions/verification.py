@@ -12,7 +12,7 @@ from hardpan.errors import InputError
 from hardpan.execution import Progress
 from hardpan.predictions import layout
 from hardpan.predictions.checks import are_probabilities
-from hardpan.predictions.predictions import Predictions
+from hardpan.predictions.opening import open_any
 from hardpan.predictions.results import Problem, StoreInfo, Verification
 from hardpan.predictions.store import Store, open_store
 
@@ -63,7 +63,7 @@ def _drop(store: Store, problems: list[Problem]) -> None:
 
 def describe(path: str | os.PathLike[str]) -> StoreInfo:
     """What a store or file of predictions contains, without reading a store's predictions."""
-    predictions = Predictions.open(path)
+    predictions = open_any(path, name="path")
     seeds, epochs = predictions.seeds, predictions.epochs
     differing = {str(seed): predictions.epochs_of(seed) for seed in seeds if predictions.epochs_of(seed) != epochs}
     partial: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from hardpan.replicate.samples import current_sample, sample_problems
 from hardpan.replicate.sampling import Sample
 from hardpan.replicate.steps import hash_rows, read_steps, record_step
 from hardpan.report.base import Report
+from hardpan.safe_files import few
 
 if TYPE_CHECKING:
     from hardpan.replicate.database.decisions import PairItem
@@ -59,11 +60,21 @@ class Lineage:
 @record
 @dataclass(frozen=True, slots=True)
 class Assembled(Report):
-    """What :func:`assemble` returns: the folder, its lineage, and warnings, which the datasheet lists too."""
+    """What :func:`assemble` returns.
+
+    Attributes:
+        folder: of the set.
+        lineage: its images, files and hashes.
+        unreviewed_pairs: possible near-duplicates that nobody has reviewed.
+        without_final_review: images that nobody looked at in the final review.
+        sample: what was assembled; None if the set was frozen before (not in the JSON).
+    """
 
     folder: str
     lineage: Lineage
-    warnings: tuple[str, ...]
+    unreviewed_pairs: int = 0
+    without_final_review: int = 0
+    sample: Sample | None = field(default=None, repr=False, metadata=files.TRANSIENT)
 
 
 def assemble(
@@ -84,8 +95,7 @@ def assemble(
         formats: which of npz, folder (CLASS/ID.png) and idx to write.
         author: who publishes the set, for the datasheet.
         license_: its licence, for the datasheet.
-        unreviewed_ok: freeze the set even where possible near-duplicates wait for a reviewer; the datasheet and
-            ``unreviewed_pairs.csv`` then name them.
+        unreviewed_ok: freeze the set although possible near-duplicates wait for review; they are listed.
         progress: called with the step and the fraction done.
     """
     unknown = set(formats) - set(FORMATS)
@@ -122,19 +132,20 @@ def _assemble(
     unreviewed_ok: bool,
     progress: Progress | None,
 ) -> Assembled:
-    from hardpan.replicate.database.decisions import duplicate_queue
+    from hardpan.replicate.database.decisions import duplicate_queue, final_review_queue
     from hardpan.replicate.documents import croissant, datasheet, facts_of
 
     if project.frozen:
         lineage = files.load(target / "lineage.json")
         if not any(step.name == "assemble" for step in read_steps(project)):  # stopped just after the files
             _record(project, lineage, formats, author, license_, unreviewed_ok)
-        return Assembled(str(target), lineage, ())
+        return Assembled(str(target), lineage)
     report = progress or (lambda step, fraction: None)
     report("checking the sample", 0.0)
     sample = current_sample(project)
     waiting = duplicate_queue(project, most=10**9)
-    warnings = _check(project, sample, waiting, unreviewed_ok)
+    _check(project, sample, waiting, unreviewed_ok)
+    unseen = len(final_review_queue(project, most=10**9))
     fresh = project.root / ".set"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
@@ -143,7 +154,7 @@ def _assemble(
     _write(fresh, project, sample, x, y, formats)
     if waiting:
         _write_unreviewed(fresh / UNREVIEWED, waiting)
-    facts = facts_of(project, sample, x.shape[1:], author, license_, warnings, waiting)
+    facts = facts_of(project, sample, x.shape[1:], author, license_, unseen, waiting)
     files.write_text(fresh / "DATASHEET.md", datasheet(facts))
     report("describing and hashing them", 0.8)
     hashes = _hashes(fresh)
@@ -163,7 +174,7 @@ def _assemble(
     shutil.rmtree(target, ignore_errors=True)
     fresh.replace(target)  # whole or not at all: without lineage.json it is not frozen
     _record(project, lineage, formats, author, license_, unreviewed_ok)
-    return Assembled(str(target), lineage, tuple(warnings))
+    return Assembled(str(target), lineage, len(waiting), unseen, sample)
 
 
 def arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -173,15 +184,13 @@ def arrays(project: ProjectFolder, sample: Sample) -> tuple[NDArray[np.uint8], N
     return x, np.array([project.config.class_index(image.class_name) for image in sample.images], dtype=np.int64)
 
 
-def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> list[str]:
-    """Refuse a sample with empty places or without a look for duplicates; say what was left open."""
-    from hardpan.replicate.database.decisions import final_review_queue
-
+def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], unreviewed_ok: bool) -> None:
+    """Refuse a sample that lacks images, cannot be replayed, or was not compared with the originals."""
     missing = sum(item.missing for item in sample.shortfalls)
     if missing or not sample.images:
+        classes = few(sorted({item.class_name for item in sample.shortfalls}))
         raise InputError(
-            f"the sample has {missing} empty places ({'; '.join(sample.notes[-3:])}); add candidates or votes, "
-            "then sample again"
+            f"the sample lacks {missing} images (of {classes}); add candidates or votes, then sample again"
         )
     changed = sample_problems(project)
     if changed:
@@ -200,15 +209,6 @@ def _check(project: ProjectFolder, sample: Sample, waiting: Sequence[PairItem], 
             f"{waiting[0].ssim:.2f}); review them with: hardpan replicate serve {project.root}, or as a file with "
             "review --export and --decisions, or give --unreviewed-ok to freeze the set with them named"
         )
-    warnings = list(sample.notes)
-    unseen = len(final_review_queue(project, most=10**9))
-    if waiting:
-        warnings.append(
-            f"{len(waiting):,} pairs of possible near-duplicates were not reviewed; {UNREVIEWED} lists them"
-        )
-    if unseen:
-        warnings.append(f"{unseen} images had no final review")
-    return warnings
 
 
 def _write(
@@ -231,8 +231,8 @@ def _write(
             Image.fromarray(pixels).save(class_folder / f"{image.id}.png")
     if "idx" in formats:
         write_idx(folder / f"t10k-images-idx{x.ndim}-ubyte", x)
-        few = len(names) <= 256
-        write_idx(folder / f"t10k-labels-idx1-{'ubyte' if few else 'int'}", y.astype(np.uint8 if few else np.int32))
+        name, kind = ("ubyte", np.uint8) if len(names) <= 256 else ("int", np.int32)
+        write_idx(folder / f"t10k-labels-idx1-{name}", y.astype(kind))
     _index(folder / "index.csv", project, sample, x)
 
 

@@ -12,6 +12,7 @@ import hardpan
 from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.replicate.folder import ProjectFolder
+from hardpan.replicate.report import limits
 from hardpan.replicate.sampling import BINS, Sample
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Facts:
     removed: Mapping[str, int]
     pairs: int
     pairs_decided: int
-    warnings: Sequence[str]
+    unseen: int
     waiting: Sequence[PairItem]
 
 
@@ -52,10 +53,10 @@ def facts_of(
     shape: tuple[int, ...],
     author: str,
     license_: str,
-    warnings: Sequence[str],
+    unseen: int = 0,
     waiting: Sequence[PairItem] = (),
 ) -> Facts:
-    """Gather the facts of a project."""
+    """Gather the facts of a project; ``unseen`` images had no final review."""
     from hardpan.replicate.database.decisions import all_pairs, chosen_rows, verdicts
     from hardpan.replicate.database.images import stored_images
     from hardpan.replicate.quality import annotation_quality
@@ -82,7 +83,7 @@ def facts_of(
         dict(removed),
         len(all_pairs(project)),
         len(verdicts(project, "duplicate")),
-        warnings,
+        unseen,
         waiting,
     )
 
@@ -123,7 +124,7 @@ def datasheet(facts: Facts) -> str:
         "",
         "## Limits",
         "",
-        *([f"- {_plain(item)}" for item in facts.warnings] or ["None known."]),
+        *([f"- {_plain(item)}" for item in limits(sample, len(facts.waiting), facts.unseen)] or ["None known."]),
         "",
         "## Hashes",
         "",

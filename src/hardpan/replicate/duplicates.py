@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import tables
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress
 from hardpan.files import file_hash, record
@@ -86,7 +86,7 @@ class ReviewThreshold(Report):
 class Resolution(Report):
     """A round of removals: images removed and added, and whether anything is left to review.
 
-    The last four are filled by ``hardpan replicate review``: decisions imported, the threshold learned, pairs kept
+    The last four are filled by :func:`review`: decisions imported, the threshold learned, pairs kept
     below it, pairs exported; None where that was not requested.
     """
 
@@ -106,11 +106,18 @@ def find_duplicates(
     """Queue, for every image of the sample, its k nearest originals and sampled images by l2, SSIM and features.
 
     Images are compared in the size of the originals. Pairs that are in the queue already stay as they are.
+
+    Args:
+        project: an open project with a sample.
+        k: nearest images to review, by each measure.
+        seed: of the search.
+        progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.decisions import add_pairs, chosen_rows, duplicate_queue
     from hardpan.replicate.database.images import stored_images
 
     project.check_open()
+    whole_number("k", k, 1)
     sample = current_sample(project)
     shape = project.config.shape
     ids = list(sample.ids)
@@ -179,6 +186,33 @@ def learn_threshold(project: ProjectFolder, *, target: float = 0.99, seed: int =
         int((scores[~known] >= threshold).sum()),
         int((scores[~known] < threshold).sum()),
     )
+
+
+def review(
+    project: ProjectFolder,
+    *,
+    decisions: str | os.PathLike[str] | None = None,
+    learn: bool = False,
+    keep_rest: bool = False,
+    export: str | os.PathLike[str] | None = None,
+) -> Resolution:
+    """One round of review: import decisions, keep what a learned threshold allows, remove and draw again, export.
+
+    Args:
+        project: an open project with a sample.
+        decisions: CSV file of decisions: step (duplicate, final-review, ...), subject, verdict.
+        learn: learn a threshold from decisions, with its recall.
+        keep_rest: keep undecided pairs below the learned threshold.
+        export: write the waiting pairs to this CSV file.
+    """
+    if keep_rest and not learn:
+        raise InputError("keep_rest must come with learn: without a threshold there is no rest")
+    imported = import_decisions(project, decisions) if decisions is not None else None
+    threshold = learn_threshold(project) if learn else None
+    kept_pairs = keep_below(project, threshold) if keep_rest and threshold is not None else None
+    result = resolve_duplicates(project)
+    exported = export_pairs(project, export) if export is not None else None
+    return replace(result, decisions=imported, threshold=threshold, kept=kept_pairs, exported=exported)
 
 
 def resolve_duplicates(project: ProjectFolder) -> Resolution:

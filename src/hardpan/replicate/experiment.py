@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,9 @@ class HumanExperiment(Report):
         original_edge: models right on, or selection frequency of, the easiest of the chosen originals.
         new_edge: the same of the new images.
         seed: of the choice between equally hard images.
-        notes: what a reader has to know.
+        partial_models: models that were not counted, because some image has no prediction of theirs.
+        per_class: requested images of each class and set; None: a fraction or a count of each set.
+        short_classes: classes of the set ("original", "new") that have fewer.
     """
 
     original: tuple[str, ...]
@@ -53,7 +55,9 @@ class HumanExperiment(Report):
     original_edge: float
     new_edge: float
     seed: int
-    notes: tuple[str, ...] = ()
+    partial_models: tuple[str, ...] = ()
+    per_class: int | None = None
+    short_classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @record
@@ -90,8 +94,8 @@ def begin_experiment(
 
     Args:
         project: a project whose set is frozen.
-        predictions: see :func:`hardpan.replicate.experiment.right_by_model`; opening them is logged.
-        fraction: proportion of each set, rounded up.
+        predictions: tables with id and one column per model, stores, or testbed files; opening them is logged.
+        fraction: proportion of each set, hardest first, rounded up.
         per_class: images of each class and set, instead of a fraction.
         count: images of each set, instead of a fraction.
         seed: of ties.
@@ -105,16 +109,16 @@ def begin_experiment(
             f"the experiment asks about the frozen set; first run: hardpan replicate assemble {project.root}"
         )
     classes = _classes(project)
-    easy, models, notes = _by_predictions(project, predictions, classes) if predictions else _by_votes(project)
+    easy, models, partial = _by_predictions(project, predictions, classes) if predictions else _by_votes(project)
     sides = [
         hardest_images(
             easy[side], {name: classes[side][name] for name in easy[side]}, fraction, per_class, count, seed
         )
         for side in ("original", "new")
     ]
-    for side, ids in zip(("original", "new"), sides, strict=True):
-        short = _short(ids, classes[side], per_class)
-        notes += (f"fewer than {per_class} images of {short} in the {side} set",) if short else ()
+    short = {
+        side: _short(ids, classes[side], per_class) for side, ids in zip(("original", "new"), sides, strict=True)
+    }
     experiment = HumanExperiment(
         sides[0],
         sides[1],
@@ -125,7 +129,9 @@ def begin_experiment(
         max(easy["original"][name] for name in sides[0]),
         max(easy["new"][name] for name in sides[1]),
         seed,
-        notes,
+        partial,
+        per_class,
+        {side: names for side, names in short.items() if names},
     )
     keep_blinded_originals(project, set(experiment.original))
     start_experiment(project, experiment.original, experiment.new)
@@ -245,15 +251,11 @@ def _by_predictions(
             f"no model has predictions for every image of both sets; {model or 'the file'} lacks {len(missing):,} "
             f"of {len(images):,}, such as {missing[0]!r}"
         )
-    partial = sorted(set(right) - set(whole))
-    notes = (
-        (f"left out, because some images have no prediction of theirs: {', '.join(partial)}",) if partial else ()
-    )
     easy = {
         side: {name: float(sum(right[model][name] for model in whole)) for name in names}
         for side, names in classes.items()
     }
-    return easy, tuple(whole), notes
+    return easy, tuple(whole), tuple(sorted(set(right) - set(whole)))
 
 
 def _by_votes(project: ProjectFolder) -> _Easy:
@@ -272,11 +274,11 @@ def _by_votes(project: ProjectFolder) -> _Easy:
     )
 
 
-def _short(ids: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> str:
+def _short(ids: Sequence[str], classes: Mapping[str, str], per_class: int | None) -> tuple[str, ...]:
     if per_class is None:
-        return ""
+        return ()
     counts = Counter(classes[name] for name in ids)
-    return ", ".join(sorted({name for name in classes.values() if counts[name] < per_class}))
+    return tuple(sorted({name for name in classes.values() if counts[name] < per_class}))
 
 
 Right = dict[str, dict[str, bool]]

@@ -69,9 +69,9 @@ class ProjectConfig:
         grid: images per task.
         positives: hidden originals of the target class per task, at least.
         negatives: hidden originals of a nearby class per task, at least.
-        workers_per_image: workers wanted for each task.
+        workers_per_image: workers per image.
         originals_per_class: originals of each class to annotate, at least.
-        lease_seconds: how long a worker may keep a task before it is given to others.
+        lease_seconds: seconds that a worker may keep a task before it is given to others.
         seed: of everything random.
     """
 

@@ -155,6 +155,7 @@ class Project(ProjectFolder):
     top_up = tasks.top_up
 
     # Votes
+    exchange_votes = votes.exchange_votes
     import_votes = votes.import_votes
     export_votes = votes.export_votes
     export_frequencies = votes.export_frequencies
@@ -170,6 +171,7 @@ class Project(ProjectFolder):
     learn_threshold = duplicates.learn_threshold
     keep_below = duplicates.keep_below
     resolve_duplicates = duplicates.resolve_duplicates
+    review = duplicates.review
 
     # The set
     assemble = assembly.assemble
@@ -193,13 +195,13 @@ class Project(ProjectFolder):
         """Serve the annotation, review and owner's pages until Ctrl-C; prints the links to enter.
 
         Args:
-            port: to listen on; 0 takes any free port.
+            port: port to listen on; 0 takes any free port.
             host: address to listen on; 0.0.0.0 accepts other machines.
             workers_expected: how many annotators the printed invitation admits.
-            address: what people type, if a proxy is in front.
-            trusted_proxy: address of that proxy; X-Forwarded-For is believed from it alone.
+            address: what people type, if a proxy is in front, such as https://label.example.org.
+            trusted_proxy: address of that proxy; X-Forwarded-For is accepted only from it (default: from none).
             new_owner_link: make and print a new owner's link; the old one ends.
-            json: print the links as JSON.
+            json: print address and links as JSON, alone on stdout, at the start.
         """
         try:
             from hardpan.web.annotation import serve

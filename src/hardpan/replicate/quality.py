@@ -246,7 +246,12 @@ class Quality(Report):
 
 
 def annotation_quality(project: ProjectFolder, *, min_informedness: float = MIN_INFORMEDNESS) -> Quality:
-    """Workers, frequencies and agreement of a project's votes so far."""
+    """Workers, frequencies and agreement of a project's votes so far.
+
+    Args:
+        project: an open project.
+        min_informedness: workers whose upper limit is below it fail the controls.
+    """
     from hardpan.replicate.database.votes import counted_votes
 
     return quality_of(counted_votes(project), min_informedness=min_informedness)

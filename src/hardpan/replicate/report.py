@@ -11,12 +11,12 @@ import numpy as np
 
 from hardpan import numbers
 from hardpan.estimates import Estimate
-from hardpan.replicate.assembly import Assembled
+from hardpan.replicate.assembly import UNREVIEWED, Assembled
 from hardpan.replicate.duplicates import DuplicateSearch, Resolution, ReviewThreshold
 from hardpan.replicate.experiment import ExperimentResults, HumanExperiment
 from hardpan.replicate.pool import AddedCandidates
 from hardpan.replicate.quality import Quality
-from hardpan.replicate.sampling import Sample
+from hardpan.replicate.sampling import BINS, MIN_ORIGINALS, Sample
 from hardpan.replicate.status import ProjectStatus
 from hardpan.replicate.subclasses import Subclasses
 from hardpan.replicate.tasks import TasksMade
@@ -24,7 +24,7 @@ from hardpan.replicate.thresholds import ThresholdSweep
 from hardpan.replicate.verification import Verified
 from hardpan.replicate.votes import VoteSummary
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Section, Table
+from hardpan.report.sections import Chart, Section, Table, columns_of
 
 MOST_LINES = 20
 
@@ -150,12 +150,7 @@ def _quality(result: Quality) -> View:
     frequency = result.frequencies
     charts = (_frequency_chart(result),) if frequency else ()
     section = Section("Selection frequencies", lines, charts=charts, tables=tables)
-    columns = {
-        "image": [f.image_id for f in frequency],
-        "role": [f.role for f in frequency],
-        "frequency": [f.value for f in frequency],
-        "votes": [f.votes for f in frequency],
-    }
+    columns = columns_of(frequency, image="image_id", role="role", frequency="value", votes="votes")
     return View("Annotation", headline, (section,), columns=columns)
 
 
@@ -185,14 +180,45 @@ def _sample(result: Sample) -> View:
     )
     rows = tuple((image.id, image.class_name, image.fill) for image in result.fills)
     table = Table("Images from another bin or sub-class", ("image", "class", "reason"), rows)
-    section = Section("Sample", tables=(table,) if rows else (), warnings=result.notes[:MOST_LINES])
+    warnings = limits(result)
+    section = Section("Sample", tables=(table,) if rows else (), warnings=warnings[:MOST_LINES])
     columns = {
         "id": list(result.ids),
         "class": [image.class_name for image in result.images],
         "frequency": [image.frequency for image in result.images],
     }
-    sections = (section,) if rows or result.notes else ()
+    sections = (section,) if rows or warnings else ()
     return View("Sample", headline, sections, columns=columns)
+
+
+def limits(sample: Sample, unreviewed_pairs: int = 0, without_final_review: int = 0) -> tuple[str, ...]:
+    """What a reader of a set has to know: votes that do not count, missing images, what nobody reviewed."""
+    lines = [
+        f"{count} {what} have fewer than {sample.min_votes} votes and do not count"
+        for count, what in ((sample.too_few_votes, "candidates"), (sample.originals_too_few_votes, "originals"))
+        if count
+    ]
+    lines += [
+        f"class {name}: {count} annotated originals, fewer than {MIN_ORIGINALS}"
+        for name, count in sample.few_originals.items()
+    ]
+    lines += [
+        f"class {item.class_name}: {item.missing} missing"
+        + (f" of sub-class {item.subclass}" if item.subclass else "")
+        + (f" in bin {BINS[item.slot]}" if item.slot >= 0 else "")
+        for item in sample.shortfalls
+    ]
+    if sample.without_flagged and sample.too_few_votes:
+        lines.append(
+            "flagged workers are left out, so request replacements with: hardpan replicate tasks PROJECT --top-up"
+        )
+    if unreviewed_pairs:
+        lines.append(
+            f"{unreviewed_pairs:,} pairs of possible near-duplicates were not reviewed; {UNREVIEWED} lists them"
+        )
+    if without_final_review:
+        lines.append(f"{without_final_review} images had no final review")
+    return tuple(lines)
 
 
 @view.register
@@ -293,9 +319,12 @@ def _assembled(result: Assembled) -> View:
     lineage = result.lineage
     classes = numbers.counted(len(lineage.per_class), "class", "classes")
     headline = f"{lineage.images:,} images in {classes} frozen in {result.folder}."
-    section = Section("Limits", warnings=result.warnings[:MOST_LINES])
+    warnings = (
+        () if result.sample is None else limits(result.sample, result.unreviewed_pairs, result.without_final_review)
+    )
+    section = Section("Limits", warnings=warnings[:MOST_LINES])
     columns = {"file": list(lineage.files), "sha256": list(lineage.files.values())}
-    return View("Set", headline, (section,) if result.warnings else (), columns=columns)
+    return View("Set", headline, (section,) if warnings else (), columns=columns)
 
 
 @view.register
@@ -317,7 +346,14 @@ def _experiment(result: HumanExperiment) -> View:
         ("new", len(result.new), result.new_total, round(result.new_edge, 2)),
     )
     names = ("set", "questions", "out of", f"hardest, up to ({unit})")
-    section = Section("Questions", tables=(Table("Questions", names, rows),), warnings=result.notes)
+    warnings = [
+        f"fewer than {result.per_class} images of {', '.join(short)} in the {side} set"
+        for side, short in result.short_classes.items()
+    ]
+    if result.partial_models:
+        models = ", ".join(result.partial_models)
+        warnings.append(f"left out, because some images have no prediction of theirs: {models}")
+    section = Section("Questions", tables=(Table("Questions", names, rows),), warnings=tuple(warnings))
     headline = f"{len(result.original) + len(result.new):,} questions; invite participants on the owner's page."
     return View("Human-accuracy experiment", headline, (section,), columns=_columns(names, rows))
 

@@ -35,10 +35,10 @@ def draw_sample(
         project: an open project that is not frozen.
         strategy: "matched", "threshold" or "top".
         per_class: images of each class.
-        threshold: for "threshold".
+        threshold: smallest frequency for "threshold".
         seed: of the draws.
-        min_votes: images with fewer votes do not count.
-        source: "votes" (grid tasks), or "selection" (chosen by the first selector and kept by the second reviewer).
+        min_votes: fewest votes that an image needs.
+        source: "votes" (grid tasks), or "selection" (by the first selector and the second reviewer).
         without_flagged: leave out the votes of workers who fail the controls.
     """
     from hardpan.replicate.database.decisions import begin_sample
@@ -66,8 +66,7 @@ def draw_sample(
         if without_flagged and source == "votes":
             raise InputError(f"{error}; {_TOP_UP.format(project.root)}") from error
         raise
-    if without_flagged and result.too_few_votes:
-        result = replace(result, notes=(*result.notes, _TOP_UP.format(project.root)))
+    result = replace(result, without_flagged=without_flagged and source == "votes")
     begin_sample(project, result.images)
     files.save(result, project.root / "sample.json")
     record_step(project, "sample", parameters=settings, seed=seed, outputs=_outputs(result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -219,10 +219,12 @@ class Sample(Report):
         average_frequency: mean selection frequency of the images, normal interval over images.
         quotas: requested images by class and bin (strategy "matched").
         shortfalls: images that are missing.
-        notes: what a reader has to know.
         seed: of the draws.
         min_votes: images with fewer votes did not count.
-        too_few_votes: number of such images.
+        too_few_votes: number of such candidates.
+        originals_too_few_votes: number of such originals (strategy "matched").
+        few_originals: annotated originals of classes that have fewer than 20 (strategy "matched").
+        without_flagged: whether votes of workers who fail the controls were left out.
     """
 
     images: tuple[SampledImage, ...]
@@ -232,10 +234,12 @@ class Sample(Report):
     average_frequency: Estimate
     quotas: Mapping[str, tuple[int, ...]]
     shortfalls: tuple[Shortfall, ...]
-    notes: tuple[str, ...]
     seed: int
     min_votes: int = MIN_VOTES
     too_few_votes: int = 0
+    originals_too_few_votes: int = 0
+    few_originals: Mapping[str, int] = field(default_factory=dict)
+    without_flagged: bool = False
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -296,15 +300,18 @@ def sample(
     """
     table = annotated(candidates)
     _check(strategy, per_class, threshold, min_votes)
-    notes = _votes_notes(table, min_votes, "candidates")
     free = (table.votes >= min_votes) & ~np.isin(table.ids, np.array(list(exclude), dtype=np.str_))
     shares: dict[str, tuple[int, ...]] = {}
+    few_originals: dict[str, int] = {}
+    originals_below = 0
     names = sorted(set(table.classes.tolist()) | {name for name, _ in quotas or ()})
     if strategy == "matched":
         if originals is None:
             raise InputError("originals are needed for the strategy 'matched': annotate the original set too")
-        shares, more = _histograms(annotated(originals, "originals", need_ids=False), min_votes, names)
-        notes += more
+        reference = annotated(originals, "originals", need_ids=False)
+        originals_below = int((reference.votes < min_votes).sum())
+        shares = _histograms(reference, min_votes, names)
+        few_originals = {name: sum(share) for name, share in shares.items() if sum(share) < MIN_ORIGINALS}
     images: list[SampledImage] = []
     missing: list[Shortfall] = []
     bins_wanted: dict[str, tuple[int, ...]] = {}
@@ -330,10 +337,11 @@ def sample(
         average_frequency([image.frequency for image in images]),
         bins_wanted,
         tuple(missing),
-        tuple(notes + _short_notes(missing)),
         seed,
         min_votes,
         int((table.votes < min_votes).sum()),
+        originals_below,
+        few_originals,
     )
 
 
@@ -380,18 +388,11 @@ def sample_again(
             if count:
                 missing.append(Shortfall(name, subclass, slot, count))
     images.sort(key=lambda image: image.class_name)  # stable: the order of drawing stays
-    return Sample(
-        tuple(images),
-        current.strategy,
-        current.per_class,
-        current.threshold,
-        average_frequency([image.frequency for image in images]),
-        current.quotas,
-        current.shortfalls + tuple(missing),
-        current.notes + tuple(_short_notes(missing)),
-        current.seed,
-        current.min_votes,
-        current.too_few_votes,
+    return replace(
+        current,
+        images=tuple(images),
+        average_frequency=average_frequency([image.frequency for image in images]),
+        shortfalls=current.shortfalls + tuple(missing),
     )
 
 
@@ -443,10 +444,7 @@ def _draw_bins(
     return images, short
 
 
-def _histograms(
-    originals: Annotated, min_votes: int, names: list[str]
-) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    notes = _votes_notes(originals, min_votes, "originals")
+def _histograms(originals: Annotated, min_votes: int, names: list[str]) -> dict[str, tuple[int, ...]]:
     enough = originals.select(originals.votes >= min_votes)
     shares = {}
     for name in names:
@@ -455,10 +453,8 @@ def _histograms(
             raise InputError(
                 f"originals: class {name!r} has none with {min_votes} votes; annotate more, or lower min_votes"
             )
-        if len(frequencies) < MIN_ORIGINALS:
-            notes.append(f"class {name}: {len(frequencies)} annotated originals, fewer than {MIN_ORIGINALS}")
         shares[name] = tuple(np.bincount(frequency_bins(frequencies), minlength=len(BINS)).tolist())
-    return shares, notes
+    return shares
 
 
 def _groups(name: str, per_class: int, quotas: Mapping[tuple[str, str], int] | None) -> list[tuple[str, int]]:
@@ -485,20 +481,6 @@ def _instead(item: SampledImage, subclass: str) -> SampledImage:
         return item
     reason = "; ".join(text for text in (item.fill, f"in place of sub-class {subclass}") if text)
     return SampledImage(item.id, item.class_name, item.subclass, item.frequency, item.votes, item.slot, reason)
-
-
-def _votes_notes(table: Annotated, min_votes: int, what: str) -> list[str]:
-    few = int((table.votes < min_votes).sum())
-    return [f"{few} {what} have fewer than {min_votes} votes and do not count"] if few else []
-
-
-def _short_notes(missing: list[Shortfall]) -> list[str]:
-    return [
-        f"class {item.class_name}: {item.missing} missing"
-        + (f" of sub-class {item.subclass}" if item.subclass else "")
-        + (f" in bin {BINS[item.slot]}" if item.slot >= 0 else "")
-        for item in missing
-    ]
 
 
 def _check(strategy: str, per_class: int, threshold: float, min_votes: int) -> None:

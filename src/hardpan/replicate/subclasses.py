@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.execution import Progress
 from hardpan.files import file_hash, record
 from hardpan.replicate.folder import ProjectFolder
@@ -98,17 +98,19 @@ def find_subclasses(
 
     Args:
         project: an open project.
-        source: folder or table of labelled pictures (keyword); originals with the same pixels get its keyword. None
-            keeps the keywords that the original data came with.
-        per_class: new images wanted of each class.
-        top: keywords kept per class.
-        first_date: candidates before it are set aside, those without a date too.
-        last_date: candidates after it, likewise.
+        source: folder or table of labelled pictures: originals get the keyword of an exact match. Without it they
+            keep their own keywords.
+        per_class: new images needed of each class.
+        top: keywords to keep per class.
+        first_date: set candidates before this date aside, those without a date too.
+        last_date: set candidates after this date aside, likewise.
         progress: called with the step and the fraction done.
     """
     from hardpan.replicate.database.images import contents, set_aside, set_columns, set_quotas, stored_images
 
     project.check_open()  # the sample of a frozen set is replayed with the quotas that it was drawn by
+    whole_number("per_class", per_class, 1)
+    whole_number("top", top, 1)
     window = _window(first_date, last_date)
     inputs: dict[str, str] = {}
     if source is not None:

@@ -113,10 +113,10 @@ def make_tasks(
 
     Args:
         project: an open project.
-        votes: workers wanted for each of these tasks; the project's ``workers_per_image`` if None.
-        similarity: CSV file with columns class, other, similarity: the most similar other class is the nearby one.
-        hierarchy: CSV file with columns child, parent: the class that the fewest steps lead to.
-        replace_failing: also ask for more workers where some fail the controls (:func:`top_up`).
+        votes: workers for each of these tasks (default: those of the project).
+        similarity: CSV file with columns class, other, similarity: the most similar class is the nearby one.
+        hierarchy: CSV file with columns child, parent: the class that the fewest steps lead to is the nearby one.
+        replace_failing: also ask for more workers where some fail the controls.
     """
     from hardpan.replicate.database.images import add_tasks, images_in_tasks, next_batch, stored_images
 

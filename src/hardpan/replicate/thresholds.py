@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.errors import InputError
+from hardpan.errors import InputError, whole_number
 from hardpan.files import record
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.quality import frequency_table, quality_of
@@ -61,8 +61,8 @@ def threshold_sweep(
         ([2, 2, 0], [0.575, 0.75, nan])
     """
     table = annotated(candidates)
-    if per_class < 1 or steps < 2:
-        raise InputError(f"per_class must be at least 1 and steps at least 2; got {per_class} and {steps}")
+    whole_number("per_class", per_class, 1)
+    whole_number("steps", steps, 2)
     thresholds = np.round(np.linspace(0.0, 1.0, steps), 6)
     values = {"": table.frequencies} | {
         model: np.array([float(answers.get(str(i), np.nan)) for i in table.ids])
@@ -96,8 +96,9 @@ def project_sweep(
 
     Args:
         project: an open project.
-        per_class: images wanted of each class.
-        predictions: table with a column id and a column of predicted classes for each model, for every candidate.
+        per_class: images of each class.
+        predictions: table with id and one column of predicted classes per model, for every candidate; only after
+            assembly, and logged.
         actor: who opens them.
     """
     from hardpan.replicate.database.votes import add_event, counted_votes

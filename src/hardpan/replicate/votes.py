@@ -38,6 +38,29 @@ class VoteSummary(Report):
     workers: int
 
 
+def exchange_votes(
+    project: ProjectFolder,
+    *,
+    export: str | os.PathLike[str] | None = None,
+    import_: str | os.PathLike[str] | None = None,
+    platform: str = "",
+) -> VoteSummary:
+    """Import votes of another platform, then export all; without either, count them.
+
+    Args:
+        project: an open project.
+        export: write every vote to this .csv or .parquet file.
+        import_: add the votes of this CSV or Parquet file (image_id, class, worker, selected).
+        platform: where imported votes come from.
+    """
+    from hardpan.replicate.status import project_status
+
+    new, known = import_votes(project, import_, platform=platform) if import_ is not None else (0, 0)
+    written = export_votes(project, export) if export is not None else 0
+    state = project_status(project)
+    return VoteSummary(new, known, written, state.votes, state.workers)
+
+
 def export_votes(project: ProjectFolder, path: str | os.PathLike[str]) -> int:
     """Write every vote as .csv or .parquet, those of excluded workers marked; gives how many."""
     from hardpan.replicate.database.people import excluded_workers

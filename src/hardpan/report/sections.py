@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from hardpan.errors import InputError
@@ -151,3 +152,17 @@ class Provenance:
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+
+def columns_of(rows: Iterable[Any], *names: str, **renamed: str) -> dict[str, list[Any]]:
+    """The columns of a table of results: attributes of each row by name, inner ones behind a dot.
+
+    Example:
+        >>> columns_of([Estimate(0.5, 0.1, 0.3, 0.7)], "value", "low", spread="stderr")
+        {'value': [0.5], 'low': [0.3], 'spread': [0.1]}
+        >>> list(columns_of([], "model", "gap.value", "gap.low"))
+        ['model', 'gap', 'gap_low']
+    """
+    listed = list(rows)
+    paths = {name.removesuffix(".value").replace(".", "_"): name for name in names} | renamed
+    return {name: [attrgetter(path)(row) for row in listed] for name, path in paths.items()}

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardpan import files, numbers
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.report.sections import Chart, Provenance, Section, Table, columns_of
 from hardpan.studies.crossval import CrossvalStudy
 from hardpan.studies.floor_bench import BenchRow, FloorBench, FloorBenchConfig, config_words
 from hardpan.studies.learning_curve import LearningCurve
@@ -126,12 +126,7 @@ def _crossval(study: CrossvalStudy) -> View:
         "other folds and the original test set, and tested on the fold; one more model is trained on the training "
         "set and tested on the original and the new test set. Clopper–Pearson intervals.",
     )
-    frame = {
-        "model": [row.model for row in rows],
-        "original": [row.original.value for row in rows],
-        "new": [row.new.value for row in rows],
-        "predicted": [row.predicted for row in rows],
-    }
+    frame = columns_of(rows, "model", "original.value", "new.value", "predicted")
     return _study_view(headline, section, method, study.config.seed, frame)
 
 
@@ -221,14 +216,7 @@ def _partial(study: PartialStudy) -> View:
         "and the model trained without it are tested on the other half, on the same examples (Agresti–Min "
         "intervals, exact McNemar test). The control adds as many examples of the original test set instead.",
     )
-    frame = {
-        "model": [row.model for row in rows],
-        "split": [row.split for row in rows],
-        "without": [row.without.value for row in rows],
-        "with_new": [row.with_new.value for row in rows],
-        "gain": [row.gain.value for row in rows],
-        "p": [row.p for row in rows],
-    }
+    frame = columns_of(rows, "model", "split", "without.value", "with_new.value", "gain.value", "p")
     return _study_view(headline, section, method, study.config.seed, frame)
 
 
@@ -412,13 +400,7 @@ def _learning_curve(curve: LearningCurve) -> View:
         versions=files.versions_of("numpy", "torch"),
         hashes={"Flow, sha256": curve.flow_sha256},
     )
-    frame = {
-        "model": [p.model for p in curve.points],
-        "n": [p.n for p in curve.points],
-        "error": [p.error.value for p in curve.points],
-        "excess": [p.excess.value for p in curve.points],
-        "excess_stderr": [p.excess.stderr for p in curve.points],
-    }
+    frame = columns_of(curve.points, "model", "n", "error.value", "excess.value", "excess.stderr")
     return View(f"Learning curves on {curve.flow}", headline, (section,), provenance=made, columns=frame)
 
 

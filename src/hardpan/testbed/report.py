@@ -12,7 +12,7 @@ from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.report.sections import Chart, Provenance, Section, Table, columns_of
 from hardpan.safe_files import few
 from hardpan.testbed.comparison import TIES, Comparison, FitReport, GroupFit, ModelRow, Pairs
 from hardpan.testbed.discrimination import Discrimination
@@ -66,20 +66,21 @@ def _(result: Comparison) -> View:
         (_without_sentences(part, len(lede[:2]) + 1),),
         tuple(lede[:2]),
         provenance=provenance(result),
-        columns={
-            "model": [row.model for row in rows],
-            "original": [row.original.value for row in rows],
-            "new": [row.new.value for row in rows],
-            "gap": [row.gap.value for row in rows],
-            "gap_low": [row.gap.low for row in rows],
-            "gap_high": [row.gap.high for row in rows],
-            "original_rank": [row.original_rank for row in rows],
-            "new_rank": [row.new_rank for row in rows],
-            "new_rank_low": [row.new_rank_low for row in rows],
-            "new_rank_high": [row.new_rank_high for row in rows],
-            "residual": [row.residual.value for row in rows],
-            "in_fit": [row.in_fit for row in rows],
-        },
+        columns=columns_of(
+            rows,
+            "model",
+            "original.value",
+            "new.value",
+            "gap.value",
+            "gap.low",
+            "gap.high",
+            "original_rank",
+            "new_rank",
+            "new_rank_low",
+            "new_rank_high",
+            "residual.value",
+            "in_fit",
+        ),
         terminal=(terminal,),
     )
 
@@ -129,15 +130,16 @@ def _(result: Pairs) -> View:
         f"{result.test_set} set "
         f"at level {1 - result.confidence:.3g} (McNemar's exact test, Holm's correction)."
     )
-    columns = {
-        "first": [row.first for row in result.rows],
-        "second": [row.second for row in result.rows],
-        "difference": [row.difference.value for row in result.rows],
-        "low": [row.difference.low for row in result.rows],
-        "high": [row.difference.high for row in result.rows],
-        "p": [row.p for row in result.rows],
-        "p_holm": [row.p_holm for row in result.rows],
-    }
+    columns = columns_of(
+        result.rows,
+        "first",
+        "second",
+        "difference.value",
+        low="difference.low",
+        high="difference.high",
+        p="p",
+        p_holm="p_holm",
+    )
     best = [row for row in result.rows if row.first == result.rows[0].first][:MOST_PAIRS]
     chart = Chart(
         "deviations",
@@ -215,14 +217,15 @@ def _(result: Decomposition) -> View:
     )
     chart = _remainders(result)
     part = Section("Parts of the drop", tuple(sentences), charts=(chart,), folded=(table,), warnings=result.notes)
-    frame = {
-        "model": [part.model for part in result.parts],
-        "gap": [part.gap for part in result.parts],
-        "remainder_low": [part.remainder.low for part in result.parts],
-        "remainder_high": [part.remainder.high for part in result.parts],
-        "uniform_low": [part.uniform_remainder.low for part in result.parts],
-        "uniform_high": [part.uniform_remainder.high for part in result.parts],
-    }
+    frame = columns_of(
+        result.parts,
+        "model",
+        "gap",
+        "remainder.low",
+        "remainder.high",
+        uniform_low="uniform_remainder.low",
+        uniform_high="uniform_remainder.high",
+    )
     return View("Parts of the drop", headline, (part,), columns=frame)
 
 
@@ -290,12 +293,7 @@ def _(result: Humans) -> View:
         f"the mean gap is {numbers.signed(result.mean_gap)}."
     )
     sentences = (f"Interval: {result.mean_gap.method}.",)
-    columns = {
-        "participant": [row.name for row in result.rows],
-        "original": [row.original.value for row in result.rows],
-        "new": [row.new.value for row in result.rows],
-        "gap": [row.gap for row in result.rows],
-    }
+    columns = columns_of(result.rows, participant="name", original="original.value", new="new.value", gap="gap")
     points = tuple(
         {"name": row.name, "role": "in the fit", **_ends("x", row.original), **_ends("y", row.new)}
         for row in result.rows
@@ -408,13 +406,7 @@ def _(result: Duplicates) -> View:
         "explain at "
         f"most {100 * most:.1f} points of a model's accuracy."
     )
-    columns = {
-        "model": [row.model for row in result.rows],
-        "accuracy": [row.accuracy.value for row in result.rows],
-        "without": [row.without.value for row in result.rows],
-        "explained": [row.explained for row in result.rows],
-        "drop": [row.drop for row in result.rows],
-    }
+    columns = columns_of(result.rows, "model", "accuracy.value", "without.value", "explained", "drop")
     return View("Near-duplicates", headline, (Section("Models", tables=(table,)),), columns=columns)
 
 
@@ -425,11 +417,7 @@ def _(result: ClassBalance) -> View:
     table = Table("Accuracies in percent", ("model", "accuracy", "class-balanced"), rows)
     moved = max(abs(row.balanced.value - row.accuracy.value) for row in result.rows)
     headline = f"Weighting every class equally changes the accuracies by up to {100 * moved:.1f} points."
-    columns = {
-        "model": [row.model for row in result.rows],
-        "accuracy": [row.accuracy.value for row in result.rows],
-        "balanced": [row.balanced.value for row in result.rows],
-    }
+    columns = columns_of(result.rows, "model", "accuracy.value", "balanced.value")
     return View("Class-balanced accuracy", headline, (Section("Models", tables=(table,)),), columns=columns)
 
 
@@ -447,13 +435,7 @@ def _(result: Breakdown) -> View:
         f"By {result.by}, the mean accuracy of {len(by_model)} models is highest for {best} "
         f"({numbers.percent(means[best])}) and lowest for {worst} ({numbers.percent(means[worst])})."
     )
-    columns = {
-        "model": [row.model for row in result.rows],
-        "group": [row.group for row in result.rows],
-        "accuracy": [row.accuracy.value for row in result.rows],
-        "low": [row.accuracy.low for row in result.rows],
-        "high": [row.accuracy.high for row in result.rows],
-    }
+    columns = columns_of(result.rows, "model", "group", "accuracy.value", low="accuracy.low", high="accuracy.high")
     return View(f"Accuracy by {result.by}", headline, (Section("Models", tables=(table,)),), columns=columns)
 
 
@@ -466,14 +448,9 @@ def _(result: CommonErrors) -> View:
     table = Table("Pairs, highest κ first", ("first", "second", "both wrong", "if independent", "κ"), rows)
     listed = Table("Examples that no model gets right", ("example",), tuple((name,) for name in result.never_right))
     headline = f"No model is right on {len(result.never_right):,} of {result.examples:,} examples."
-    columns = {
-        "first": [pair.first for pair in result.rows],
-        "second": [pair.second for pair in result.rows],
-        "both_wrong": [pair.both for pair in result.rows],
-        "kappa": [pair.kappa.value for pair in result.rows],
-        "low": [pair.kappa.low for pair in result.rows],
-        "high": [pair.kappa.high for pair in result.rows],
-    }
+    columns = columns_of(
+        result.rows, "first", "second", both_wrong="both", kappa="kappa.value", low="kappa.low", high="kappa.high"
+    )
     return View("Shared errors", headline, (Section("Pairs", tables=(table, listed)),), columns=columns)
 
 

@@ -18,6 +18,7 @@ from hardpan.errors import InputError
 from hardpan.outcomes.classes import wrong_names
 from hardpan.predictions import Predictions
 from hardpan.predictions.checks import ClassNamesNeeded
+from hardpan.predictions.opening import open_any
 
 Source = Predictions | ArrayLike | str | os.PathLike[str] | Any  # Any: an estimator or a function
 Sources = Source | Sequence[Source] | Mapping[str, Source]
@@ -112,7 +113,7 @@ def _opened(source: Any, dataset: Dataset, folds: int) -> Predictions:
             )
         return Predictions.from_estimator(source, dataset, folds=folds)
     try:
-        return Predictions.open(source)
+        return open_any(source, name="predictions")
     except ClassNamesNeeded:  # classes as text: those of the dataset
         return Predictions.open(source, class_names=dataset.class_names)
 
@@ -144,7 +145,7 @@ def _named(sources: Sources | None) -> list[tuple[str, Any]]:
     if (
         sources
         and isinstance(sources[0], (Sequence, np.ndarray))
-        and not isinstance(sources[0], (str, os.PathLike))
+        and not isinstance(sources[0], (str, bytes, os.PathLike))
     ):
         first: NDArray[Any] = np.asarray(sources[0])
         if first.ndim < 2:  # a nested list of numbers is one array

@@ -67,8 +67,10 @@ def gaussian_detail(
     same ones, moved onto the boundary.
 
     Args:
-        means: (K, d); with cov, priors, temperature, rtol, seed and max_draws as in :func:`hardpan.bayes.gaussian`.
-            ``rtol`` is for the error; the other numbers say how exact they are themselves.
+        means: (K, d); with cov, priors, seed and max_draws as in :func:`hardpan.bayes.gaussian`.
+        temperature: the temperature.
+        rtol: draw until the standard error of the Bayes error is below this fraction of it; the other numbers say
+            how exact they are themselves.
 
     Example:
         >>> detail = gaussian_detail([[0.0], [2.0]], priors=[0.5, 0.5])
