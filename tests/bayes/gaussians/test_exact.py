@@ -42,7 +42,8 @@ def test_log10_far_below_the_smallest_float() -> None:
 
 
 @given(
-    means=st.lists(st.floats(-20, 20), min_size=1, max_size=6),
+    # Rounded: the roots of the reference overflow where two means differ by less than 1e-300.
+    means=st.lists(st.floats(-20, 20).map(lambda mean: round(mean, 9)), min_size=1, max_size=6),
     logits=st.lists(st.floats(-5, 5), min_size=6, max_size=6),
     seed=st.integers(0, 99),
 )
