@@ -9,7 +9,9 @@ import urllib.request
 
 import numpy as np
 import pytest
+from fsspec.asyn import sync as fsspec_sync
 from tests.predictions.made import labels, names
+from zarr.core.sync import sync
 
 from hardpan import confusion
 from hardpan.errors import InputError
@@ -61,14 +63,24 @@ def bucket(monkeypatch):
             except OSError:
                 time.sleep(0.1)
         import boto3
-        import s3fs
 
-        s3fs.S3FileSystem.clear_instance_cache()  # one that an earlier test made knows an earlier server
         boto3.client("s3").create_bucket(Bucket="runs")
         yield "s3://runs"
     finally:
+        forget_connections()
         server.terminate()
         server.wait(timeout=20)
+
+
+def forget_connections():
+    """Close what knows the server of this test: another one has another address."""
+    from s3fs import S3FileSystem
+
+    for system in S3FileSystem._cache.values():
+        if system._s3 is not None:
+            closing = system._s3.__aexit__(None, None, None)
+            sync(closing) if system.asynchronous else fsspec_sync(system.loop, lambda it=closing: it)
+    S3FileSystem.clear_instance_cache()
 
 
 def start_recording(place):
@@ -168,14 +180,12 @@ def test_a_writer_who_comes_second_is_refused_and_leaves_the_first_ones_shard(bu
 
 
 def test_a_server_that_is_away_is_one_sentence(bucket, monkeypatch):
-    import s3fs
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{probe.getsockname()[1]}"
     monkeypatch.setenv("AWS_ENDPOINT_URL", closed)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    s3fs.S3FileSystem.clear_instance_cache()
+    forget_connections()
     with pytest.raises(InputError, match=r"^s3://runs/run: .*zarr\.json"):
         Predictions.open(f"{bucket}/run")
 
