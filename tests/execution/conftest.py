@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-START_SECONDS = 60
+START_SECONDS = 120
 # Dask waits half a minute by default before it gives up a worker that was killed.
 SETTINGS = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
 
@@ -37,8 +37,9 @@ def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     try:
         log = start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
         address = _wait_for(log, r"Scheduler at:\s+(tcp://\S+)", started)
-        for _ in range(2):
-            start("dask_worker", address, "--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
+        options = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard")
+        for log in [start("dask_worker", address, *options) for _ in range(2)]:
+            _wait_for(log, r"Registered to:\s+(tcp://\S+)", started)  # hardpan waits a quarter of a minute for one
         yield address, started[0]
     finally:
         for process in reversed(started):
