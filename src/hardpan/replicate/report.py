@@ -226,7 +226,7 @@ def _sweep(result: ThresholdSweep) -> View:
     largest = int(result.size.max())
     series = {
         f"images in the set, of {largest}": result.size / max(largest, 1),
-        "average selection frequency": result.average,
+        "average frequency": result.average,
     }
     series |= {f"accuracy of {name}": values for name, values in result.accuracies.items()}
     points = tuple(
@@ -251,7 +251,11 @@ def _sweep(result: ThresholdSweep) -> View:
     )
     warnings = () if result.accuracies else ("Accuracies are available after the set is assembled and frozen.",)
     section = Section(
-        "Thresholds", (sentence,), charts=(chart,), tables=(Table("Thresholds", names, rows),), warnings=warnings
+        "Thresholds",
+        (sentence,),
+        charts=(chart,),
+        tables=(Table("The set by threshold", names, rows),),
+        warnings=warnings,
     )
     full = int(result.full_classes.max())
     last = int(np.flatnonzero(result.full_classes == full)[-1])

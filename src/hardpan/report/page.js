@@ -176,7 +176,7 @@
     const groups = range.closest("figure").querySelectorAll(".group");
     const show = () => {
       groups.forEach((group, place) => group.classList.toggle("unpicked", place !== Number(range.value)));
-      range.setAttribute("aria-valuetext", groups[Number(range.value)].querySelector("h3").textContent);
+      range.setAttribute("aria-valuetext", groups[Number(range.value)].querySelector(".name").textContent);
     };
     range.addEventListener("input", show);
     show();

@@ -418,6 +418,7 @@ def _floor_bench(bench: FloorBench) -> View:
     sections = tuple(
         Section(
             source,
+            charts=_bench_charts(bench, source),
             tables=_bench_tables(bench, source),
             warnings=tuple(f"{name}: {reason}." for name, reason in failed.items()) if number == 0 else (),
             key=f"set-{number}",
@@ -453,6 +454,20 @@ def _floor_bench(bench: FloorBench) -> View:
         columns=columns,
         downloads={"table.md": bench_markdown(bench)},
     )
+
+
+def _bench_charts(bench: FloorBench, source: str) -> tuple[Chart, ...]:
+    """Mean value of each number against the floor, at the largest size; one floor gives no line."""
+    n = max(bench.config.sizes)
+    numbers_of = [row for row in bench.rows if row.source == source and row.n == n and row.runs]
+    if len({row.floor for row in numbers_of}) < 2:
+        return ()
+    points = [{"series": row.estimator, "x": row.floor, "y": row.mean} for row in numbers_of]
+    ends = sorted({row.floor for row in numbers_of})
+    points += [{"series": "the floor", "x": floor, "y": floor} for floor in (ends[0], ends[-1])]
+    words = f"Mean values with {n:,} examples against the exact floor, from {ends[0]:g} to {ends[-1]:g}."
+    options = {"x_title": "exact floor", "y_title": "mean value"}
+    return (Chart("lines", f"Mean values with {n:,} examples", tuple(points), words, options),)
 
 
 def _set_count(bench: FloorBench) -> str:

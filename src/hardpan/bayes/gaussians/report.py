@@ -39,9 +39,11 @@ def _curve(curve: Curve) -> View:
         warnings=tuple(dict.fromkeys(note for e in curve.estimates for note in e.notes)),
         key="temperature",
     )
+    ends = [f"{numbers.estimate(e)} at temperature {t:g}" for t, e in pairs]
+    headline = f"No classifier can have an expected error below {ends[0]}"
     return View(
         "Bayes error of Gaussian classes",
-        f"At temperature {curve.temperatures[0]:g} the Bayes error is {numbers.estimate(curve.estimates[0])}.",
+        headline + (f", or below {ends[-1]}." if len(ends) > 1 else "."),
         (section,),
         provenance=_provenance(f"Method: {curve.method}. {METHOD}", curve.seed, curve.hashes),
         columns={

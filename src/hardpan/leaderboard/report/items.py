@@ -320,7 +320,7 @@ def keys_section(result: SuspectKeys) -> Section:
         "Margin of the other answer over the key",
         bars,
         "; ".join(f"{bar['name']} {numbers.percent(bar['value'])}" for bar in bars) + ".",
-        {"percent": True, "x_title": "models on the other answer minus models on the key"},
+        {"percent": True, "x_title": "margin, of the models"},
     )
     return Section(
         "Keys to check, most suspicious first",
