@@ -33,14 +33,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import confusion, files
-from hardpan.confusion.ablation import compare_variants
+from hardpan.confusion.ablation import Ablation, compare_variants
 from hardpan.confusion.banding import TargetErrors, target_errors
 from hardpan.confusion.charts import confused as confused_chart
 from hardpan.confusion.charts import distribution, error_by_band, joint
 from hardpan.confusion.charts import variants as variant_charts
 from hardpan.confusion.error_prediction import ConfusedModels, Predictors, confused_models, predictors
 from hardpan.confusion.reading import evenly_spaced
-from hardpan.confusion.transfers import compact
+from hardpan.confusion.transfers import Transfer, compact
 from hardpan.estimates import Estimate
 from hardpan.report import charts, drawing
 from hardpan.report.sections import Chart
@@ -93,9 +93,9 @@ class ConfusionFigures:
     models: Mapping[str, Mapping[str, Any]]
     train_bands: confusion.Bands
     test_bands: confusion.Bands
-    transfers: tuple[confusion.Transfer, ...]
+    transfers: tuple[Transfer, ...]
     targets: TargetErrors
-    ablation: confusion.Ablation
+    ablation: Ablation
     ablation_scorer: str
     ablation_target: str
     predictors: Predictors
@@ -237,7 +237,7 @@ def _about(model: Model) -> dict[str, Any]:
     }
 
 
-def _ablation(model: Model, target: Model, test: NDArray[np.bool_]) -> confusion.Ablation:
+def _ablation(model: Model, target: Model, test: NDArray[np.bool_]) -> Ablation:
     """Figures 5 and 6: the paper's shares of the epochs, from one seed and from the mean of all."""
     epochs = len(model.epochs)
     counts = sorted({max(1, round(share * epochs)) for share in (0.05, 0.1, 0.2, 0.33, 1.0)})

@@ -17,6 +17,7 @@ from reproductions.flow_jobs.timed_fit import config_for, fit_in_time, tameness
 
 from hardpan import flows
 from hardpan.data.dataset import Dataset
+from hardpan.flows.config import CLASS_WEIGHTS
 
 TEMPERATURES = (0.2, 1.0, 1.4, 3.0)
 
@@ -53,7 +54,7 @@ def train(given: argparse.Namespace) -> None:
 def sweep(dataset: Dataset, config: flows.FlowConfig, epochs: int, tiny: bool) -> list[dict[str, float]]:
     """Validation NLL of each λ at the small preset, the best first."""
     rows = []
-    for weight in flows.CLASS_WEIGHTS:
+    for weight in CLASS_WEIGHTS:
         small = flows.FlowConfig(
             preset="tiny" if tiny else "small", class_weight=weight, epochs=epochs, pad_to=config.pad_to,
             batch_size=config.batch_size, precision=config.precision, grey_levels=config.grey_levels,

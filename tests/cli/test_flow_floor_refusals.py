@@ -13,6 +13,7 @@ from hardpan import files, flows
 from hardpan.cli import main
 from hardpan.data.dataset import Dataset
 from hardpan.estimates import Estimate
+from hardpan.flows.benchmark import Benchmark
 
 TINY = ["--preset", "tiny", "--epochs", "1"]
 
@@ -54,7 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def _predictions(place: Path, made: flows.Benchmark) -> None:
+def _predictions(place: Path, made: Benchmark) -> None:
     probs = made.posterior[made.test]
     np.save(place / "infinite.npy", np.where(np.arange(10) == 3, np.inf, probs))
     np.save(place / "complex.npy", probs + 1j)

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from hardpan.data.dataset import Dataset
-from hardpan.flows import Flow, FlowConfig, FlowRecord
+from hardpan.flows import Flow, FlowConfig
+from hardpan.flows.flow import FlowRecord
 from hardpan.flows.network import build, describe_scaling, scaling_for
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hardpan import flows
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
+from hardpan.flows.benchmark import Benchmark
 
 
 def planted(posterior, seed=0, rounding=None):
@@ -19,7 +20,7 @@ def planted(posterior, seed=0, rounding=None):
     rng = np.random.default_rng(seed)
     labels = (posterior.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
     exact = float(1 - posterior.max(axis=1).mean())
-    return flows.Benchmark(
+    return Benchmark(
         flows.SynthesizeConfig(), "planted", "0" * 64, 1.0, Estimate(exact, 0, exact, exact),
         Estimate(exact, 0, exact, exact), rounding, tuple(map(str, range(posterior.shape[1]))), "data.npz",
         np.array([f"s{row}" for row in range(n)]), labels, np.full(n, "test"), posterior,

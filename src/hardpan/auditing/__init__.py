@@ -15,19 +15,15 @@
     report/        what people read: problems, sections, the overview, comparisons
 """
 
-from hardpan.auditing.comparison import AuditComparison, compare, read_audit
+from hardpan.auditing.comparison import compare, read_audit
 from hardpan.auditing.evidence import AuditConfig
-from hardpan.auditing.problems import KINDS, Problem
-from hardpan.auditing.running import Audit, DataCurve, ErrorBudget, audit
+from hardpan.auditing.problems import KINDS
+from hardpan.auditing.running import Audit, audit
 
 __all__ = [
     "KINDS",
     "Audit",
-    "AuditComparison",
     "AuditConfig",
-    "DataCurve",
-    "ErrorBudget",
-    "Problem",
     "audit",
     "compare",
     "read_audit",

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from hardpan import confusion, stats
 from hardpan.auditing.evidence import Evidence
 from hardpan.bayes.floors.models import Model
+from hardpan.confusion.difficulty import Signals
+from hardpan.confusion.summaries import ScoreReport
 from hardpan.estimates import Estimate
 
 HARD_QUANTILE = 0.9
@@ -31,7 +33,7 @@ class Hardness:
     """
 
     model: Model
-    summary: confusion.ScoreReport
+    summary: ScoreReport
     subset: confusion.Subset
     bands: Mapping[str, confusion.Bands]
     measures: Mapping[str, Estimate]
@@ -54,7 +56,7 @@ def find(evidence: Evidence) -> Hardness:
     return Hardness(model, summary, hard, bands, measures, _columns(scores, signals, model, evidence))
 
 
-def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, confusion.Signals]:
+def _scored(model: Model, evidence: Evidence) -> tuple[confusion.Scores, Signals]:
     recorded = model.predictions
     several = len(recorded.seeds) > 1 or len(recorded.epochs) > 1
     names = np.full(len(evidence.dataset), "validation")
@@ -88,7 +90,7 @@ def _bands(test: confusion.Scores, evidence: Evidence) -> dict[str, confusion.Ba
 
 
 def _columns(
-    scores: confusion.Scores, signals: confusion.Signals, model: Model, evidence: Evidence
+    scores: confusion.Scores, signals: Signals, model: Model, evidence: Evidence
 ) -> dict[str, NDArray[Any]]:
     n = len(evidence.dataset)
 

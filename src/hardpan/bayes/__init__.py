@@ -9,23 +9,20 @@ Real data: ``floor`` brackets the lowest possible error of a dataset (:mod:`hard
 from typing import TYPE_CHECKING
 
 from hardpan.bayes.gaussians.classifier import decide, posterior
-from hardpan.bayes.gaussians.detail import GaussianDetail, gaussian_detail
+from hardpan.bayes.gaussians.detail import gaussian_detail
 from hardpan.bayes.gaussians.methods import METHODS, gaussian
-from hardpan.bayes.gaussians.temperature import Curve, gaussian_curve, temperature_for, temperatures_for
+from hardpan.bayes.gaussians.temperature import gaussian_curve, temperature_for, temperatures_for
 from hardpan.lazy import exports
 
 if TYPE_CHECKING:
-    from hardpan.bayes.floors import Floor, FloorConfig, floor
+    from hardpan.bayes.floors import FloorConfig, floor
 
 # Imported at first use: the Gaussian functions need no dataset and no predictions.
 _LATER = dict.fromkeys(("Floor", "FloorConfig", "floor"), ".floors")
 
 __all__ = [
     "METHODS",
-    "Curve",
-    "Floor",
     "FloorConfig",
-    "GaussianDetail",
     "decide",
     "floor",
     "gaussian",

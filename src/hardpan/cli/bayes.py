@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from hardpan import files
 from hardpan.bayes import (
     METHODS,
-    Curve,
     gaussian_curve,
     gaussian_detail,
     temperature_for,
     temperatures_for,
 )
-from hardpan.bayes.gaussians.temperature import Temperatures
+from hardpan.bayes.gaussians.temperature import Curve, Temperatures
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit, emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, printing, spread
 from hardpan.errors import InputError

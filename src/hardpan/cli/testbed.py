@@ -18,6 +18,7 @@ from hardpan.errors import InputError
 from hardpan.report.base import Report
 from hardpan.safe_files import few
 from hardpan.testbed import followups
+from hardpan.testbed.comparison import FitReport
 from hardpan.testbed.sets import TwoSets, open_outcomes
 
 app = typer.Typer(
@@ -119,7 +120,7 @@ def fit(
     """
     sets = reading.read(scores)
     report = testbed.compare(sets, config=replace(config, metric=reading.metric))
-    return testbed.FitReport(
+    return FitReport(
         fit=report.fit.compact(),
         models=tuple(row.model for row in report.rows if row.in_fit),
         excluded=report.excluded,

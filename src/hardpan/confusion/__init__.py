@@ -11,26 +11,20 @@
 20
 """
 
-from hardpan.confusion.ablation import Ablation, ablate
+from hardpan.confusion.ablation import ablate
 from hardpan.confusion.banding import Bands, bands
-from hardpan.confusion.difficulty import Signals, signals
-from hardpan.confusion.label_noise import LabelIssues, label_issues
-from hardpan.confusion.scoring import Scores, Stability, load_scores, scores, stability
+from hardpan.confusion.difficulty import signals
+from hardpan.confusion.label_noise import label_issues
+from hardpan.confusion.scoring import Scores, load_scores, scores, stability
 from hardpan.confusion.subsets import Subset, load_subset, subset, subset_of_ids
-from hardpan.confusion.summaries import ConfusionConfig, ScoreReport, compare_scores, summarize
-from hardpan.confusion.transfers import Transfer, transfer
+from hardpan.confusion.summaries import ConfusionConfig, compare_scores, summarize
+from hardpan.confusion.transfers import transfer
 
 __all__ = [
-    "Ablation",
     "Bands",
     "ConfusionConfig",
-    "LabelIssues",
-    "ScoreReport",
     "Scores",
-    "Signals",
-    "Stability",
     "Subset",
-    "Transfer",
     "ablate",
     "bands",
     "compare_scores",

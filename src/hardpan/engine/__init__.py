@@ -13,17 +13,15 @@ except ImportError as error:
     raise MissingExtra(error.name or "torch", "torch") from error
 
 from hardpan.engine.capture import CapturedStep
-from hardpan.engine.checkpoints import Checkpoint, claimed, load_checkpoint, save_checkpoint
+from hardpan.engine.checkpoints import claimed, load_checkpoint, save_checkpoint
 from hardpan.engine.devices import pick_device
-from hardpan.engine.loop import Diverged, History, LoopConfig, Task, run_epochs
+from hardpan.engine.loop import Diverged, History, LoopConfig, run_epochs
 
 __all__ = [
     "CapturedStep",
-    "Checkpoint",
     "Diverged",
     "History",
     "LoopConfig",
-    "Task",
     "claimed",
     "load_checkpoint",
     "pick_device",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from hardpan.errors import InputError, whole_number
-from hardpan.execution import clusters, local
+from hardpan.execution import clusters, tasks
 from hardpan.execution.tasks import TaskResults
 
 Progress = Callable[[str, float], None]
@@ -49,8 +49,8 @@ class _Backend(Protocol):
 
 
 _RUNNERS: dict[str, _Backend] = {
-    "threads": local.in_threads,
-    "processes": local.in_processes,
+    "threads": tasks.in_threads,
+    "processes": tasks.in_processes,
     "dask": clusters.on_dask,
     "ray": clusters.on_ray,
 }

@@ -1,11 +1,15 @@
-"""One task: its result, or the exception that ended it, in a form that can be sent between machines."""
+"""Tasks: one and its result, in a form that can be sent between machines; many in threads or processes (joblib)."""
 
 from __future__ import annotations
 
 import importlib
+import multiprocessing
+import os
 import pickle
 import reprlib
-from collections.abc import Callable, Generator
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,3 +75,97 @@ def optional(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise MissingExtra(extra, extra) from error
+
+
+def in_threads(
+    function: Callable[[Any], Any],
+    tasks: list[Any],
+    workers: int | None,
+    address: str,
+    ready: Callable[[], object],
+) -> TaskResults:
+    """Threads: for tasks that spend their time in NumPy, numba or torch, which release the lock of Python."""
+    ready()
+    yield from _start("threading", function, dict(enumerate(tasks)), workers)
+
+
+def in_processes(
+    function: Callable[[Any], Any],
+    tasks: list[Any],
+    workers: int | None,
+    address: str,
+    ready: Callable[[], object],
+) -> TaskResults:
+    """Processes: for tasks that spend their time in Python itself, or that set the state of a whole process."""
+    ready()
+    killed = _killed_error()
+    left = dict(enumerate(tasks))
+    while left:
+        running: set[int] = set()
+        try:
+            for result in _start("loky", function, left.copy(), workers, running):
+                del left[result.index]
+                yield result
+        except killed:  # the whole pool ends with one worker, so the other running tasks may be innocent
+            for index in sorted(running & left.keys()):
+                yield from _alone(function, index, left.pop(index))
+
+
+def _alone(function: Callable[[Any], Any], index: int, task: Any) -> TaskResults:
+    """One task in its own process, so that a death is its own fault; it was started once already."""
+    killed = _killed_error()
+    for _ in range(ATTEMPTS - 1):
+        try:
+            yield from _start("loky", function, {index: task}, 1)
+            return
+        except killed:
+            continue
+    raise task_lost(index, "killed, or out of memory")
+
+
+def _start(
+    backend: str,
+    function: Callable[[Any], Any],
+    tasks: dict[int, Any],
+    workers: int | None,
+    running: set[int] | None = None,
+) -> TaskResults:
+    """Results as they come; ``running`` receives the number of each task that is sent to a worker."""
+    joblib: Any = importlib.import_module("joblib")  # untyped, and not needed to import hardpan
+    at_once = min(workers or joblib.cpu_count(), len(tasks))
+    if at_once == 1 and backend == "threading":  # a thread would start the next task before this result is used
+        yield from (run_task(function, index, task) for index, task in tasks.items())
+        return
+
+    def calls() -> Iterator[Any]:
+        for index, task in tasks.items():
+            if running is not None:
+                running.add(index)
+            yield joblib.delayed(_in_worker)(os.getpid(), function, index, task)
+
+    # joblib runs a single job in the caller's own process, where a task that dies would end the caller too.
+    settings = {"n_jobs": max(at_once, 2), "pre_dispatch": at_once, "batch_size": 1}
+    results = joblib.Parallel(backend=backend, return_as="generator_unordered", **settings)(calls())
+    try:
+        for result in results:  # noqa: UP028 - "yield from" would end joblib's generator before the finally does
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib warns about unused results; after an error that is intended
+            results.close()
+
+
+def _in_worker(caller: int, function: Callable[[Any], Any], index: int, task: Any) -> TaskResult:
+    """Run a task in a process that joblib kills when another task fails.
+
+    Locks that libraries make there (Blosc makes one) have names in the system, and Python warns on stderr about
+    names that a killed process leaves behind. Under the start method "fork" a lock loses its name at once.
+    """
+    if os.getpid() != caller and sys.platform == "linux":
+        multiprocessing.set_start_method("fork", force=True)
+    return run_task(function, index, task)
+
+
+def _killed_error() -> type[Exception]:
+    error: type[Exception] = importlib.import_module("joblib.externals.loky.process_executor").TerminatedWorkerError
+    return error

@@ -12,24 +12,18 @@ from typing import TYPE_CHECKING
 from hardpan.lazy import exports
 
 if TYPE_CHECKING:
-    from hardpan.flows.benchmark import Benchmark, read_benchmark, synthesize
-    from hardpan.flows.cards import FlowCard, write_card
-    from hardpan.flows.config import CLASS_WEIGHTS, PRESETS, FlowConfig, SynthesizeConfig
+    from hardpan.flows.benchmark import read_benchmark, synthesize
+    from hardpan.flows.cards import write_card
+    from hardpan.flows.config import PRESETS, FlowConfig, SynthesizeConfig
     from hardpan.flows.fitting import fit, sweep
-    from hardpan.flows.flow import Flow, FlowRecord, load, weights_hash
-    from hardpan.flows.judging import Judgement, judge
-    from hardpan.flows.sampling import FlowSamples, sample_temperatures
+    from hardpan.flows.flow import Flow, load, weights_hash
+    from hardpan.flows.judging import judge
+    from hardpan.flows.sampling import sample_temperatures
 
 _HOME = {
-    "CLASS_WEIGHTS": ".config",
     "PRESETS": ".config",
-    "Benchmark": ".benchmark",
     "Flow": ".flow",
-    "FlowCard": ".cards",
     "FlowConfig": ".config",
-    "FlowRecord": ".flow",
-    "FlowSamples": ".sampling",
-    "Judgement": ".judging",
     "SynthesizeConfig": ".config",
     "fit": ".fitting",
     "judge": ".judging",
@@ -43,15 +37,9 @@ _HOME = {
 }
 
 __all__ = [
-    "CLASS_WEIGHTS",
     "PRESETS",
-    "Benchmark",
     "Flow",
-    "FlowCard",
     "FlowConfig",
-    "FlowRecord",
-    "FlowSamples",
-    "Judgement",
     "SynthesizeConfig",
     "fit",
     "judge",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import files
-from hardpan.bayes import Curve
+from hardpan.bayes.gaussians.temperature import Curve
 from hardpan.errors import HardpanError, InputError
 from hardpan.estimates import Estimate
 from hardpan.execution import Progress

@@ -12,15 +12,10 @@ is published with every answer.
 """
 
 from hardpan.ledger.ladder import leaderboard_bound, published_bound, submission_limit, suggested_step
-from hardpan.ledger.ledger import Answer, HoldoutScores, Ledger, Status, create, open
-from hardpan.ledger.verification import Check
+from hardpan.ledger.ledger import Ledger, create, open
 
 __all__ = [
-    "Answer",
-    "Check",
-    "HoldoutScores",
     "Ledger",
-    "Status",
     "create",
     "leaderboard_bound",
     "open",

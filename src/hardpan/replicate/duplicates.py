@@ -251,7 +251,7 @@ def _measured(
     splits: Sequence[str],
     round_number: int,
 ) -> list[dict[str, Any]]:
-    from hardpan.neighbors.descriptors import describe
+    from hardpan.neighbors.near_duplicates import describe
     from hardpan.neighbors.ssim import ssim_pairs
 
     rows, others = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -1,19 +1,15 @@
 """Studies that need several parts of hardpan: floor bench, learning curves, re-tuning, training on part."""
 
-from hardpan.studies.crossval import CrossvalConfig, CrossvalStudy, cross_validate
-from hardpan.studies.floor_bench import FloorBench, FloorBenchConfig, run_bench
-from hardpan.studies.partial import PartialConfig, PartialStudy, train_on_part
-from hardpan.studies.retune import RetuneConfig, RetuneStudy, search_settings
+from hardpan.studies.crossval import CrossvalConfig, cross_validate
+from hardpan.studies.floor_bench import FloorBenchConfig, run_bench
+from hardpan.studies.partial import PartialConfig, train_on_part
+from hardpan.studies.retune import RetuneConfig, search_settings
 
 __all__ = [
     "CrossvalConfig",
-    "CrossvalStudy",
-    "FloorBench",
     "FloorBenchConfig",
     "PartialConfig",
-    "PartialStudy",
     "RetuneConfig",
-    "RetuneStudy",
     "cross_validate",
     "run_bench",
     "search_settings",

@@ -1,7 +1,7 @@
 """Many models on two test sets: accuracies, lines, ranks, gaps, and what explains a drop."""
 
 from hardpan.testbed import followups
-from hardpan.testbed.comparison import CompareConfig, Comparison, FitReport, compare, pairs
+from hardpan.testbed.comparison import CompareConfig, Comparison, compare, pairs
 from hardpan.testbed.difficulty_model import (
     difficulty,
     difficulty_from_line,
@@ -12,7 +12,7 @@ from hardpan.testbed.difficulty_model import (
 from hardpan.testbed.discrimination import discriminate
 from hardpan.testbed.gaps import cross_validation, decompose
 from hardpan.testbed.humans import hardest, hardest_of, human_table
-from hardpan.testbed.line import LineFit, fit_line
+from hardpan.testbed.line import fit_line
 from hardpan.testbed.sampling_strategies import strategies
 from hardpan.testbed.sets import two_sets
 from hardpan.testbed.skill_scale import one_scale
@@ -20,8 +20,6 @@ from hardpan.testbed.skill_scale import one_scale
 __all__ = [
     "CompareConfig",
     "Comparison",
-    "FitReport",
-    "LineFit",
     "compare",
     "cross_validation",
     "decompose",

@@ -9,15 +9,12 @@ from hardpan.lazy import exports
 from hardpan.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from hardpan.training.arrays import ArrayFit, fit_arrays
-    from hardpan.training.running import Trained, TrainedRun, train
+    from hardpan.training.arrays import fit_arrays
+    from hardpan.training.running import train
     from hardpan.training.saved import SavedModel, load_model, predict
 
 _HOME = {
-    "ArrayFit": ".arrays",
     "SavedModel": ".saved",
-    "Trained": ".running",
-    "TrainedRun": ".running",
     "fit_arrays": ".arrays",
     "load_model": ".saved",
     "predict": ".saved",
@@ -25,11 +22,8 @@ _HOME = {
 }
 
 __all__ = [
-    "ArrayFit",
     "SavedModel",
     "TrainConfig",
-    "Trained",
-    "TrainedRun",
     "fit_arrays",
     "load_model",
     "predict",

@@ -5,24 +5,17 @@
 :func:`repeat_floor`, :func:`two_sample_test`; :func:`weigh` is the verdict.
 """
 
-from hardpan.bayes.floors.bracketing import ESTIMATORS, Floor, FloorConfig, floor
-from hardpan.bayes.floors.flow import Difference, FlowEvidence, two_sample_test
+from hardpan.bayes.floors.bracketing import FloorConfig, floor
+from hardpan.bayes.floors.flow import two_sample_test
 from hardpan.bayes.floors.inputs import held_out_error
 from hardpan.bayes.floors.overlap import bhattacharyya
 from hardpan.bayes.floors.plugin import calibrated_plug_in, plug_in
 from hardpan.bayes.floors.repeats import equal_inputs, repeat_floor
 from hardpan.bayes.floors.spanning_tree import henze_penrose
-from hardpan.bayes.floors.verdict import Bracket, Entry, weigh
 from hardpan.bayes.floors.votes import isotonic_floor, vote_floor
 
 __all__ = [
-    "ESTIMATORS",
-    "Bracket",
-    "Difference",
-    "Entry",
-    "Floor",
     "FloorConfig",
-    "FlowEvidence",
     "bhattacharyya",
     "calibrated_plug_in",
     "equal_inputs",
@@ -34,5 +27,4 @@ __all__ = [
     "repeat_floor",
     "two_sample_test",
     "vote_floor",
-    "weigh",
 ]
