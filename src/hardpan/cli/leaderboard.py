@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from numpy.typing import NDArray
 
 from hardpan import leaderboard, tables
-from hardpan.cli.common import Confidence, JsonFlag, OutFolder, Seed, check_out, emit_report, progress_on_stderr
-from hardpan.cli.options import reporting, spread
+from hardpan.cli.common import check_out, emit_report, progress_on_stderr
+from hardpan.cli.options import Flags, Output, reporting, spread
 from hardpan.errors import InputError, MissingExtra
+from hardpan.execution import Progress
+from hardpan.leaderboard.keys import SuspectKeys
+from hardpan.leaderboard.pairs import PairedComparison
 from hardpan.outcomes import Outcomes
 from hardpan.predictions import Predictions
 from hardpan.report.base import Report
 from hardpan.safe_files import few, read_arrays
+
+R = TypeVar("R", bound=Report)
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -33,52 +37,31 @@ OneLog = Annotated[Path, typer.Argument(metavar="LOGS", help="Logs, a table, a m
 Cluster = Annotated[
     str, typer.Option("--cluster", metavar="COLUMN", help="Cluster by this group column (true: the first one).")
 ]
-ItemModel = Annotated[str, typer.Option("--model", help="Model of the items: rasch, 2pl or 3pl.")]
-Choices = Annotated[int, typer.Option("--choices", help="Answers to choose from, for 3pl.")]
+Reading = Annotated[dict[str, Any], Flags(of=Outcomes.open, without=("totals", "check_classes", "n_classes"))]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How logs are read."""
-
-    filter: Annotated[str | None, typer.Option("--filter", help="Filter of lm-eval logs (default: the first).")] = (
-        None
-    )
-    metric: Annotated[str | None, typer.Option("--metric", help="Metric (default: the first of the task).")] = None
-    scorer: Annotated[str | None, typer.Option("--scorer", help="Scorer of Inspect logs (default: the first).")] = (
-        None
-    )
-    unparsed: Annotated[str, typer.Option("--unparsed", help="Answers not parsed count as wrong or missing.")] = (
-        "wrong"
-    )
-    groups: Annotated[
-        str | None, typer.Option("--groups", metavar="COLUMN", help="A further column of item groups to read.")
-    ] = None
-    max_score: Annotated[
-        float | None, typer.Option("--max-score", help="Divide scores by this, the highest possible one.")
-    ] = None
-    rows: Annotated[
-        str | None, typer.Option("--rows", help="Rows of a table or matrix without names: models or items.")
-    ] = None
-    by_order: Annotated[
-        bool, typer.Option("--by-order", help="Items without ids are in the same order for every model.")
-    ] = False
-
-
-DEFAULT = Reading()
-
-
-def _open(paths: Path | list[Path], reading: Reading) -> Outcomes:
-    many = paths if isinstance(paths, list) else [paths]
+def _open(logs: Path | list[Path], reading: Mapping[str, Any]) -> Outcomes:
+    many = logs if isinstance(logs, list) else [logs]
     with progress_on_stderr() as progress:
-        return Outcomes.open(many[0] if len(many) == 1 else many, **asdict(reading), progress=progress)
+        return Outcomes.open(many[0] if len(many) == 1 else many, **reading, progress=progress)
 
 
-def _emit(context: typer.Context, result: Report, outcomes: Outcomes, json: bool, out: Path | None) -> None:
-    """The report, and on stderr how the scores were read: metric and filter, rows dropped, answers not parsed."""
-    emit_report(result, json=json, out=out, options=context.params)
+def _emit(
+    context: typer.Context,
+    logs: Path | list[Path],
+    reading: Mapping[str, Any],
+    output: Output,
+    analyse: Callable[[Outcomes, Progress], R],
+) -> R:
+    """Read logs, analyse them, save and print the report; on stderr how the scores were read."""
+    check_out(output.out)
+    outcomes = _open(logs, reading)
+    with progress_on_stderr() as progress:
+        report = analyse(outcomes, progress)
+    emit_report(report, json=output.json, out=output.out, options=context.params)
     if outcomes.notes:
         print(*outcomes.notes, sep="\n", file=sys.stderr)
+    return report
 
 
 def _cluster(text: str) -> bool | str:
@@ -94,22 +77,20 @@ def _command(function: Callable[..., None]) -> Callable[..., None]:
 def rank(
     context: typer.Context,
     logs: Logs,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.rank, without=("cluster",))],
+    reading: Reading,
+    output: Output,
     cluster: Cluster = "",
-    confidence: Confidence = 0.95,
-    reading: Reading = DEFAULT,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-    out: OutFolder = None,
 ) -> None:
     """Scores, standard errors, simultaneous rank sets and tiers of all models.
 
     Example: [bold]hardpan leaderboard rank logs/ --cluster task[/bold]
     """
-    check_out(out)
-    data = _open(logs, reading)
-    with progress_on_stderr() as progress:
-        result = leaderboard.rank(data, _cluster(cluster), confidence=confidence, seed=seed, progress=progress)
-    _emit(context, result, data, json, out)
+
+    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
+        return leaderboard.rank(outcomes, _cluster(cluster), **options, progress=progress)
+
+    _emit(context, logs, reading, output, analyse)
 
 
 @_command
@@ -118,6 +99,9 @@ def compare(
     logs: OneLog,
     first: Annotated[str, typer.Argument(help="A model, such as the one in use.")],
     second: Annotated[str, typer.Argument(help="Another model, such as a candidate.")],
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.compare, without=("cluster",))],
+    reading: Reading,
+    output: Output,
     fail_if: Annotated[
         str, typer.Option("--fail-if", metavar="worse", help="Exit 1 if SECOND is worse beyond the interval.")
     ] = "",
@@ -125,11 +109,6 @@ def compare(
         Path | None, typer.Option("--card", metavar="DIR", help="Write card.md and badge.svg for a README.")
     ] = None,
     cluster: Cluster = "",
-    confidence: Confidence = 0.95,
-    reading: Reading = DEFAULT,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-    out: OutFolder = None,
 ) -> None:
     """The paired difference of two models; with --fail-if a gate for CI.
 
@@ -137,15 +116,17 @@ def compare(
     """
     if fail_if not in ("", "worse"):
         raise InputError(f"--fail-if must be 'worse'; got {fail_if!r}")
-    check_out(out)
     check_out(card)
-    data = _open(logs, reading)
-    result = leaderboard.compare(data, first, second, cluster=_cluster(cluster), confidence=confidence, seed=seed)
-    if card is not None:
-        from hardpan.leaderboard.card import write_card
 
-        write_card(result, card)
-    _emit(context, result, data, json, out)
+    def analyse(outcomes: Outcomes, _: Progress) -> PairedComparison:
+        result = leaderboard.compare(outcomes, first, second, cluster=_cluster(cluster), **options)
+        if card is not None:
+            from hardpan.leaderboard.card import write_card
+
+            write_card(result, card)
+        return result
+
+    result = _emit(context, logs, reading, output, analyse)
     if fail_if and result.difference.low > 0:
         raise typer.Exit(1)
 
@@ -154,28 +135,27 @@ def compare(
 def items(
     context: typer.Context,
     logs: Logs,
-    model: ItemModel = "2pl",
-    choices: Choices = 4,
-    reading: Reading = DEFAULT,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-    out: OutFolder = None,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.items)],
+    reading: Reading,
+    output: Output,
 ) -> None:
     """Difficulty and discrimination of the items, dead and broken items, information along skill.
 
     Example: [bold]hardpan leaderboard items logs/ --model 3pl --choices 4 --out items[/bold]
     """
-    check_out(out)
-    data = _open(logs, reading)
-    with progress_on_stderr() as progress:
-        result = leaderboard.items(data, model, choices=choices, seed=seed, progress=progress)
-    _emit(context, result, data, json, out)
+
+    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
+        return leaderboard.items(outcomes, **options, progress=progress)
+
+    _emit(context, logs, reading, output, analyse)
 
 
 @_command
 def keys(
     context: typer.Context,
     logs: Logs,
+    reading: Reading,
+    output: Output,
     reviewed: Annotated[
         Path | None,
         typer.Option("--reviewed", metavar="CSV", help="A review sheet with correct_key filled in: score again."),
@@ -184,27 +164,30 @@ def keys(
         bool, typer.Option("--serve", help="Review the keys in a browser; verdicts go to DIR/reviewed.csv.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of --serve; 0 takes any free port.")] = 8002,
-    reading: Reading = DEFAULT,
-    json: JsonFlag = False,
-    out: OutFolder = None,
 ) -> None:
     """Answer keys that look wrong, with a review sheet; after the review, corrected scores and ranks.
 
     Example: [bold]hardpan leaderboard keys logs/ --out keys --serve[/bold]
     """
-    if serve and (out is None or reviewed is not None or json):
+    if serve and (output.out is None or reviewed is not None or output.json):
         raise InputError("--serve needs --out DIR, where the verdicts go, and neither --reviewed nor --json")
-    check_out(out)
-    data = _open(logs, reading)
-    if reviewed is None:
-        result = leaderboard.suspect_keys(data)
-        _emit(context, result, data, json, out)
-        if serve and out is not None:
-            _serve(result, out, port)
-        return
-    columns = tables.read_columns(reviewed, text=True, required=("item",))
+    new_keys = None if reviewed is None else _reviewed(reviewed)
+
+    def analyse(outcomes: Outcomes, _: Progress) -> Report:
+        if new_keys is None:
+            return leaderboard.suspect_keys(outcomes)
+        return leaderboard.correct_keys(outcomes, new_keys)
+
+    result = _emit(context, logs, reading, output, analyse)
+    if serve and output.out is not None and isinstance(result, SuspectKeys):
+        _serve(result, output.out, port)
+
+
+def _reviewed(path: Path) -> dict[str, str]:
+    """The corrected key of each item of a review sheet that has one."""
+    columns = tables.read_columns(path, text=True, required=("item",))
     if "correct_key" not in columns:
-        raise InputError(f"--reviewed {reviewed}: has no column correct_key; use the review sheet of --out")
+        raise InputError(f"--reviewed {path}: has no column correct_key; use the review sheet of --out")
     new_keys = {
         tables.stored_cell(item): tables.stored_cell(value)
         for item, value in zip(columns["item"], columns["correct_key"], strict=True)
@@ -212,12 +195,12 @@ def keys(
     }
     if not new_keys:
         raise InputError(
-            f"--reviewed {reviewed}: column correct_key is empty; fill it in for the items with a wrong key"
+            f"--reviewed {path}: column correct_key is empty; fill it in for the items with a wrong key"
         )
-    _emit(context, leaderboard.correct_keys(data, new_keys), data, json, out)
+    return new_keys
 
 
-def _serve(suspects: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> None:
+def _serve(suspects: SuspectKeys, folder: Path, port: int) -> None:
     try:
         from hardpan.web import key_review, serving
     except ModuleNotFoundError as error:
@@ -234,25 +217,19 @@ def _serve(suspects: leaderboard.keys.SuspectKeys, folder: Path, port: int) -> N
 def shorten(
     context: typer.Context,
     logs: Logs,
-    number: Annotated[int, typer.Option("--items", help="How many items to keep.")] = 100,
-    method: Annotated[str, typer.Option("--method", help="random, stratified or information.")] = "random",
-    confidence: Confidence = 0.95,
-    reading: Reading = DEFAULT,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-    out: OutFolder = None,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.shorten)],
+    reading: Reading,
+    output: Output,
 ) -> None:
     """Fewer items, with the interval that a new model's full score would have; lists for lm-eval's --samples.
 
     Example: [bold]hardpan leaderboard shorten logs/ --items 100 --out short[/bold]
     """
-    check_out(out)
-    data = _open(logs, reading)
-    with progress_on_stderr() as progress:
-        result = leaderboard.shorten(
-            data, number, method=method, confidence=confidence, seed=seed, progress=progress
-        )
-    _emit(context, result, data, json, out)
+
+    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
+        return leaderboard.shorten(outcomes, **options, progress=progress)
+
+    _emit(context, logs, reading, output, analyse)
 
 
 @_command
@@ -262,19 +239,19 @@ def inflation(
     reference: Annotated[
         Path, typer.Argument(metavar="REFERENCE", help="Scores of the same models on another set.")
     ],
-    confidence: Confidence = 0.95,
-    reading: Reading = DEFAULT,
-    json: JsonFlag = False,
-    out: OutFolder = None,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.inflation)],
+    reading: Reading,
+    output: Output,
 ) -> None:
     """Scores against what a reference set predicts, such as a private or newer test set.
 
     Example: [bold]hardpan leaderboard inflation public/ private/[/bold]
     """
-    check_out(out)
-    data = _open(logs, reading)
-    result = leaderboard.inflation(data, _open(reference, reading), confidence=confidence)
-    _emit(context, result, data, json, out)
+
+    def analyse(outcomes: Outcomes, _: Progress) -> Report:
+        return leaderboard.inflation(outcomes, _open(reference, reading), **options)
+
+    _emit(context, logs, reading, output, analyse)
 
 
 @app.command()
@@ -285,11 +262,7 @@ def agreement(
     ],
     labels: Annotated[str, typer.Argument(metavar="LABELS", help="Its labels: FILE, or FILE::ARRAY.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Predictions on the unlabelled set, same models.")],
-    transfer_error: Annotated[
-        float, typer.Option("--transfer-error", help="Standard error added for the assumption, a fraction.")
-    ] = 0.015,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.agreement, without=("resamples",))],
 ) -> Report:
     """Accuracy on an unlabelled set, estimated from how often models agree with each other.
 
@@ -298,51 +271,27 @@ def agreement(
 
     Example: [bold]hardpan leaderboard agreement all.npz::old all.npz::labels all.npz::new[/bold]
     """
-    result = leaderboard.agreement(
-        _predictions(old),
-        _array(labels),
-        _predictions(new),
-        transfer_error=transfer_error,
-        confidence=confidence,
-        seed=seed,
-    )
-    return result
+    return leaderboard.agreement(_predictions(old), _array(labels), _predictions(new), **options)
 
 
 @_command
 def report(
     context: typer.Context,
     logs: Logs,
+    options: Annotated[dict[str, Any], Flags(of=leaderboard.summarize, without=("cluster",))],
+    reading: Reading,
+    output: Output,
     cluster: Cluster = "",
-    model: ItemModel = "2pl",
-    choices: Choices = 4,
-    short_items: Annotated[
-        int | None, typer.Option("--short-items", help="Items of the shorter test (default: 15 %).")
-    ] = None,
-    confidence: Confidence = 0.95,
-    reading: Reading = DEFAULT,
-    seed: Seed = 0,
-    json: JsonFlag = False,
-    out: OutFolder = None,
 ) -> None:
     """The whole leaderboard on one page: ranking, items, keys, groups, pairs, a shorter test.
 
     Example: [bold]hardpan leaderboard report logs/ --out board[/bold]
     """
-    check_out(out)
-    data = _open(logs, reading)
-    with progress_on_stderr() as progress:
-        result = leaderboard.summarize(
-            data,
-            cluster=_cluster(cluster),
-            model=model,
-            choices=choices,
-            short_items=short_items,
-            confidence=confidence,
-            seed=seed,
-            progress=progress,
-        )
-    _emit(context, result, data, json, out)
+
+    def analyse(outcomes: Outcomes, progress: Progress) -> Report:
+        return leaderboard.summarize(outcomes, cluster=_cluster(cluster), **options, progress=progress)
+
+    _emit(context, logs, reading, output, analyse)
 
 
 def _predictions(name: str) -> Any:

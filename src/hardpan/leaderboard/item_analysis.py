@@ -56,7 +56,7 @@ class ItemFit(Report):
     variance 1.
 
     Attributes:
-        model: "rasch", "2pl" or "3pl".
+        model: model of the items: "rasch", "2pl" or "3pl".
         guessing: c, 0 unless the model is "3pl".
         items: (N,) ids.
         models: M names.
@@ -164,7 +164,7 @@ def items(
 
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores; cells may be missing.
-        model: "rasch", "2pl" or "3pl".
+        model: model of the items: "rasch", "2pl" or "3pl".
         choices: number of answers to choose from, for "3pl".
         seed: of the simulation of the test's power.
         progress: called with a step and the fraction done.

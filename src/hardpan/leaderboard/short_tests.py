@@ -172,7 +172,7 @@ def shorten(
     Args:
         outcomes: scores of at least 5 models; items that some models lack are used where they have them.
             Also what :meth:`hardpan.Outcomes.open` opens.
-        items: how many to keep.
+        items: how many items to keep.
         method: "random", "stratified" or "information".
         confidence: level of the intervals.
         seed: of the selection.

@@ -87,9 +87,9 @@ def summarize(
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
         cluster: as in :func:`hardpan.leaderboard.rank`.
-        model: of the item analysis, "rasch", "2pl" or "3pl".
+        model: model of the items: "rasch", "2pl" or "3pl".
         choices: number of answers to choose from, for "3pl".
-        short_items: items of the shorter test; 15 % of them if None.
+        short_items: items of the shorter test (default: 15 %).
         confidence: level of intervals and rank sets.
         seed: of everything random.
         progress: called with a step and the fraction done.

@@ -119,13 +119,14 @@ class Outcomes:
 
         Args:
             source: a file, a folder, a list of them, a frame, rows, columns, or an array.
-            filter: the filter of lm-evaluation-harness; the first in the file if None.
-            metric: the metric; the first that lies in [0, 1] if None.
-            scorer: the scorer of Inspect logs; the first if None.
+            filter: the filter of lm-eval logs (default: the first in the file).
+            metric: the metric (default: the first that lies in [0, 1]).
+            scorer: the scorer of Inspect logs (default: the first).
             unparsed: answers that could not be parsed, or that have no score, are "wrong" or "missing".
-            groups: further item columns to keep, by name: a field of a document or of metadata, or a column.
-            max_score: divide scores by the highest possible score.
-            rows: what the rows of a wide table are, "models" or "items"; recognised by its names if None.
+            groups: a further column of item groups to read: of a table, or a field of a document or of metadata;
+                or several.
+            max_score: divide scores by this, the highest possible one.
+            rows: what the rows of a wide table are, "models" or "items" (default: recognised by its names).
             by_order: join items by position, where files have no item ids.
             totals: sizes of the test sets of tables with accuracies: one for all, one per set, or by name.
             check_classes: refuse predicted classes whose class map looks wrong.
