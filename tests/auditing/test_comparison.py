@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 from hardpan import auditing, files, stats
@@ -33,9 +34,10 @@ EASY, MIDDLE, HARD = planted("easy", 0.01, 0.03), planted("middle", 0.05, 0.02),
 def test_two_audits_give_the_differences():
     found = comparison.compare([EASY, HARD])
     assert found.differences["best_error"].value == pytest.approx(0.37)
-    # Equal half-widths h give h√2 for the difference.
+    # Equal half-widths h give h√2 for the difference, and three measures share the level.
+    wider = norm.ppf(1 - 0.025 / 3) / norm.ppf(0.975)
     assert found.differences["best_error"].high - found.differences["best_error"].value == pytest.approx(
-        0.01 * 2**0.5
+        0.01 * 2**0.5 * wider
     )
     assert [item.names for item in found.rankings] == [("hard", "easy")] * 2
     assert not found.agreement

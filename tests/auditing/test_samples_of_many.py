@@ -53,10 +53,15 @@ def test_equal_images_are_those_with_equal_pixels(images):
 @pytest.mark.parametrize("shape", [(50, 6, 6), (50, 6, 6, 3), (50, 4)])
 def test_examples_scaled_when_needed_are_those_scaled_ahead(shape, monkeypatch):
     x = np.random.default_rng(1).integers(0, 256, shape).astype(np.uint8)
-    data, train, rows = networks.NetworkData(x, np.arange(50) % 2, 2), np.arange(30), np.array([7, 3, 49])
-    ahead = networks._Examples(data, train, torch.device("cpu"))[rows]
+    labels, train, rows = np.arange(50) % 2, np.arange(30), np.array([7, 3, 49])
+
+    def examples() -> torch.Tensor:
+        data = networks.of_images(x, labels, 2, train) if len(shape) > 2 else networks.of_features(x, labels, 2)
+        return networks._Examples(data, torch.device("cpu"))[rows]
+
+    ahead = examples()
     monkeypatch.setattr(networks, "SCALED_AHEAD", 10)
-    torch.testing.assert_close(networks._Examples(data, train, torch.device("cpu"))[rows], ahead, rtol=0, atol=0)
+    torch.testing.assert_close(examples(), ahead, rtol=0, atol=0)
     if len(shape) > 2:
         scaled = (x - x[:30].mean()) / x[:30].std()
         expected = torch.from_numpy(scaled.reshape(50, 6, 6, -1)[rows]).permute(0, 3, 1, 2).float()

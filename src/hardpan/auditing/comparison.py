@@ -135,7 +135,8 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
 
     The interval of a difference combines the two intervals (MOVER, Zou and Donner 2008):
     d − √((b − b_low)² + (a_high − a)²) to d + √((b_high − b)² + (a − a_low)²) with d = b − a, as for independent
-    measurements; on the same test set it is wider than need be.
+    measurements; on the same test set it is wider than need be. All differences hold together: the level is shared
+    by the measures that are compared (Bonferroni).
 
     Args:
         audits: two or more.
@@ -163,11 +164,15 @@ def compare(audits: Sequence[Audit], *, most_bits: float | None = None) -> Audit
     rankings = tuple(_ranked(measure, kept) for measure in HARDNESS)
     rankings = tuple(item for item in rankings if len(item.names) >= 2)
     first, second = list(named)[:2]
-    differences = {
-        measure: difference(found[first], found[second])
+    compared = [
+        measure
         for measure, found in values.items()
         if len(audits) == 2 and len(found) == 2 and measure not in RANGES
         if not any(too_few(measure, item) for item in found.values())
+    ]
+    differences = {
+        measure: difference(*(_widened(values[measure][name], len(compared)) for name in (first, second)))
+        for measure in compared
     }
     return AuditComparison(
         names=tuple(named),

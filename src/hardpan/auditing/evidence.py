@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardpan import stats
+from hardpan.auditing.networks import NetworkData
 from hardpan.bayes.floors.bracketing import FloorInputs
 from hardpan.bayes.floors.classifiers import Fitted
 from hardpan.bayes.floors.inputs import Floats, Labels
@@ -187,6 +188,7 @@ class Evidence:
         correct_by_size: training sizes of the learning curve, and which test rows are right at each.
         curve_model: the model of the learning curve.
         nearest: the training examples that are nearest to test examples.
+        network_data: the examples as networks take them, once they are scaled.
         columns: per-example results by name, for the joined table.
         notes: what was not possible, and why.
         steps: what was done, and how long it took.
@@ -205,6 +207,7 @@ class Evidence:
     correct_by_size: Mapping[int, NDArray[np.bool_]] = field(default_factory=dict)
     curve_model: str = ""
     nearest: Nearest | None = None
+    network_data: NetworkData | None = None
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     steps: list[AuditStep] = field(default_factory=list)

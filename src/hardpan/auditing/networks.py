@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,9 @@ FLIP_QUERIES, FLIP_REFERENCES = 300, 3000
 FLIP_LOSS = 0.1  # accuracy that 1-NN may lose on mirrored images before mirroring counts as changing the class
 EVALUATED_AT_ONCE = 512
 SCALED_AT_ONCE = 4096
+CHANNELS = (16, 48, 96)  # of the convolutions; the last number of all further ones
+LARGEST_SIDE = 11  # of the images before the hidden layer
+HIDDEN = 128
 SCALED_AHEAD = 2**26  # numbers up to which all examples are scaled before training (256 MB)
 FORWARD = 1 / 3  # of the time of a training step that predicting as many examples takes
 MOMENT_SHARE = 0.5  # of the time that predictions at several moments may take; else only the last one is kept
@@ -39,24 +42,55 @@ MOMENT_SHARE = 0.5  # of the time that predictions at several moments may take; 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkData:
-    """What a network is trained on.
+    """What networks are trained on; made by :func:`of_features` or :func:`of_images`.
 
     Attributes:
         x: (N, H, W[, C]) images, or (N, d) standardised features.
         labels: (N,) class numbers.
         n_classes: K.
         flip: whether mirrored images keep their class.
+        mean: of the pixels of training images, and ``scale``, their deviation.
+        ahead: all examples scaled, images as (N, H, W, C); None where they are scaled when they are needed:
+            they may be in a file, and no copy of them all is made.
     """
 
     x: NDArray[Any]
     labels: Labels
     n_classes: int
     flip: bool = False
+    mean: float = 0.0
+    scale: float = 1.0
+    ahead: NDArray[np.float32] | None = None
 
     @property
     def is_images(self) -> bool:
         """Whether the examples are images."""
         return self.x.ndim > 2
+
+    def scaled(self, x: NDArray[Any]) -> NDArray[np.float32]:
+        """Examples with mean 0 and deviation 1 on train."""
+        if not self.is_images:
+            return np.asarray(x, dtype=np.float32)
+        images = x[..., None] if x.ndim == 3 else x
+        return np.asarray((images.astype(np.float64) - self.mean) / self.scale, dtype=np.float32)
+
+
+def of_features(x: NDArray[Any], labels: Labels, n_classes: int) -> NetworkData:
+    """Standardised features (N, d)."""
+    ahead = np.asarray(x, dtype=np.float32)
+    return NetworkData(ahead, labels, n_classes, ahead=ahead)
+
+
+def of_images(x: NDArray[Any], labels: Labels, n_classes: int, train: Labels, *, flip: bool = False) -> NetworkData:
+    """Images (N, H, W[, C]), scaled by the pixels of up to 5,000 training images."""
+    sample = x[train[:5000]].astype(np.float64)
+    data = NetworkData(x, labels, n_classes, flip, float(sample.mean()), float(sample.std()) or 1.0)
+    if x.size > SCALED_AHEAD:
+        return data
+    ahead = np.empty((len(x), *data.scaled(x[:1]).shape[1:]), dtype=np.float32)
+    for start in range(0, len(x), SCALED_AT_ONCE):
+        ahead[start : start + SCALED_AT_ONCE] = data.scaled(x[start : start + SCALED_AT_ONCE])
+    return replace(data, ahead=ahead)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +146,7 @@ def train_network(
     start = time.monotonic()
     where = _device(device)
     torch.manual_seed(seed)
-    x, network = _Examples(data, train, where), _network(data).to(where)
+    x, network = _Examples(data, where), _network(data).to(where)
     labels = torch.from_numpy(data.labels).to(where)
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-2)
     rng = np.random.default_rng([seed, 41])
@@ -167,13 +201,13 @@ def train_network(
     return TrainedNetwork(np.stack(probs), step / steps, state)
 
 
-def predict(data: NetworkData, train: Labels, state: dict[str, Any], x: NDArray[Any]) -> NDArray[np.float32]:
-    """Probabilities (m, K) of new examples by a trained network; ``data`` and ``train`` give the scaling."""
+def predict(data: NetworkData, state: dict[str, Any], x: NDArray[Any]) -> NDArray[np.float32]:
+    """Probabilities (m, K) of new examples by a trained network; ``data`` gives the scaling."""
     import torch
 
     network = _network(data)
     network.load_state_dict(state)
-    new = _Examples(data, train, torch.device("cpu"), x)
+    new = _Examples(replace(data, x=x, ahead=None), torch.device("cpu"))
     return _predicted(network, new, np.arange(len(x)), data.n_classes)
 
 
@@ -244,61 +278,55 @@ def _schedule(fraction: float) -> float:
 
 
 class _Examples:
-    """Examples with mean 0 and deviation 1 on train, images with channels first; by rows, as tensors on a device.
+    """Scaled examples by rows, as tensors on a device; images with channels first, in memory last."""
 
-    Many examples are scaled when they are needed: they may be in a file, and no copy of them all is made.
-    """
-
-    def __init__(self, data: NetworkData, train: Labels, device: Any, x: NDArray[Any] | None = None) -> None:
+    def __init__(self, data: NetworkData, device: Any) -> None:
         import torch
 
-        self._x = data.x if x is None else x
-        self._device, self._images = device, data.is_images
-        sample = data.x[train[:5000]].astype(np.float64) if data.is_images else np.zeros(1)
-        self._mean, self._scale = float(sample.mean()), float(sample.std()) or 1.0
-        self._ahead: Tensor | None = None
-        if self._x.size <= SCALED_AHEAD or device.type != "cpu":
-            ahead = np.empty((len(self._x), *self._scaled(slice(0, 1)).shape[1:]), dtype=np.float32)
-            for start in range(0, len(ahead), SCALED_AT_ONCE):
-                ahead[start : start + SCALED_AT_ONCE] = self._scaled(slice(start, start + SCALED_AT_ONCE))
-            self._ahead = torch.from_numpy(ahead).to(device)
+        self._data, self._device = data, device
+        ahead = data.ahead
+        if ahead is None and device.type != "cpu":
+            ahead = data.scaled(data.x)
+        self._ahead = None if ahead is None else torch.from_numpy(ahead).to(device)
 
     def __getitem__(self, rows: Labels) -> Tensor:
         import torch
 
         if self._ahead is not None:
-            return self._ahead[torch.from_numpy(rows).to(self._device)]
-        return torch.from_numpy(self._scaled(rows))
-
-    def _scaled(self, rows: Labels | slice) -> NDArray[np.float32]:
-        if not self._images:
-            return np.asarray(self._x[rows], dtype=np.float32)
-        block = self._x[rows].astype(np.float64)
-        images = block[..., None] if block.ndim == 3 else block
-        scaled = ((images - self._mean) / self._scale).transpose(0, 3, 1, 2)
-        return np.ascontiguousarray(scaled, dtype=np.float32)
+            block = self._ahead[torch.from_numpy(rows).to(self._device)]
+        else:
+            block = torch.from_numpy(self._data.scaled(self._data.x[rows]))
+        return block.permute(0, 3, 1, 2) if self._data.is_images else block
 
 
 def _network(data: NetworkData) -> nn.Module:
+    """Two hidden layers for features; for images 3 × 3 convolutions down to about 8 × 8, then one hidden layer."""
+    import torch
     from torch import nn
 
+    layers: list[nn.Module] = []
     if not data.is_images:
-        layers: list[nn.Module] = []
         width = data.x.shape[1]
         for hidden in (256, 128):
             layers += [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(0.1)]
             width = hidden
         return nn.Sequential(*layers, nn.Linear(width, data.n_classes))
     channels = 1 if data.x.ndim == 3 else data.x.shape[3]
-    side, layers = min(data.x.shape[1:3]), []
-    for number, width in enumerate((32, 64, 128)):
-        layers += [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        channels = width
-        if (side >= 6 and number < 2) or side >= 12:
+    height, width = data.x.shape[1:3]
+    depth = 0
+    while depth < 2 or min(height, width) > LARGEST_SIDE:
+        wider = CHANNELS[min(depth, len(CHANNELS) - 1)]
+        layers.append(nn.Conv2d(channels, wider, 3, padding=1, bias=False))
+        if min(height, width) > LARGEST_SIDE:
             layers.append(nn.MaxPool2d(2))
-            side //= 2
-    layers += [nn.AdaptiveAvgPool2d(3 if side >= 3 else 1), nn.Flatten(), nn.Dropout(0.2)]
-    return nn.Sequential(*layers, nn.Linear(channels * (9 if side >= 3 else 1), data.n_classes))
+            height, width = height // 2, width // 2
+        layers += [nn.BatchNorm2d(wider), nn.ReLU()]
+        channels, depth = wider, depth + 1
+    height, width = min(height, LARGEST_SIDE), min(width, LARGEST_SIDE)
+    layers += [nn.AdaptiveAvgPool2d((height, width)), nn.Flatten(), nn.Dropout(0.2)]
+    layers += [nn.Linear(channels * height * width, HIDDEN, bias=False), nn.BatchNorm1d(HIDDEN), nn.ReLU()]
+    network = nn.Sequential(*layers, nn.Dropout(0.2), nn.Linear(HIDDEN, data.n_classes))
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
 
 def _augmented(batch: Tensor, data: NetworkData, rng: np.random.Generator) -> Tensor:
@@ -316,7 +344,7 @@ def _augmented(batch: Tensor, data: NetworkData, rng: np.random.Generator) -> Te
     if data.flip:
         mirrored = torch.from_numpy(rng.random(len(batch)) < 0.5).to(batch.device)
         moved = torch.where(mirrored[:, None, None, None], moved.flip(3), moved)
-    return moved
+    return moved.contiguous(memory_format=torch.channels_last)
 
 
 def _predicted(network: nn.Module, x: _Examples, rows: Labels, n_classes: int) -> NDArray[np.float32]:

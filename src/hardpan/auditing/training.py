@@ -30,12 +30,15 @@ SIZES = (8, 4, 2)  # the learning curve has n/8, n/4, n/2 and n
 ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
 MOMENTS = 6  # at which an ensemble's predictions are recorded
 BUNDLED_SHARE = 0.1  # of the budget that evaluating a bundled flow may take
+FLOW_PASSES = 6  # over its rows: validation, test, likelihood, samples (twice as many and slower)
+FEWEST_FLOW_ROWS = 100
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
 GALLERY_EACH = 16
 FLOW_EPOCHS = 36
 FLOW_SAMPLES = 2000  # that are compared with test examples
 OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
-OVERRUN, OVERRUN_SECONDS = 0.25, 10.0  # so much over the budget
+OVERRUN, OVERRUN_SECONDS = 0.1, 10.0  # so much over the time for training
+AFTERWARDS = 0.2  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
 IMAGE_WEIGHTS = {"linear model": 0.5, "networks": 7.0, "out-of-fold": 1.5, "learning curve": 1.0}
 TABLE_WEIGHTS = {
@@ -88,7 +91,7 @@ def plan(evidence: Evidence) -> tuple[Budget, tuple[AuditStep, ...]]:
             weights["flow"] = max(2.0, 0.5 * sum(weights.values()))
         else:
             skipped["flow"] = "no-torch" if usable else "no-test"
-    budget = Budget(config.budget, weights)
+    budget = Budget((1 - AFTERWARDS) * config.budget, weights)
     steps = [AuditStep(name, seconds) for name, seconds in budget.planned.items()]
     return budget, (*steps, *(AuditStep(name, 0.0, skipped=why) for name, why in skipped.items()))
 
@@ -138,14 +141,15 @@ def train_all(evidence: Evidence, budget: Budget, work: Path, progress: Progress
 
 
 def network_data(evidence: Evidence, inputs: FloorInputs) -> networks.NetworkData:
-    """Images as they are, or standardised features; mirrored images only where that keeps the class."""
-    x: NDArray[Any] = evidence.dataset.x
-    k = evidence.dataset.n_classes
-    if not evidence.is_images:
-        return networks.NetworkData(np.asarray(inputs.table.scaled, dtype=np.float32), evidence.labels, k)
-    split = inputs.split
-    flip = networks.keeps_class_when_mirrored(x, evidence.labels, split.train, split.validation)
-    return networks.NetworkData(x, evidence.labels, k, flip)
+    """Images, or standardised features, scaled once; mirrored images only where that keeps the class."""
+    if evidence.network_data is None:
+        x, split, k = evidence.dataset.x, inputs.split, evidence.dataset.n_classes
+        if evidence.is_images:
+            flip = networks.keeps_class_when_mirrored(x, evidence.labels, split.train, split.validation)
+            evidence.network_data = networks.of_images(x, evidence.labels, k, split.train, flip=flip)
+        else:
+            evidence.network_data = networks.of_features(inputs.table.scaled, evidence.labels, k)
+    return evidence.network_data
 
 
 def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Path) -> None:
@@ -398,9 +402,13 @@ def passed_flow(evidence: Evidence) -> tuple[Any, str, int | None] | None:
     start = time.monotonic()
     flow.posterior(dataset.x[some])
     per_row = (time.monotonic() - start) / len(some)
-    most = int(BUNDLED_SHARE * config.budget / max(per_row, 1e-6) / 2)
-    everything = len(dataset) <= most
-    return flow, dataset.name, None if everything else max(100, most)
+    most = int(BUNDLED_SHARE * config.budget / max(per_row, 1e-6) / FLOW_PASSES)
+    if len(dataset) <= most:
+        return flow, dataset.name, None
+    if most < FEWEST_FLOW_ROWS:
+        evidence.notes.append(Note("skipped", {"step": "bundled flow", "why": "no-time"}))
+        return None
+    return flow, dataset.name, most
 
 
 def flow_view(evidence: Evidence, flow: Any, source: str, rows: int | None) -> FlowView:
@@ -453,6 +461,6 @@ def predictor(evidence: Evidence, number: int) -> Callable[[NDArray[Any]], NDArr
     def predict(x: NDArray[Any]) -> NDArray[np.float32]:
         if own.ndim == 2:  # features of new examples are standardised with the old ones
             x = standardised(np.concatenate([own, x]), train)[len(own) :]
-        return networks.predict(data, train, one.state, x)
+        return networks.predict(data, one.state, x)
 
     return predict

@@ -33,7 +33,8 @@ PLAIN = ("mean_confusion", "bits")  # measures that are no fractions
 DIFFERENCES = ("headroom", "drop")  # measures in points
 COMPARISON_METHOD = (
     "Every number is read from the reports of the audits; nothing is computed again from the data. The interval "
-    "of a difference combines the two intervals (Zou and Donner's MOVER), as for independent samples.",
+    "of a difference combines the two intervals (Zou and Donner's MOVER), as for independent samples; all "
+    "differences hold together: the level is shared by the measures.",
     "A dataset is harder than another by a measure when its number is larger; two are not separated when the "
     "interval of their difference, corrected for the number of pairs, contains 0. Kendall's τ compares two "
     "orders: 1 is the same order, −1 the reverse.",
