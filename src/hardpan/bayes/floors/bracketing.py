@@ -540,12 +540,13 @@ ESTIMATORS: dict[str, Callable[[FloorInputs, float, int], Iterator[Entry]]] = {
 
 
 def _plug_ins(
-    name: str, probs: Floats, labels: Labels, held: tuple[Floats, Labels] | None, config: FloorConfig
+    name: str, probs: Floats, labels: Labels, held: tuple[Floats, Labels] | None, config: FloorConfig, seeds: int = 1
 ) -> list[Entry]:
-    """A model's held-out error, and its plug-ins: raw, and calibrated."""
+    """A model's held-out error, and its plug-ins: raw, and calibrated; ``probs`` is the mean over ``seeds``."""
     level = config.confidence
+    method = "held-out errors" if seeds < 2 else f"held-out errors of the mean prediction of {seeds} seeds"
     wrong, predicted, p_value = predicted_errors_test(probs, labels)
-    made = _classifier(name, wrong, len(labels), f"held-out errors of {name}", level)
+    made = _classifier(name, wrong, len(labels), method, level)
     check = AssumptionTest(p_value, predicted / len(labels), made.estimate.value)
     raw = plug_in(probs, confidence=level, method="mean of 1 − max posterior, not calibrated")
     entries = [Entry(f"Raw plug-in of {name}", "estimate", raw, "posterior", name, check=check), made]
@@ -571,7 +572,8 @@ def _from_model(model: Model, inputs: FloorInputs, config: FloorConfig) -> list[
     held, validation = None, inputs.split.validation
     if len(validation) and model.covers(validation) and (model.calibratable or model.trained_here):
         held = (model.probs[validation], inputs.labels[validation])
-    return _plug_ins(model.name, model.probs[inputs.test], inputs.labels[inputs.test], held, config)
+    probs, truth = model.probs[inputs.test], inputs.labels[inputs.test]
+    return _plug_ins(model.name, probs, truth, held, config, seeds=len(model.predictions.seeds))
 
 
 def _unweighed(made: Entry) -> Entry:
