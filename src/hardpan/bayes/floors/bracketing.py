@@ -540,7 +540,12 @@ ESTIMATORS: dict[str, Callable[[FloorInputs, float, int], Iterator[Entry]]] = {
 
 
 def _plug_ins(
-    name: str, probs: Floats, labels: Labels, held: tuple[Floats, Labels] | None, config: FloorConfig, seeds: int = 1
+    name: str,
+    probs: Floats,
+    labels: Labels,
+    held: tuple[Floats, Labels] | None,
+    config: FloorConfig,
+    seeds: int = 1,
 ) -> list[Entry]:
     """A model's held-out error, and its plug-ins: raw, and calibrated; ``probs`` is the mean over ``seeds``."""
     level = config.confidence
