@@ -132,6 +132,7 @@ def test_the_keyboard_alone_relabels_and_tags(page, served):
     expect(page.locator("#story-tags")).to_be_empty()
     page.keyboard.press("Escape")
     expect(page.locator(".gallery .corrected")).to_have_text("corrected: 3")
+    expect(page.locator("#results .open").nth(2)).to_be_focused()  # the arrows go on from the example that was open
     corrected = apply_corrections(dataset, served.folder / "corrections.csv")
     changed = np.flatnonzero(corrected.labels != dataset.labels)
     assert changed.tolist() == [1795]

@@ -374,6 +374,7 @@ def _run(
     probs = evidence.test_probs() if evidence.inputs is not None else {}
     if probs and evidence.inputs is not None and len(evidence.inputs.test):
         parts.append(sections.models_section(evidence, probs))
+        _correct_columns(evidence, probs, evidence.inputs.test)
     parts.append(sections.contents_section(evidence))
     curves, dial = _curves(evidence, flow, view)
     table = examples.join(dataset, evidence.parts, evidence.columns)
@@ -482,6 +483,14 @@ def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry
         elif entry.assumption in ("gaussian", "gaussian-as-fitted"):
             found["gaussian_floor"] = entry
     return found
+
+
+def _correct_columns(evidence: Evidence, probs: Mapping[str, Floats], test: Labels) -> None:
+    """Which test examples every classifier gets right, so that two of them can be compared example by example."""
+    for name, values in probs.items():
+        right = np.full(len(evidence.dataset), None, dtype=object)
+        right[test] = values.argmax(axis=1) == evidence.labels[test]
+        evidence.columns.setdefault(f"correct: {name}", right)
 
 
 def _near_columns(evidence: Evidence, found: Nearest) -> None:

@@ -332,7 +332,11 @@
     });
     $("story-back").addEventListener("click", () => step(-1));
     $("story-next").addEventListener("click", () => step(1));
-    $("story").addEventListener("close", () => update());
+    $("story").addEventListener("close", async () => {
+      const id = page[open]?.id;
+      await update();
+      document.querySelectorAll("#results .open")[page.findIndex((row) => row.id === id)]?.focus(); // the keyboard goes on from here
+    });
     $("help").addEventListener("click", () => $("keys").showModal());
     const turn = (by) => { state.offset = Math.max(0, state.offset + by); update(); $("results").focus(); scrollTo(0, 0); };
     $("back").addEventListener("click", () => turn(-about.page));
