@@ -10,7 +10,8 @@ the real axis outside. The path starts at the saddle point c, the minimum of φ(
 exp φ(c) / (c (1 − c)) is taken out of the integral, and errors far below 1e-300 keep their relative accuracy. The
 trapezoidal rule in u on s = c + w (i sinh u + b (cosh u − 1)) converges exponentially: b = 0 is the vertical line,
 on which the integrand is nowhere larger than at c; in few dimensions it decays slowly there, and b = ±½ bends the
-path to the side where it decays fastest.
+path to the side where it decays fastest. Two classes with one mean and proportional covariances have a closed form,
+two incomplete gamma functions.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammainc, gammaincc
 
 from hardpan.bayes.gaussians.problem import Float
 from hardpan.bayes.gaussians.sampling import MAX_DRAWS, Outcome
@@ -33,6 +35,7 @@ _SMALL = 1e-17  # integrands below this times the largest are left out
 _BLOCK_NUMBERS = 2**18
 _MOST_NODES = 2**15
 _BENDS = (0.5, 0.0)
+_SMALLEST = 1e-280
 
 
 class NotConverged(HardpanError):
@@ -76,6 +79,8 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
         >>> round(math.exp(error), 9)
         0.158655254
     """
+    if not gap.any() and np.all(ratio == ratio[0]) and (error := _concentric(float(ratio[0]), times, log_priors)):
+        return math.log(error)
     bend, pull = ratio - 1, gap * ratio
     slope = float(log_priors[1] - log_priors[0] + 0.5 * (times @ np.log(ratio)))
 
@@ -111,6 +116,23 @@ def log_error(ratio: Float, gap: Float, times: Float, log_priors: Float) -> floa
         if integral is not None:
             return at_centre + math.log(integral)
     raise NotConverged("the integral of method 'contour' did not converge; use method='chernoff'")
+
+
+def _concentric(ratio: float, times: Float, log_priors: Float) -> float:
+    """Error of N(0, I) and N(0, I / ratio), or 0 where a part of it is too small for the incomplete gamma function.
+
+    Class 1 is chosen where q = ‖x‖² is on one side of t = (2 log(π₀/π₁) − d log ratio) / (1 − ratio); q is χ²_d
+    under class 0, and ratio · q under class 1.
+    """
+    half, (first, second) = 0.5 * float(times.sum()), np.exp(log_priors)
+    if ratio == 1:
+        return float(min(first, second))
+    t = (2 * (log_priors[0] - log_priors[1]) - 2 * half * math.log(ratio)) / (1 - ratio)
+    if t <= 0:
+        return float(first if ratio < 1 else second)
+    upper, lower = (gammaincc, gammainc) if ratio < 1 else (gammainc, gammaincc)
+    errors = first * upper(half, t / 2), second * lower(half, ratio * t / 2)
+    return float(sum(errors)) if min(errors) > _SMALLEST else 0.0
 
 
 def _saddle(derivative: Callable[[float], float]) -> tuple[float, float]:
