@@ -49,6 +49,7 @@ Scores = Annotated[
 ]
 Line = Annotated[testbed.CompareConfig, Flags(without=("metric",))]
 Models = Annotated[testbed.CompareConfig, Flags(without=("metric", "scale", "interval", "resample"))]
+Fraction = Annotated[dict[str, Any], Flags(of=testbed.hardest_of, without=("new",))]
 Which = Annotated[str | None, typer.Option("--set", help="The test set, where the file has several.")]
 Examples = Annotated[
     Path, typer.Option("--examples", help="Table with one row per example, in order or with id: CSV, Parquet.")
@@ -134,23 +135,16 @@ def fit(
 @reporting
 def pairs(
     scores: Sources,
+    options: Annotated[
+        dict[str, Any], Flags(of=testbed.pairs, without=("new", "resamples"), names={"test_set": "--set"})
+    ],
     reading: TwoSetFlags = READING,
-    test_set: Annotated[str, typer.Option("--set", help="original or new.")] = "new",
-    models: Annotated[str | None, typer.Option("--models", help="Only these models, separated by commas.")] = None,
-    neighbours: Annotated[
-        bool, typer.Option("--neighbours", help="Only models that are adjacent in the ranking.")
-    ] = False,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
 ) -> Report:
     """Is one model better than another? McNemar, paired bootstrap, Holm; needs scores by example.
 
     Example: [bold]hardpan testbed pairs predictions.npz --neighbours[/bold]
     """
-    sets = reading.read(scores)
-    return testbed.pairs(
-        sets, test_set=test_set, models=_listed(models), neighbours=neighbours, confidence=confidence, seed=seed
-    )
+    return testbed.pairs(reading.read(scores), **options)
 
 
 @app.command()
@@ -215,14 +209,13 @@ def humans(
         list[Path],
         typer.Argument(metavar="RESPONSES", help="Files with participant, set, and response or correct."),
     ],
+    hardest: Fraction,
+    options: Annotated[dict[str, Any], Flags(of=testbed.human_table, without=("only",))],
     predictions: Annotated[
         Path | None, typer.Option("--predictions", help="Count only the examples that its models find hardest.")
     ] = None,
-    fraction: Annotated[float, typer.Option("--fraction", help="Fraction of each set that is hardest.")] = 0.05,
     original: OriginalSet = None,
     new: NewSet = None,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
 ) -> Report:
     """Accuracies of people on the original and the new images, or on the hardest of them.
 
@@ -231,23 +224,22 @@ def humans(
     only = None
     if predictions is not None:
         sets = testbed.two_sets(predictions, original_set=original, new_set=new)
-        only = testbed.hardest_of(sets, fraction=fraction)
-    return testbed.human_table(responses, only=only, confidence=confidence, seed=seed)
+        only = testbed.hardest_of(sets, **hardest)
+    return testbed.human_table(responses, only=only, **options)
 
 
 @app.command()
 @reporting
 def hardest(
     scores: Sources,
+    options: Fraction,
     reading: TwoSetFlags = READING,
-    fraction: Annotated[float, typer.Option("--fraction", help="Fraction of each set, ties included.")] = 0.05,
 ) -> Report:
     """The examples of each set that the fewest models get right, for people to try.
 
     Example: [bold]hardpan testbed hardest predictions.npz --json[/bold]
     """
-    sets = reading.read(scores)
-    return testbed.hardest_of(sets, fraction=fraction)
+    return testbed.hardest_of(reading.read(scores), **options)
 
 
 @app.command()
@@ -268,11 +260,7 @@ def crossval(
 def discriminate(
     original: Annotated[str, typer.Argument(metavar="ORIGINAL", help="Original set: a name, file or folder.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="New set: a name, file or folder.")],
-    classifier: Annotated[str, typer.Option("--classifier", help="logistic or lda.")] = "logistic",
-    test: Annotated[str, typer.Option("--test", help="split (exact binomial) or permutation.")] = "split",
-    held_out: Annotated[float, typer.Option("--held-out", help="Fraction of the examples to test on.")] = 0.2,
-    permutations: Annotated[int, typer.Option("--permutations", min=1, help="For --test permutation.")] = 200,
-    seed: Seed = 0,
+    options: Annotated[dict[str, Any], Flags(of=testbed.discriminate, without=("original_labels", "new_labels"))],
 ) -> Report:
     """Can a classifier distinguish new examples from original ones? Balanced in set and class (B.2.8).
 
@@ -285,11 +273,7 @@ def discriminate(
         second[0],
         original_labels=first[1] if labelled else None,
         new_labels=second[1] if labelled else None,
-        classifier=classifier,  # type: ignore[arg-type]  # the library says what is allowed
-        test=test,  # type: ignore[arg-type]
-        held_out=held_out,
-        permutations=permutations,
-        seed=seed,
+        **options,
     )
 
 
@@ -425,10 +409,6 @@ def one_scale(
     if sets.original.scores is None or sets.new.scores is None:
         raise InputError("SCORES must be right or wrong example by example; got counts")
     return fit_scale(sets.original.scores, sets.new.scores, seed=seed)
-
-
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",") if item.strip()) if text else ()
 
 
 def _named(item: str, form: str) -> tuple[str, str]:

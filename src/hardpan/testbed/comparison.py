@@ -6,7 +6,7 @@ sets; ``gap_over_models`` generalises over models and takes the test sets as the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -502,7 +502,7 @@ def pairs(
     new: Any = None,
     *,
     test_set: str = "new",
-    models: tuple[str, ...] | list[str] = (),
+    models: Sequence[str] = (),
     neighbours: bool = False,
     confidence: float = 0.95,
     resamples: int = 10_000,
@@ -514,8 +514,8 @@ def pairs(
         original: as for :func:`compare`; scores item by item are needed.
         new: likewise.
         test_set: "original" or "new".
-        models: which models; empty for all.
-        neighbours: only pairs that are adjacent in the ranking.
+        models: only these models; all if empty.
+        neighbours: only models that are adjacent in the ranking.
         confidence: level of the intervals.
         resamples: of the examples.
         seed: of the draws.

@@ -76,9 +76,13 @@ def discriminate(
         new: (N', ...) of the same shape.
         original_labels: (N,) classes, to balance by; give both or none.
         new_labels: (N',) classes.
-        classifier: "logistic" (regression), "lda", or a function (x_train, which_set, x_test) -> which_set.
-        test: "split" or "permutation".
+        classifier: "logistic" (regression) or "lda"; in Python also a function (x_train, which_set, x_test) ->
+            which_set.
+        test: "split" (exact binomial) or "permutation".
         held_out: fraction of the balanced examples to test on; 0.2 as in the paper's 3,200 and 800.
+        permutations: number of permutations, for the test "permutation".
+        confidence: level of the interval of the accuracy.
+        seed: of the selection, the split and the permutations.
 
     Source: the replication paper, appendix B.2.8.
 

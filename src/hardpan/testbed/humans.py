@@ -92,6 +92,11 @@ class Hardest(Report):
 def hardest_of(original: Any, new: Any = None, fraction: float = 0.05) -> Hardest:
     """The :func:`hardest` examples of both sets; scores item by item are needed, as for :func:`compare`.
 
+    Args:
+        original: as for :func:`compare`.
+        new: likewise.
+        fraction: fraction of each set that is hardest, ties included.
+
     Example:
         >>> from hardpan.testbed import simulate
         >>> len(hardest_of(*simulate([0.0, 1.0, 2.0], examples=(100, 40))).original) >= 5
