@@ -207,6 +207,7 @@ class Project(ProjectFolder):
             from hardpan.web.annotation import serve
         except ModuleNotFoundError as error:
             raise MissingExtra(str(error.name), "web") from None
+        whole_number("workers_expected", workers_expected, 1)
         serve(self, port, host, workers_expected, address, trusted_proxy, new_owner_link, json)
 
     # People

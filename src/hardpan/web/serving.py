@@ -29,6 +29,8 @@ def bind(host: str, port: int) -> socket.socket:
         hardpan.errors.InputError: --port ... is in use on 127.0.0.1; give another one ...
         >>> taken.close()
     """
+    if not 0 <= port <= 65535:  # the system would take another one, modulo 65536
+        raise InputError(f"port must be a number from 0 to 65535; got {port}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
