@@ -213,3 +213,18 @@ def test_every_setting_is_an_option_with_help(module, name, config, missing):
     for item in dataclasses.fields(config):
         if item.name not in missing:
             assert options[item.name].help, item.name
+
+
+def every_command(command, words):
+    inner = getattr(command, "commands", {})
+    if not inner:
+        return [(" ".join(words), command)]
+    return [item for name, each in inner.items() for item in every_command(each, (*words, name))]
+
+
+@pytest.mark.parametrize("module", cli.COMMANDS)
+def test_every_option_of_every_command_has_help(module):
+    app = typer.main.get_command(importlib.import_module(f"hardpan.cli.{module}").app)
+    for words, command_ in every_command(app, (module,)):
+        for option in command_.params:
+            assert getattr(option, "help", "") or option.name == "help", f"hardpan {words}: {option.opts}"
