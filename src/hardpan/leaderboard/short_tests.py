@@ -304,7 +304,7 @@ def _allocate(sizes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 def _estimate(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Estimate, standard error and degrees of freedom by row of x: scores on the items in rows, both (D, n)."""
     if plan.method == "information":
-        return _by_information(plan, x, rows)
+        return _by_information(plan, x, rows[0])  # one selection, so the rows are equal
     (draws, n), total = x.shape, len(plan.ease)
     offset = _offsets(plan.ease[rows], x)[:, None]
     mean = np.stack([special.expit(plan.ease + t).mean() for t in offset[:, 0]])
@@ -346,21 +346,17 @@ def _offsets(ease: Floats, x: Floats) -> Floats:
     return t
 
 
-def _by_information(plan: _Plan, x: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    total = len(plan.slope)
-    results = []
-    for scores, items in zip(x, rows, strict=True):
-        z = _GRID[:, None] * plan.slope[items] + plan.intercept[items]
-        joint = (scores * z - np.logaddexp(0.0, z)).sum(axis=1) - _GRID**2 / 2
-        weights = np.exp(joint - joint.max())
-        weights /= weights.sum()
-        unseen, variance = (plan.curves - _curves(plan.slope[items], plan.intercept[items])) / total
-        value = float(weights @ unseen)
-        skill = float(weights @ (unseen - value) ** 2)
-        answers = float(weights @ variance) / total
-        results.append((value + float(scores.sum()) / total, np.sqrt(skill + answers + plan.misfit**2)))
-    values, stderr = np.array(results).T
-    return values, stderr, np.full(len(x), x.shape[1])
+def _by_information(plan: _Plan, x: Floats, items: NDArray[np.int64]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    total, slope, intercept = len(plan.slope), plan.slope[items], plan.intercept[items]
+    z = _GRID[:, None] * slope + intercept
+    joint = x @ z.T - np.logaddexp(0.0, z).sum(axis=1) - _GRID**2 / 2
+    weights = np.exp(joint - joint.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    unseen, variance = (plan.curves - _curves(slope, intercept)) / total
+    value = weights @ unseen
+    skill = weights @ unseen**2 - value**2
+    stderr = np.sqrt(np.maximum(skill, 0.0) + weights @ variance / total + plan.misfit**2)
+    return value + x.sum(axis=1) / total, stderr, np.full(len(x), x.shape[1])
 
 
 def _misfit(errors: Floats) -> float:
@@ -409,24 +405,31 @@ def _held_out(
             )
             for size in sizes
         }
-        for model in test[:MOST_HELD_OUT]:
-            x = scores[model, columns]
-            answered = np.isfinite(x)
-            complete = bool(answered.all())
-            own = plan if complete else _restrict(plan, answered)
+        test = test[:MOST_HELD_OUT]
+        complete = known[np.ix_(test, columns)].all(axis=1)
+        # With one selection, models that have all items are estimated together.
+        together = (
+            [test[complete]] if draws == 1 and complete.any() else [test[[i]] for i in np.flatnonzero(complete)]
+        )
+        for models in (*together, *(test[[i]] for i in np.flatnonzero(~complete))):
+            x = np.repeat(scores[np.ix_(models, columns)], draws, axis=0)
+            answered = np.isfinite(x[0])
+            own = plan if answered.all() else _restrict(plan, answered)
             position = np.cumsum(answered) - 1
-            truth = float(x[answered].mean()) if answered.any() else 0.0
+            truth = x[:, answered].mean(axis=1) if answered.any() else np.zeros(len(x))
             for size, selected in selections.items():
-                batches = [selected] if complete else [row[answered[row]][None] for row in selected]
+                chosen = np.tile(selected, (len(models), 1))
+                batches = [chosen] if answered.all() else [row[answered[row]][None] for row in chosen]
                 for rows in batches:
                     if rows.shape[1] < 5:
                         continue
-                    value, stderr, degrees = _estimate(own, x[rows], position[rows])
-                    reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
-                    error = value - truth
-                    results[size].append(
-                        np.stack([error, reach, np.abs(error) <= reach, stderr, np.full(len(error), truth)], axis=1)
+                    right = truth[: len(rows)]
+                    value, stderr, degrees = _estimate(
+                        own, np.take_along_axis(x[: len(rows)], rows, axis=1), position[rows]
                     )
+                    reach = special.stdtrit(degrees, 0.5 + level / 2) * stderr
+                    error = value - right
+                    results[size].append(np.stack([error, reach, np.abs(error) <= reach, stderr, right], axis=1))
     if not all(results.values()):
         raise InputError("outcomes: models have too few of the items for a shorter test")
     tables = {size: np.concatenate(blocks) for size, blocks in results.items()}
