@@ -34,26 +34,27 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return markdown
 
 
-# A package without further options: its names are listed by kind.
+# A package, or a list of its members: its names are listed by kind.
 WHOLE_PACKAGE = re.compile(
-    r"^::: (hardpan[\w.]*)\n    options:\n"
-    r"      show_root_heading: false\n      show_root_toc_entry: false\n(?!      )",
+    r"^(::: (hardpan[\w.]*)\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n)"
+    r"(?:      members: \[(\w[\w, ]*)\]\n)?(?!      )",
     re.MULTILINE,
 )
 
 
 def _by_kind(match: re.Match[str]) -> str:
-    """The package's own words, then the functions that it exports, then its classes."""
-    package = match[1]
-    functions, classes = [], []
-    for name in _exported(package):
-        (classes if name[:1].isupper() else functions).append(name)
-    parts = [match[0].rstrip() + "\n      members: false\n"]
-    for title, names in (("Functions", functions), ("Classes", classes)):
+    """The package's own words, then the functions that it exports, then its classes and constants."""
+    head, package, listed = match.groups()
+    kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Constants": []}
+    for name in re.split(r",\s*", listed) if listed else _exported(package):
+        kind = "Constants" if name.isupper() else "Classes" if name[:1].isupper() else "Functions"
+        kinds[kind].append(name)
+    parts = [head + "      members: false\n"]
+    for title, names in kinds.items():
         if names:
             parts.append(f"## {title}\n")
             parts += [f"::: {package}.{name}\n    options:\n      heading_level: 3\n" for name in names]
-    return "\n".join(parts) if functions or classes else match[0]
+    return "\n".join(parts) if len(parts) > 1 else match[0]
 
 
 def _exported(package: str) -> list[str]:
