@@ -216,13 +216,37 @@ def test_a_trial_with_known_labels_bounds_the_precision_of_suspects():
     assert not as_many.telling
 
 
+@pytest.mark.parametrize("trial", [Trial(200, 9, 5, 1800, error=0.1), Trial(200, 150, 5, 1800, error=0.6)])
+def test_a_trial_that_finds_little_or_has_worse_models_says_nothing(trial):
+    rows = np.arange(200)
+    found = Suspects(rows, rows, rows, 2000, error=0.1, guessing=0.9, sure_errors=66, sure=667, trial=trial)
+    assert found.precision(0.95) is None
+    assert not found.telling
+    as_good = dataclasses.replace(found, trial=dataclasses.replace(trial, recovered=150, error=0.1))
+    assert as_good.telling
+
+
+def test_errors_that_vanish_where_models_are_surest_are_not_wrong_labels():
+    rng = np.random.default_rng(5)
+    n, k = 6000, 5
+    truth = rng.integers(0, k, n)
+    logits = rng.normal(size=(n, k)) * 1.5 + 2.2 * np.eye(k)[truth] * rng.uniform(0, 2, (n, 1))
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    weak = suspect_labels(probs, truth, np.arange(n))  # right labels, models that err on many
+    third = np.argsort(-probs.max(axis=1))[: n // 3]
+    assert weak.sure_errors / weak.sure < 0.7 * (probs.argmax(axis=1) != truth)[third].mean()
+    flipped = np.where(rng.random(n) < 0.1, (truth + rng.integers(1, k, n)) % k, truth)
+    noisy = suspect_labels(probs, flipped, np.arange(n))
+    assert 0.08 < noisy.sure_errors / noisy.sure < 0.18  # random mistakes stay
+
+
 def test_a_trial_recovers_planted_flips_and_counts_the_other_suspects():
     truth = np.arange(1000) % 2
     planted, flipped = planted_labels(np.eye(2)[truth], 0.1, seed=3)
     assert np.array_equal(planted != truth, flipped)
     probs = np.where(np.eye(2, dtype=bool)[truth], 0.9, 0.1)
     probs[:6] = probs[:6, ::-1]  # six errors of the models
-    trial = trial_of(probs, planted, flipped)
+    trial = trial_of(probs, planted, flipped, 0.1)
     assert trial.flips + trial.clean == 1000
     assert trial.recovered == flipped[6:].sum()
     assert trial.false == (~flipped[:6]).sum()

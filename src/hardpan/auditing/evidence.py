@@ -153,12 +153,14 @@ class Trial:
         recovered: flips among the suspects.
         false: other suspects: errors of the models.
         clean: labels that were not flipped.
+        error: of such models on the labels of the data.
     """
 
     flips: int
     recovered: int
     false: int
     clean: int
+    error: float = 0.0
 
     @property
     def false_rate(self) -> float:

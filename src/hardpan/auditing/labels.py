@@ -24,7 +24,10 @@ from hardpan.estimates import Estimate
 
 SURE = 0.5  # a suggested class has at least this probability
 USUAL = 0.2  # quantile of the probability of correctly predicted examples that a suggested class has to reach
-SUREST = 3  # random flips fall as often on the third of which models are most sure as on the others
+SUREST = (3, 10)  # random flips fall as often on the third or tenth of which models are most sure as on the others
+FEWEST_SURE = 100  # examples in that tenth
+SLIGHT = 0.02  # difference of two errors that does not matter
+RECALL = 1 / 3  # of the planted flips, below which a trial says nothing
 TELLING = 1 / 3  # expected precision from which suspects are a problem of the labels, not errors of the models
 CLUELESS = 0.6  # of the error of guessing: models that err more cannot doubt labels
 FLIPS = (0.02, 0.2)  # least and largest rate of the flips of a trial
@@ -42,8 +45,9 @@ class Suspects:
         searched: how many labels were checked.
         error: of the models on these labels.
         guessing: error of always answering the most frequent class.
-        sure_errors: errors on the third of the examples of which the models are most sure.
-        sure: how many examples that third has.
+        sure_errors: errors on the examples of which the models are most sure: the third or, where it has fewer
+            errors in proportion, the tenth; models err less on the latter, random mistakes do not.
+        sure: how many examples these are.
         trial: the same search where the truth is known; None without one.
     """
 
@@ -57,17 +61,27 @@ class Suspects:
     sure: int = 0
     trial: Trial | None = None
 
+    @property
+    def comparable(self) -> bool:
+        """Whether the models of the trial are about as good as those that doubt, and found what was planted."""
+        trial = self.trial
+        if trial is None or not trial.flips:
+            return True
+        return trial.error <= USABLE * self.error + SLIGHT and trial.recovered >= RECALL * trial.flips
+
     def precision(self, confidence: float) -> Estimate | None:
-        """Proportion of the suspects that is wrong; None without suspects.
+        """Proportion of the suspects that is wrong; None without suspects, or where the trial cannot tell.
 
         From the trial: 1 − (rate of false suspects in the trial) / (rate of suspects). It assumes that the labels
         follow a rule about as hard to learn as the one that the models learned. That one has the models' own
         irregularities, so the estimate tends to be low; where classes overlap it is too high. From the surest
-        third: errors of models are rare where they are most sure, wrong labels are not, so the error rate there
+        examples: errors of models are rare where they are most sure, wrong labels are not, so the error rate there
         estimates the rate of wrong labels, of which four fifths are expected among the suspects (the rule leaves
         out the lowest fifth of the probabilities); where models are bad it is too high. So with a trial the smaller
         of both is taken, and the interval is one-sided.
         """
+        if not self.comparable:
+            return None
         sure = self._from_sure(confidence)
         if self.trial is None or sure is None:
             return sure
@@ -93,7 +107,7 @@ class Suspects:
         rate = stats.share(self.sure_errors, self.sure, confidence)
         factor = (1 - USUAL) * self.searched / len(self.rows)
         value, low, high = (min(1.0, factor * end) for end in (rate.value, rate.low, rate.high))
-        method = "error rate on the third of which models are most sure"
+        method = "error rate on the examples of which models are most sure"
         return Estimate(value, factor * rate.stderr, low, high, confidence, method, self.sure)
 
     @property
@@ -141,7 +155,7 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
     sure = found.suggested_probability >= np.maximum(usual[found.suggested], SURE) - 1e-6
     at = found.row[sure]
     wrong = predicted != labels
-    surest = _surest(probs, predicted)
+    surest = _surest(probs, predicted, wrong)
     return Suspects(
         rows[at],
         found.suggested[sure],
@@ -154,14 +168,18 @@ def suspect_labels(probs: Floats, labels: Labels, rows: Labels) -> Suspects:
     )
 
 
-def _surest(probs: Floats, predicted: Labels) -> Labels:
-    """The third of the examples of each predicted class that has the largest probability of it."""
-    chosen = []
-    for c in np.unique(predicted):
-        members = np.flatnonzero(predicted == c)
-        order = np.argsort(-probs[members, c], kind="stable")
-        chosen.append(members[order[: -(-len(members) // SUREST)]])
-    return np.concatenate(chosen)
+def _surest(probs: Floats, predicted: Labels, wrong: NDArray[np.bool_]) -> Labels:
+    """The third or the tenth, whichever has the lower error rate, with the largest probability of each class."""
+    subsets = []
+    for fraction in SUREST:
+        chosen = []
+        for c in np.unique(predicted):
+            members = np.flatnonzero(predicted == c)
+            order = np.argsort(-probs[members, c], kind="stable")
+            chosen.append(members[order[: -(-len(members) // fraction)]])
+        subsets.append(np.concatenate(chosen))
+    large = [rows for rows in subsets if len(rows) >= FEWEST_SURE] or subsets[:1]
+    return min(large, key=lambda rows: float(wrong[rows].mean()))
 
 
 def planted_labels(probs: Floats, rate: float, seed: int) -> tuple[Labels, NDArray[np.bool_]]:
@@ -183,12 +201,12 @@ def planted_labels(probs: Floats, rate: float, seed: int) -> tuple[Labels, NDArr
     return np.where(flipped, (learned + rng.integers(1, k, len(probs))) % k, learned), flipped
 
 
-def trial_of(probs: Floats, labels: Labels, flipped: NDArray[np.bool_]) -> Trial:
-    """Search for planted flips with models that were trained on planted labels."""
+def trial_of(probs: Floats, labels: Labels, flipped: NDArray[np.bool_], error: float) -> Trial:
+    """Search for planted flips with models that were trained on planted labels; ``error``: of those on the data."""
     suspects = suspect_labels(probs, labels, np.arange(len(labels)))
     recovered = int(flipped[suspects.rows].sum())
     flips = int(flipped.sum())
-    return Trial(flips, recovered, len(suspects.rows) - recovered, len(labels) - flips)
+    return Trial(flips, recovered, len(suspects.rows) - recovered, len(labels) - flips, error)
 
 
 def flip_rate(suspects: Suspects) -> float:

@@ -221,7 +221,7 @@ def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Pr
             continue
         count, proportion = _counted(evidence, len(found.rows), found.searched)
         severity = "high" if proportion.value > 0.05 else "medium"
-        details: dict[str, Any] = {"error": found.error, "clueless": found.clueless}
+        details: dict[str, Any] = {"error": found.error, "clueless": found.clueless or not found.comparable}
         voted = _precision(evidence, found)
         expected = found.precision(evidence.config.confidence)
         if found.trial is not None:

@@ -239,13 +239,16 @@ def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> Non
     if not len(known):
         return
     rate = flip_rate(suspect_labels(probs[known], evidence.labels[known], known))
+    wrong = probs.argmax(axis=1) != evidence.labels
     labels, flipped = planted_labels(probs, rate, seed)
     if len(np.unique(labels[known])) < 2:
         return
     probs, done = _cross_validated(evidence, inputs, labels, again, end - time.monotonic())
     rows = {"train": train[done], "test": test}
     evidence.trials = {
-        part: trial_of(probs[at], labels[at], flipped[at]) for part, at in rows.items() if probs[at].any()
+        part: trial_of(probs[at], labels[at], flipped[at], float(wrong[at].mean()))
+        for part, at in rows.items()
+        if probs[at].any()
     }
 
 

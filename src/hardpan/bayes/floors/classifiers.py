@@ -22,6 +22,8 @@ ROUND = 20  # trees per class between two looks at the validation error
 PATIENCE = 3  # looks without improvement
 MOST_TREES = 600
 MOST_BOOSTED = 2e7  # training rows × features up to which boosted trees are fitted to all of them
+TREE_NUMBERS = 4e6  # training rows × features per second up to which extra trees are fitted to all rows
+RIDGE_PRODUCTS = 4e10  # training rows × features² per second up to which ridge regression is
 PENALTIES = (100.0, 1.0, 0.01)  # inverse strengths of the linear model's penalty
 MOST_LINEAR = (
     4e7  # training rows × features up to which the linear model is logistic; beyond it is ridge regression
@@ -71,7 +73,7 @@ def fit_boosted(
 
     end = time.monotonic() + seconds
     most = max(200, int(MOST_BOOSTED / max(1, table.raw.shape[1])))
-    rows = train if len(train) <= most else np.random.default_rng([seed, 21]).choice(train, most, replace=False)
+    rows = _some(table, train, most, seed)
     levels = [
         len(np.unique(table.raw[:, j][np.isfinite(table.raw[:, j])])) for j in np.flatnonzero(table.categorical)
     ]
@@ -117,10 +119,12 @@ def fit_linear(table: Table, train: Labels, validation: Labels, seconds: float, 
     def rows(which: Labels) -> Floats:
         return np.asarray((x[which] - centre) / scale, dtype=np.float64)
 
+    if len(train) * x.shape[1] > MOST_LINEAR:
+        some = _some(table, train, max(1000, int(RIDGE_PRODUCTS * seconds / x.shape[1] ** 2)), seed)
+        ridge = RidgeClassifier(alpha=float(len(some)) / 100).fit(rows(some).astype(np.float32), y[some])
+        name = f"ridge regression, {len(some):,} training examples"
+        return lambda which: _from_scores(ridge, rows(which), table.n_classes), name
     inside, outside = rows(train), rows(validation)
-    if inside.size > MOST_LINEAR:
-        ridge = RidgeClassifier(alpha=float(len(train)) / 100).fit(inside, y[train])
-        return lambda which: _from_scores(ridge, rows(which), table.n_classes), "ridge regression"
     best: tuple[float, Any, float] | None = None
     for penalty in PENALTIES:
         model = LogisticRegression(C=penalty, max_iter=200).fit(inside, y[train])
@@ -142,13 +146,15 @@ def fit_trees(table: Table, train: Labels, validation: Labels, seconds: float, s
     from sklearn.ensemble import ExtraTreesClassifier
 
     end = time.monotonic() + seconds
+    some = _some(table, train, max(1000, int(TREE_NUMBERS * seconds / table.scaled.shape[1])), seed)
+    x = np.asarray(table.scaled[some], dtype=np.float32)
     model = ExtraTreesClassifier(10, warm_start=True, random_state=seed, n_jobs=None)
     while True:
-        model.fit(table.scaled[train], table.labels[train])
+        model.fit(x, table.labels[some])
         if len(model.estimators_) >= 100 or time.monotonic() + seconds / 10 > end:
             break
         model.n_estimators += 10
-    name = f"{len(model.estimators_)} trees"
+    name = f"{len(model.estimators_)} trees, {len(some):,} training examples"
     return lambda which: _spread(model, table.scaled[which], table.n_classes), name
 
 
@@ -180,6 +186,14 @@ def fit_classifier(
         warnings.simplefilter("ignore")  # scikit-learn warns of few iterations and of many classes
         predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
         return Fitted(name, predict(rows), settings, time.monotonic() - start)
+
+
+def _some(table: Table, rows: Labels, most: int, seed: int) -> Labels:
+    """About ``most`` of the rows, drawn at random, every class among them."""
+    if len(rows) <= most:
+        return rows
+    first = rows[np.unique(table.labels[rows], return_index=True)[1]]
+    return np.union1d(first, np.random.default_rng([seed, 21]).choice(rows, most, replace=False))
 
 
 def _spread(model: Any, x: NDArray[Any], n_classes: int) -> Floats:
