@@ -316,3 +316,11 @@ def test_gzip_that_is_cut_or_a_bomb_is_refused(tmp_path: Path, content: str) -> 
         path.write_bytes(gzip.compress(row + filler))
     with pytest.raises(InputError, match="samples_quiz"):
         Outcomes.open(path)
+
+
+def test_an_empty_log_beside_others_is_stated(tmp_path: Path) -> None:
+    write_lm_eval(tmp_path / "a", "quiz", [choice_row(doc, [0.0, -1.0], 0) for doc in range(3)])
+    write_lm_eval(tmp_path / "crashed", "quiz", [])
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.models == ("a",)
+    assert any("crashed" in note for note in outcomes.notes)

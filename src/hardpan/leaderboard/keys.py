@@ -19,6 +19,7 @@ from hardpan.report.base import Report
 
 SHEET = 20  # items on a review sheet, at least
 MOST_ANSWERS = 5
+FEWEST_MODELS = 4  # with fewer models an agreement on another answer says nothing
 
 
 @record

@@ -60,11 +60,9 @@ def as_outcomes(source: object, *, models: int = 1, items: int = 1) -> Outcomes:
             "outcomes has accuracies of whole test sets, not scores item by item; models cannot be compared on "
             "shared items: read logs or a table of items, or compare two test sets with hardpan testbed compare"
         )
-    if outcomes.n_models < models or outcomes.n_items < items:
-        raise InputError(
-            f"outcomes must have at least {models} models and {items} items; got {outcomes.n_models} and "
-            f"{outcomes.n_items}"
-        )
+    for what, count, least in (("models", outcomes.n_models, models), ("items", outcomes.n_items, items)):
+        if count < least:
+            raise InputError(f"outcomes must have at least {least} {what}; got {count:,}")
     return outcomes
 
 

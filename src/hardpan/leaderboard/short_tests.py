@@ -187,7 +187,7 @@ def shorten(
         >>> len(short.items), bool(short.half_width < 0.1)
         (100, True)
     """
-    outcomes = as_outcomes(outcomes, models=FOLDS)
+    outcomes = as_outcomes(outcomes, models=FOLDS, items=6)
     level = check_confidence(confidence)
     n = outcomes.n_items
     if isinstance(items, bool) or not isinstance(items, (int, np.integer)) or not 5 <= items < n:

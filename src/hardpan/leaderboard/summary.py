@@ -12,7 +12,7 @@ from hardpan.execution import Progress
 from hardpan.execution.mapping import between, no_progress
 from hardpan.files import record
 from hardpan.leaderboard.item_analysis import ItemFit, items
-from hardpan.leaderboard.keys import SuspectKeys, suspect_keys
+from hardpan.leaderboard.keys import FEWEST_MODELS, SuspectKeys, suspect_keys
 from hardpan.leaderboard.ranking import Ranking, rank
 from hardpan.leaderboard.sampling import Floats, as_outcomes
 from hardpan.leaderboard.short_tests import FOLDS, ShortTest, shorten
@@ -24,7 +24,6 @@ MOST_GROUPS = 12
 TOP = 10
 SHORT_ITEMS = 0.15
 SHORTEST = 40
-FEWEST_FOR_KEYS = 4  # with fewer models an agreement on another answer says nothing
 
 
 @record
@@ -114,7 +113,7 @@ def summarize(
         fit = items(used, model, choices=choices, seed=seed, progress=between(tell, 0.3, 0.8))
     tell("examining keys", 0.8)
     answered = used.answers is not None and used.key is not None and bool((used.answers != "").any())
-    if answered and used.n_models >= FEWEST_FOR_KEYS:
+    if answered and used.n_models >= FEWEST_MODELS:
         try:
             keys = suspect_keys(used)
         except InputError:  # answers and keys on different items

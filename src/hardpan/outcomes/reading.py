@@ -106,6 +106,7 @@ class _Files:
     tables: list[tuple[Path, Any]] = field(default_factory=list)
     arrays: list[Path] = field(default_factory=list)
     aggregates: list[Path] = field(default_factory=list)
+    empty: list[Path] = field(default_factory=list)
     kept: int = 0
 
     def keep(self, path: Path, data: Any) -> Any:
@@ -202,6 +203,8 @@ def _note_sources(formats: _Files, cells: Cells) -> None:
     cells.notes.insert(0, f"Read: {read}.")
     if skipped := len(formats.tables) + len(formats.arrays):
         cells.notes.append(f"{skipped:,} tables or arrays beside the logs were not read.")
+    if formats.empty:
+        cells.notes.append(f"Empty files: {few(['/'.join(path.parts[-2:]) for path in formats.empty], 3)}.")
 
 
 def _too_long(path: Path) -> bool:
@@ -271,6 +274,7 @@ def _recognise(path: Path, named: bool, formats: _Files, advance: Callable[[int]
     elif not start:
         if named:
             raise InputError(f"{path}: the file is empty")
+        formats.empty.append(path)
     elif kind == "table" or suffix_of(path) in (".csv", ".tsv", ".txt") or named:
         if kind == "text" and suffix_of(path) not in (".csv", ".tsv", ".txt"):
             raise InputError(f"{path}: unsupported format; supported: {', '.join(SUFFIXES)}, and HELM run folders")

@@ -33,4 +33,4 @@ def short_name(source: str) -> str:
 
 def signed_points(value: float) -> str:
     """A difference in points with its sign."""
-    return f"{100 * value:+.1f}".replace("-", "−")
+    return f"{round(100 * value, 1) + 0.0:+.1f}".replace("-", "−")  # + 0.0: no negative zero

@@ -11,7 +11,7 @@ import numpy as np
 from hardpan import numbers
 from hardpan.files import versions_of
 from hardpan.leaderboard.item_analysis import ItemFit
-from hardpan.leaderboard.keys import CorrectedKeys, SuspectKeys
+from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.report.common import (
     ROWS,
     short_name,
@@ -67,11 +67,17 @@ def skill_columns(result: ItemFit) -> dict[str, Any]:
     return {"model": result.models, "skill": result.skill, "skill_stderr": result.skill_stderr}
 
 
+def _no_broken(result: ItemFit) -> str:
+    if max(result.broken_power, default=0.0) < 0.05:
+        return f"{len(result.models)} models are too few to show that an item is broken"
+    return "No item is shown to be broken"
+
+
 def items_headline(result: ItemFit) -> str:
     """What the items are worth, in one sentence."""
     broken = int((result.flag == "broken").sum())
     start = (
-        "No item is shown to be broken"
+        _no_broken(result)
         if not broken
         else f"On {numbers.counted(broken, 'item')} better models do worse, beyond chance"
     )
@@ -133,7 +139,7 @@ def items_section(result: ItemFit, key: str = "items") -> Section:
     )
     charts = (item_map(result),) if result.model != "rasch" else ()
     title = (
-        "No item is shown to be broken"
+        _no_broken(result)
         if not len(broken)
         else f"{numbers.counted(len(broken), 'item')} look{'s' if len(broken) == 1 else ''} broken"
     )
@@ -273,6 +279,12 @@ def review_sheet(result: SuspectKeys, verdicts: Mapping[str, tuple[str, str]] | 
 
 def keys_headline(result: SuspectKeys) -> str:
     """How many keys should be looked at."""
+    most = int(result.models.max())
+    if most < FEWEST_MODELS:
+        return (
+            f"{'One model is' if most == 1 else f'{most} models are'} too few to suspect a key: an answer that "
+            "differs from it says more about the model."
+        )
     if not result.suspicious:
         return f"On none of {result.answered:,} items do more models agree on another answer than on the key."
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from hardpan import numbers
@@ -45,6 +46,10 @@ def _(result: ShortTest) -> View:
         links={"items for lm-eval --samples": "samples.json", "short_items.csv": "short_items.csv"},
         downloads=short_files(result),
     )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
 
 
 def short_files(result: ShortTest) -> dict[str, str]:
@@ -91,8 +96,8 @@ def short_section(result: ShortTest) -> Section:
             "Items chosen for information shrink unusual models towards those it was calibrated on; use random "
             "or stratified items where the best models matter."
         )
-    low = 100 * result.confidence - 4
-    if 100 * result.coverage < low:
+    chance = math.sqrt(result.confidence * (1 - result.confidence) / result.held_out)
+    if result.coverage < result.confidence - max(3 * chance, 0.02):
         warnings.append("The interval covered less often than stated; use more items.")
     rows = tuple(
         {"series": "half width of the interval", "x": int(size), "y": round(float(value), 5)}
@@ -146,8 +151,8 @@ def _(result: Inflation) -> View:
         )
     sentences = [
         f"Line on the probit scale: slope {result.slope:.2f} (uncorrected for noise "
-        f"{result.slope_uncorrected:.2f}), offset {result.offset:.2f}; {100 * result.noise_share:.0f} % of the "
-        "spread of the reference scores is noise.",
+        f"{result.slope_uncorrected:.2f}), offset {_signed(result.offset)}; {100 * result.noise_share:.0f} % of "
+        "the spread of the reference scores is noise.",
         "An excess can mean contamination, tuning on this test set, or skills that the reference set does not "
         "measure.",
     ]
@@ -229,7 +234,7 @@ def _(result: AgreementLine) -> View:
     )
     sentences = [
         f"Line of pairwise agreements on the probit scale: slope {result.slope:.2f} ± "
-        f"{result.slope_stderr:.2f}, offset {result.offset:.2f}, r² {result.r2:.3f}.",
+        f"{result.slope_stderr:.2f}, offset {_signed(result.offset)}, r² {result.r2:.3f}.",
         "Intervals contain the sampling of both sets' examples and a transfer error of "
         f"{points(result.transfer_error)} points (one standard error) for the assumption, which cannot be "
         "tested without labels.",
