@@ -29,7 +29,7 @@ TREE_SHARE = 0.25  # of the time of a fold, for extra trees beside the network
 SIZES = (8, 4, 2)  # the learning curve has n/8, n/4, n/2 and n
 ALL_ROWS = 20_000  # up to so many examples the ensemble predicts all of them, beyond only validation and test
 MOMENTS = 6  # at which an ensemble's predictions are recorded
-BUNDLED_SHARE = 0.1  # of the budget that evaluating a bundled flow may take
+BUNDLED_SHARE = 0.05  # of the budget that evaluating a bundled flow may take
 FLOW_PASSES = 6  # over its rows: validation, test, likelihood, samples (twice as many and slower)
 FEWEST_FLOW_ROWS = 100
 GALLERY_TEMPERATURES = (0.3, 0.7, 1.0, 1.5)
@@ -38,7 +38,7 @@ FLOW_EPOCHS = 36
 FLOW_SAMPLES = 2000  # that are compared with test examples
 OPTIONAL = ("out-of-fold", "learning curve", "flow")  # steps that are left out when earlier ones took far too long
 OVERRUN, OVERRUN_SECONDS = 0.1, 10.0  # so much over the time for training
-AFTERWARDS = 0.2  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
+AFTERWARDS = 0.25  # of the budget, for what follows the training: the floor, copies, a bundled flow, the page
 # Weights of the steps in the budget; what a step leaves is shared by the later ones.
 IMAGE_WEIGHTS = {"linear model": 0.5, "networks": 7.0, "out-of-fold": 1.5, "learning curve": 1.0}
 TABLE_WEIGHTS = {
