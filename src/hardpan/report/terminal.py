@@ -98,7 +98,7 @@ class FittedTable:
         """What fits into the width."""
         if self._title:
             yield _text(self._title, style="italic")
-        broken = [tuple(cell.replace(" (", "\n(") for cell in row) for row in self._rows]
+        broken = [tuple(map(_broken, row)) for row in self._rows]
         room = options.max_width - GAP * (len(self._columns) - 1)
         for rows in (self._rows, broken):
             widths = [_width([*name.split(), *cells]) for name, *cells in zip(self._columns, *rows, strict=True)]
@@ -121,7 +121,17 @@ class FittedTable:
         yield _text(first, style="bold")
         for line in others:
             fits = _width([line]) + GAP <= width
-            yield Padding(_text(line if fits else line.replace(" (", "\n(")), (0, 0, 0, GAP))
+            yield Padding(_text(line if fits else _broken(line)), (0, 0, 0, GAP))
+
+
+def _broken(text: str) -> str:
+    """A value with its interval below it, so that no number is broken in two.
+
+    Example:
+        >>> _broken("26.8 % (24.9–28.9 %)"), _broken("1.2 × 10⁻⁷ ± 2.6 × 10⁻¹²")
+        ('26.8 %\\n(24.9–28.9 %)', '1.2 × 10⁻⁷\\n± 2.6 × 10⁻¹²')
+    """
+    return text.replace(" (", "\n(").replace(" ± ", "\n± ")
 
 
 def _text(text: str, style: str = "") -> Text:
