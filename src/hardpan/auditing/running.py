@@ -523,13 +523,13 @@ def _learning(evidence: Evidence) -> DataCurve | None:
     counts = [int((p.argmax(axis=1) != truth).sum()) for p in probs]
     best = stats.share(min(counts), n, level) if counts else errors[-1]
     rising = any(b.low > a.high for a, b in itertools.combinations(errors, 2))
-    if rising or errors[-1].low > 2 * best.high:  # says how long training took, not what data would bring
+    logs = np.log(sizes)
+    slope, double = _power_law(logs, wrong.mean(axis=1), n)
+    if rising or double > best.high:  # says how long training took, not what data would bring
         evidence.notes.append(Note("no-curve", {"model": evidence.curve_model}))
         return None
     rng = np.random.default_rng([evidence.config.seed, 81])
-    logs = np.log(sizes)
     fits = np.array([_power_law(logs, wrong[:, rng.integers(0, n, n)].mean(axis=1), n) for _ in range(CURVE_DRAWS)])
-    slope, double = _power_law(logs, wrong.mean(axis=1), n)
     tail = (1 - level) / 2
 
     def item(value: float, draws: NDArray[np.float64], method: str) -> Estimate:

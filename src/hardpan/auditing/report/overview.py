@@ -217,7 +217,10 @@ def note_words(note: Note) -> str:
             "from each split at random; exact and turned copies are searched in all."
         )
     if note.kind == "no-curve":
-        return f"No learning curve: {details['model']} was not trained long enough; a larger --budget helps."
+        return (
+            f"No learning curve: {details['model']} would not reach the best model with twice the data, so it does "
+            "not say what more data bring; a larger --budget may help."
+        )
     return f"No flow of this dataset: {details['reason']}."
 
 
