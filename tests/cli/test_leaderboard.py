@@ -150,3 +150,23 @@ def test_card_tells_better_from_worse():
     assert verdict(leaderboard.compare(outcomes, 0, 2)) == "no difference"
     assert "a\\|b" in markdown(worse)
     assert "<script>" not in badge(worse)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("rank",),
+        ("items",),
+        ("keys",),
+        ("shorten", "--items", "40"),
+        ("compare", "m0", "m1"),
+        ("inflation", "LOGS"),
+    ],
+)
+def test_pages_state_how_the_scores_were_read(logs, capsys, tmp_path, arguments):
+    rest = [logs if text == "LOGS" else text for text in arguments[1:]]
+    code, out, _ = run(capsys, "leaderboard", arguments[0], logs, *rest, "--out", tmp_path / "page")
+    assert code == 0
+    assert "Metric" not in out  # on stderr
+    assert "Metric: exact_match." in (tmp_path / "page" / "index.html").read_text()
+    assert (tmp_path / "page" / "config.json").exists()

@@ -82,6 +82,7 @@ class ItemFit(Report):
         converged: whether it reached the maximum.
         by_modes: whether skills were taken at their modes (very many items) instead of integrated over.
         source: where the scores come from.
+        notes: what the reader of the scores reported.
     """
 
     model: str
@@ -109,6 +110,7 @@ class ItemFit(Report):
     converged: bool
     by_modes: bool
     source: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def difficulty(self) -> Floats:
@@ -249,6 +251,7 @@ def items(
         converged=fitted.converged,
         by_modes=fitted.by_modes,
         source=outcomes.source,
+        notes=outcomes.notes,
     )
 
 

@@ -38,12 +38,12 @@ class SuspectKeys(Report):
         unanswered: how many items have no key or no answer.
         effective_models: how many independent models the answers are worth, M²/1ᵀR1 with R the correlations of the
             models' errors.
-        votes: for the first items (all with a positive margin, at least 20), the share of models per answer,
-        at most
-            the five most frequent.
+        votes: for the first items (all with a positive margin, at least 20), the share of models per answer, at
+            most the five most frequent.
         groups: for the same items, the columns of item groups, such as task.
         source: where the answers come from.
         questions: for the same items, the questions, where logs have them.
+        notes: what the reader of the scores reported.
     """
 
     items: NDArray[np.str_]
@@ -59,6 +59,7 @@ class SuspectKeys(Report):
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
     questions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def suspicious(self) -> int:
@@ -173,6 +174,7 @@ def suspect_keys(outcomes: object) -> SuspectKeys:
         },
         source=outcomes.source,
         questions=() if outcomes.questions is None else tuple(outcomes.questions[i] for i in index[sheet]),
+        notes=outcomes.notes,
     )
 
 

@@ -60,6 +60,7 @@ class PairedComparison(Report):
         items_needed: how many items would detect a difference as large as this one with a power of 0.8.
         differing: ids of the items on which the scores differ, largest difference first.
         scores: (items that differ, 2) their scores.
+        notes: what the reader of the scores reported.
     """
 
     first: str
@@ -84,6 +85,7 @@ class PairedComparison(Report):
     items_needed: float
     differing: NDArray[np.str_]
     scores: Floats
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"PairedComparison({self.first} − {self.second}: {self.difference})"
@@ -184,6 +186,7 @@ def compare(
         items_needed=needed,
         differing=pair.items[differing],
         scores=a[:, differing].T,
+        notes=outcomes.notes,
     )
 
 

@@ -44,6 +44,7 @@ class Inflation(Report):
         items: number of items of the test set.
         reference_items: of the reference set.
         confidence: level.
+        notes: what the reader of the scores reported.
     """
 
     models: tuple[str, ...]
@@ -64,6 +65,7 @@ class Inflation(Report):
     items: int
     reference_items: int
     confidence: float
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Inflation({len(self.models)} models, {int(self.inflated.sum())} inflated)"
@@ -147,6 +149,7 @@ def inflation(outcomes: object, reference: object, *, confidence: float = 0.95) 
         items=outcomes.n_items,
         reference_items=reference.n_items,
         confidence=level,
+        notes=outcomes.notes,
     )
 
 

@@ -61,6 +61,7 @@ class ShortTest(Report):
         binary: whether scores are 0 and 1.
         confidence: level.
         seed: of the selection.
+        notes: what the reader of the scores reported.
     """
 
     method: str
@@ -86,6 +87,7 @@ class ShortTest(Report):
     binary: bool
     confidence: float
     seed: int
+    notes: tuple[str, ...] = ()
 
     def estimate(self, scores: ArrayLike) -> Estimate:
         """The score on all items of a model with these scores on the chosen items, with its interval.
@@ -238,6 +240,7 @@ def shorten(
         binary=binary,
         confidence=level,
         seed=seed,
+        notes=outcomes.notes,
     )
 
 

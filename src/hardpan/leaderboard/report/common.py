@@ -9,6 +9,7 @@ from typing import Any
 
 from hardpan import numbers
 from hardpan.report.base import View
+from hardpan.report.sections import Section
 
 CHART_ROWS = 24
 HERO_ROWS = 24
@@ -19,6 +20,11 @@ ROWS = 100  # of a table on a page; to_frame has all of them
 def view(result: Any) -> View:
     """What a result says and shows."""
     raise TypeError(f"no view of {type(result).__name__}")
+
+
+def input_sections(notes: tuple[str, ...]) -> tuple[Section, ...]:
+    """How the scores were read: metric and filter, rows dropped, answers not parsed."""
+    return (Section("How the scores were read", notes, key="input", short="Input"),) if notes else ()
 
 
 def points(value: float, digits: int = 1) -> str:

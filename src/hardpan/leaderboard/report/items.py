@@ -14,6 +14,7 @@ from hardpan.leaderboard.item_analysis import ItemFit
 from hardpan.leaderboard.keys import FEWEST_MODELS, CorrectedKeys, SuspectKeys
 from hardpan.leaderboard.report.common import (
     ROWS,
+    input_sections,
     short_name,
     view,
 )
@@ -39,7 +40,8 @@ def _(result: ItemFit) -> View:
     return View(
         title="Item analysis",
         headline=items_headline(result),
-        sections=(items_section(result), information_section(result)),
+        sections=(items_section(result), information_section(result), *input_sections(result.notes)),
+        terminal=(items_section(result), information_section(result)),
         provenance=Provenance(method=ITEM_METHODS, citations=(IRT,), versions=versions_of("numpy", "scipy")),
         columns=item_columns(result),
         name=short_name(result.source),
@@ -233,7 +235,8 @@ def _(result: SuspectKeys) -> View:
     return View(
         title="Answer keys that look wrong",
         headline=keys_headline(result),
-        sections=(keys_section(result),),
+        sections=(keys_section(result), *input_sections(result.notes)),
+        terminal=(keys_section(result),),
         provenance=Provenance(method=KEY_METHODS, versions=versions_of("numpy")),
         columns=key_columns(result),
         name=short_name(result.source),

@@ -15,6 +15,7 @@ from hardpan.leaderboard.ranking import Ranking
 from hardpan.leaderboard.report.common import (
     CHART_ROWS,
     ROWS,
+    input_sections,
     points,
     short_name,
     signed_points,
@@ -43,11 +44,9 @@ def _(result: Ranking) -> View:
     return View(
         title="Leaderboard ranking",
         headline=ranking_headline(result),
-        sections=(ranking_section(result), pairs_section(result)),
+        sections=(ranking_section(result), pairs_section(result), *input_sections(result.notes)),
         terminal=(ranking_section(result),),  # the matrix of pairs is too wide for a terminal
-        provenance=Provenance(
-            method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy"), warnings=result.notes
-        ),
+        provenance=Provenance(method=PAIRED, citations=CITATIONS, versions=versions_of("numpy", "scipy")),
         columns=ranking_columns(result),
         name=short_name(result.source),
         size=f"{numbers.counted(len(result.models), 'model')}, {numbers.counted(result.n_items, 'item')}",
@@ -327,7 +326,8 @@ def _(result: PairedComparison) -> View:
     return View(
         title=f"{result.first} and {result.second}",
         headline=headline,
-        sections=(section,),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
         provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
         columns={
             "item": differing,

@@ -12,6 +12,7 @@ from hardpan import numbers
 from hardpan.files import versions_of
 from hardpan.leaderboard.report.common import (
     HERO_ROWS,
+    input_sections,
     short_name,
     view,
 )
@@ -95,8 +96,7 @@ def _(result: LeaderboardSummary) -> View:
         sections.append(short_section(short))
         downloads |= short_files(short)
         links["short test for lm-eval"] = "samples.json"
-    if result.notes:
-        sections.append(Section("How the scores were read", tuple(result.notes), key="input", short="Input"))
+    sections += input_sections(result.notes)
     size = f"{numbers.counted(len(ranking.models), 'model')}, {numbers.counted(ranking.n_items, 'item')}"
     if ranking.groups:
         size += f", {ranking.groups:,} groups ({ranking.group_column})"

@@ -13,6 +13,7 @@ from hardpan.leaderboard.agreement_line import AgreementLine
 from hardpan.leaderboard.report.common import (
     CHART_ROWS,
     ROWS,
+    input_sections,
     points,
     signed_points,
     view,
@@ -36,10 +37,12 @@ SHORT_METHODS = (
 def _(result: ShortTest) -> View:
     part = short_section(result)
     tables = tuple(item for item in part.folded if isinstance(item, Table))
+    section = dataclasses.replace(part, title="How many items are enough", tables=tables, folded=())
     return View(
         title="A shorter test",
         headline=short_headline(result),
-        sections=(dataclasses.replace(part, title="How many items are enough", tables=tables, folded=()),),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
         provenance=Provenance(method=SHORT_METHODS, seed=result.seed, versions=versions_of("numpy", "scipy")),
         columns={"item": result.items, "row": result.rows, "task": result.tasks, "doc_id": result.doc_ids},
         size=f"{len(result.items):,} of {numbers.counted(result.n_items, 'item')}",
@@ -205,7 +208,8 @@ def _(result: Inflation) -> View:
     return View(
         title="Scores against a reference set",
         headline=headline,
-        sections=(section,),
+        sections=(section, *input_sections(result.notes)),
+        terminal=(section,),
         provenance=Provenance(method=method, versions=versions_of("numpy", "scipy")),
         columns={
             "model": result.models,
