@@ -37,7 +37,7 @@ class FlowCard:
         own_error: of its own decisions on the test rows.
         status: what the data says of ``bayes_error`` as the lowest error of the data, as in
             :class:`hardpan.bayes.floors.verdict.Entry`.
-        best_classifier: the error of a classifier on the same rows.
+        linear_error: the error of a linear model on the same rows.
         separated: accuracy of a classifier that separates samples from test rows, where it was computed.
     """
 
@@ -50,7 +50,7 @@ class FlowCard:
     bayes_error: Estimate
     own_error: float
     status: str
-    best_classifier: Estimate
+    linear_error: Estimate
     separated: Estimate | None
 
 
@@ -88,7 +88,7 @@ def write_card(flow: Flow, dataset: Dataset, folder: str | os.PathLike[str]) -> 
         entry.estimate,
         entry.check.observed,
         entry.status,
-        min((item.estimate for item in floor.entries if item.role == "classifier"), key=lambda item: item.value),
+        next(item.estimate for item in floor.entries if item.name == "linear model"),
         floor.differences[0].accuracy if floor.differences else None,
     )
     if rounded.grey_levels is not None:

@@ -243,7 +243,7 @@ def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:
         ),
         ("Bayes error of the flow", numbers.estimate(card.bayes_error)),
         ("error of its own decisions on test examples", numbers.percent(card.own_error)),
-        ("error of a linear model on them", numbers.estimate(card.best_classifier)),
+        ("error of a linear model on them", numbers.estimate(card.linear_error)),
         *separated,
         ("fitted to", f"{fitted['train_rows']:,} examples; {fitted['split']}"),
         ("fit", f"{fitted['epochs']} epochs, {fitted['seconds']:,.0f} s on {fitted['device']}"),
@@ -256,8 +256,8 @@ def card_text(card: FlowCard, temperatures: Sequence[float]) -> str:
     )
     return "\n".join((
         f"# Flow of {name}", "",
-        f"A class-conditional normalizing flow of {len(card.record.class_names)} classes, fitted by `hardpan flow "
-        f"fit {name} --card`. Read it with `hardpan.flows.load(FOLDER)`.", "",
+        f"A class-conditional normalizing flow of {len(card.record.class_names)} classes. Read it with "
+        "`hardpan.flows.load(FOLDER)`; `hardpan flow fit DATA --card` writes such a folder.", "",
         "| | |", "| --- | --- |", *(f"| {label} | {text} |" for label, text in rows), "",
         f"The Bayes error above is exact for examples drawn from the flow. {said.get(card.status, against)}",
         *pictures, "", f"Settings that differ from the defaults: {settings}.", "",
