@@ -254,3 +254,11 @@ def test_close_pairs_are_found_and_counted():
 def ssim_table(x, y):
     rows, others = np.repeat(np.arange(len(x)), len(y)), np.tile(np.arange(len(y)), len(x))
     return ssim_module.ssim_pairs(x, y, rows, others).reshape(len(x), len(y))
+
+
+def test_rows_without_structure_are_compared_by_products_also_among_themselves():
+    shape = 2, 4 * nearest_module._SAMPLE, 2 * nearest_module._DIRECTIONS[0]
+    x, other = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    assert nearest_module._chosen_bounds(other, x, x.mean(axis=0), 1, same=False).basis is None
+    # A row finds itself at distance 0, which must not make loose bounds look tight.
+    assert nearest_module._chosen_bounds(x, x, x.mean(axis=0), 1, same=True).basis is None

@@ -172,6 +172,7 @@ def _chosen_bounds(
     sizes = [size for size in _DIRECTIONS if 2 * size <= d]
     basis = _basis(references, centre, sizes[-1], rng)
     best, cheapest = plain, float(d)
+    k += int(same)  # a pilot's query finds itself first
     everything = _project(references, centre, basis)
     for size in sizes:
         bounds = everything if size == sizes[-1] else _narrowed(everything, size)
