@@ -1,9 +1,10 @@
 """Bundled flows: small ones of public datasets, at most 4 MB each.
 
-Each folder has ``weights.safetensors`` (half precision) and ``flow.json`` with its settings, the description of its
-fit, its likelihoods and Bayes errors. ``hardpan.flows.load("fashion-mnist")`` reads one. ``hardpan flow fit DATA
---card`` writes such a folder, with a model card. Those of MNIST, Fashion-MNIST and CIFAR-10 were fitted by
-``reproductions/flow_device.py train DATA --compact``; a larger flow describes its data better (docs/results).
+Each folder has ``weights.safetensors`` (half precision), ``flow.json`` with its settings, the description of its
+fit, its likelihoods and Bayes errors, and a model card with samples, ``card.md``.
+``hardpan.flows.load("fashion-mnist")`` reads one; ``hardpan flow fit DATA --card`` writes such a folder. Those of
+MNIST, Fashion-MNIST and CIFAR-10 were fitted by ``reproductions/flow_device.py train DATA --compact``; a larger flow
+describes its data better (docs/results).
 """
 
 from __future__ import annotations
