@@ -3,8 +3,8 @@
 Each folder has ``weights.safetensors`` (half precision), ``flow.json`` with its settings, the description of its
 fit, its likelihoods and Bayes errors, and a model card with samples, ``card.md``.
 ``hardpan.flows.load("fashion-mnist")`` reads one; ``hardpan flow fit DATA --card`` writes such a folder. Those of
-MNIST, Fashion-MNIST and CIFAR-10 were fitted by ``reproductions/flow_device.py train DATA --compact``; a larger flow
-describes its data better (docs/results).
+MNIST, Fashion-MNIST and CIFAR-10 were fitted by ``reproductions/flow_device.py train DATA --compact``; a larger
+flow describes its data better (docs/results).
 """
 
 from __future__ import annotations
