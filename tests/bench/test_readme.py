@@ -8,11 +8,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def rows(topic, title):
-    """Rows of a table of the newest entry of a topic's record."""
+    """Rows of the newest table of this title in a topic's record."""
     machines = json.loads((ROOT / "bench" / "records" / f"{topic}.json").read_text(encoding="utf-8"))["machines"]
-    entry = max(machines.values(), key=lambda item: item["date"])
-    (table,) = (table for table in entry["tables"] if table["title"] == title)
-    return table["rows"]
+    tables = [(item["date"], table) for item in machines.values() for table in item["tables"]]
+    return max((entry for entry in tables if entry[1]["title"] == title), key=lambda entry: entry[0])[1]["rows"]
 
 
 def by(name, table):
