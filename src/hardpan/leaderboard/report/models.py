@@ -323,9 +323,25 @@ def _(result: PairedComparison) -> View:
         folded=(Table("Items on which they differ", ("item", result.first, result.second), rows),),
         methods=PAIRED[1:],
     )
+    counts = {
+        f"{result.first} is better": result.only_first,
+        "no difference": result.items - result.only_first - result.only_second,
+        f"{result.second} is better": result.only_second,
+    }
+    better = Chart(
+        "composition",
+        f"On how many of the {result.items:,} items each is better",
+        tuple(
+            {"name": name, "value": count / result.items, "shown": numbers.counted(count, "item")}
+            for name, count in counts.items()
+        ),
+        "; ".join(f"{name}: {numbers.counted(count, 'item')}" for name, count in counts.items()) + ".",
+        {},
+    )
     return View(
         title=f"{result.first} and {result.second}",
         headline=headline,
+        hero=(better,),
         sections=(section, *input_sections(result.notes)),
         terminal=(section,),
         provenance=Provenance(method=PAIRED[1:], citations=CITATIONS[:1], versions=versions_of("numpy", "scipy")),
