@@ -138,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(BROKEN_PIPE)
         raise
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # Path.is_dir and others raise it
+            sys.exit(refuse(f"{str(error.filename)[:40]}…: this name is too long for a file or folder"))
         if error.errno not in (*FULL_DISK, errno.EROFS):
             sys.exit(_report_bug())
         _close_stdout()
