@@ -393,8 +393,7 @@ def _compare(what: str, shape: tuple[int, ...], dtype: np.dtype[Any], claimed: i
     if claimed > room:
         raise InputError(
             f"{what} claims shape {str(shape)[:80]} of {dtype}, {claimed:,} bytes, but has {room:,}; the file is "
-            f"damaged: "
-            "write it again"
+            "damaged: write it again"
         )
 
 
@@ -506,8 +505,7 @@ def _tar_members(path: Path, archive: tarfile.TarFile) -> Iterator[tarfile.TarIn
         if member.size < 0 or member.size > most:
             raise InputError(
                 f"{path}: {member.name[:60]!r} claims {member.size:,} bytes, but the archive can have {most:,} at "
-                f"most; "
-                "fetch it again"
+                "most; fetch it again"
             )
         # A sparse member claims bytes that are not there; links and devices have none.
         if member.isreg() and not member.issparse() and PurePosixPath(member.name).name:

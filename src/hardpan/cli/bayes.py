@@ -12,13 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from hardpan import files
-from hardpan.bayes import (
-    METHODS,
-    gaussian_curve,
-    gaussian_detail,
-    temperature_for,
-    temperatures_for,
-)
+from hardpan.bayes import METHODS, gaussian_curve, gaussian_detail, temperature_for, temperatures_for
 from hardpan.bayes.gaussians.temperature import Curve, Temperatures
 from hardpan.cli.common import JsonFlag, OutFolder, Seed, check_out, emit, emit_report, progress_on_stderr
 from hardpan.cli.options import Flags, printing, spread

@@ -25,8 +25,7 @@ def browse(
     ] = "127.0.0.1",
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     images: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the image files, where the audit did not save thumbnails."),
+        Path | None, typer.Option(help="Folder of the image files, where the audit did not save thumbnails.")
     ] = None,
 ) -> None:
     """Look through every example of an audit: filter, sort, compare models, tag, relabel, export a subset.

@@ -28,8 +28,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON alone on stdo
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random: same seed, same result.")]
 Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals.")]
 OutFolder = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Folder for index.html, report.json and config.json."),
+    Path | None, typer.Option("--out", metavar="DIR", help="Folder for index.html, report.json and config.json.")
 ]
 
 

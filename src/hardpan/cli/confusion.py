@@ -126,11 +126,7 @@ Compared = Flags(only=("split", "of", "epochs", "confidence", "seed"))
 @app.command()
 @reporting
 @parallel_options
-def score(
-    predictions: Source,
-    config: Scored,
-    inputs: Inputs = NONE,
-) -> Report:
+def score(predictions: Source, config: Scored, inputs: Inputs = NONE) -> Report:
     """Score every example, with standard errors; with --out, a page, scores.csv and scores.json.
 
     Example: [bold]hardpan confusion score runs/resnet18 --data cifar10 --split test --out scored[/bold]
@@ -147,12 +143,7 @@ def score(
 @app.command()
 @reporting
 @parallel_options
-def bands(
-    predictions: Source,
-    config: Banded,
-    inputs: Inputs = NONE,
-    correct: Correct = None,
-) -> Report:
+def bands(predictions: Source, config: Banded, inputs: Inputs = NONE, correct: Correct = None) -> Report:
     """Error by band of the score, for each split, with intervals and Pearson's ρ.
 
     Example: [bold]hardpan confusion bands runs/resnet18 --edges 0,0.5,1,2,3.4 --out banded[/bold]
@@ -222,10 +213,7 @@ def issues(
 @reporting
 @parallel_options
 def transfer(
-    predictions: Sources,
-    config: Annotated[ConfusionConfig, Compared],
-    names: Names = None,
-    inputs: Inputs = NONE,
+    predictions: Sources, config: Annotated[ConfusionConfig, Compared], names: Names = None, inputs: Inputs = NONE
 ) -> Report:
     """Does what confuses the first model confuse the others? Rank correlations, and errors by band.
 
@@ -334,8 +322,7 @@ def _report_differing(path: str, opened: Predictions, aligned: Predictions, data
     if differing:
         print(
             f"hardpan: {dataset.name} has another label than {path} for {differing:,} of {len(aligned):,} "
-            "examples; "
-            f"those of {dataset.name} are used",
+            f"examples; those of {dataset.name} are used",
             file=sys.stderr,
         )
 

@@ -50,8 +50,7 @@ def fit(
         ),
     ] = None,
     sweep: Annotated[
-        str,
-        typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best validation NLL decides."),
+        str, typer.Option(help="Values of λ with commas, tried at --sweep-preset; the best validation NLL decides.")
     ] = "",
     sweep_preset: Annotated[str, typer.Option(help="The preset of the trials.")] = "small",
     card: Annotated[

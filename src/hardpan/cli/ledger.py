@@ -84,8 +84,7 @@ def verify(
 def open_(
     folder: Folder,
     options: Annotated[
-        dict[str, Any],
-        Flags(of=ledger.Ledger.open_holdout, names={"names": "--submission"}, repeated=("names",)),
+        dict[str, Any], Flags(of=ledger.Ledger.open_holdout, names={"names": "--submission"}, repeated=("names",))
     ],
     key: Key = None,
 ) -> Report:

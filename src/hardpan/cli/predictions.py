@@ -19,8 +19,7 @@ app = typer.Typer(help="Predictions recorded while training: import, verify, mer
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="A store: a folder or an fsspec address.")]
 Source = Annotated[
-    str,
-    typer.Argument(metavar="PREDICTIONS", help="A store or a file; @hard.json after it selects a subset."),
+    str, typer.Argument(metavar="PREDICTIONS", help="A store or a file; @hard.json after it selects a subset.")
 ]
 NewStore = Annotated[str, typer.Option("--out", metavar="STORE", help="The store to create, or to add to.")]
 
@@ -46,10 +45,7 @@ def import_(
 
 @app.command()
 @printing
-def verify(
-    store: Store,
-    options: Annotated[dict[str, Any], Flags(of=verification.verify)],
-) -> Report:
+def verify(store: Store, options: Annotated[dict[str, Any], Flags(of=verification.verify)]) -> Report:
     """Read every committed shard and compare it with its hash; exit code 2 if something was changed.
 
     Example: [bold]hardpan predictions verify STORE[/bold]

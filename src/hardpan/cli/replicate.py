@@ -151,8 +151,7 @@ def add(
 def subclasses(
     where: ProjectOptions,
     options: Annotated[
-        dict[str, Any],
-        Flags(of=Project.find_subclasses, names={"first_date": "--from", "last_date": "--to"}),
+        dict[str, Any], Flags(of=Project.find_subclasses, names={"first_date": "--from", "last_date": "--to"})
     ],
 ) -> Report:
     """Find the keywords of the originals and the quota of each.

@@ -91,11 +91,7 @@ READING = TwoSetFlags()
 
 @app.command()
 @reporting
-def compare(
-    scores: Sources,
-    config: Line,
-    reading: TwoSetFlags = READING,
-) -> Report:
+def compare(scores: Sources, config: Line, reading: TwoSetFlags = READING) -> Report:
     """Accuracies, gaps and ranks of every model, and the line from the original to the new set.
 
     Example: [bold]hardpan testbed compare counts.csv --exclude 'fv_*' --out compared[/bold]
@@ -189,11 +185,7 @@ def strategies(
 
 @app.command()
 @reporting
-def decompose(
-    scores: Sources,
-    config: Models,
-    reading: TwoSetFlags = READING,
-) -> Report:
+def decompose(scores: Sources, config: Models, reading: TwoSetFlags = READING) -> Report:
     """What can explain the drop: chance, diminishing returns, and the rest.
 
     Example: [bold]hardpan testbed decompose counts.csv --confidence 0.9999[/bold]
@@ -230,11 +222,7 @@ def humans(
 
 @app.command()
 @reporting
-def hardest(
-    scores: Sources,
-    options: Fraction,
-    reading: TwoSetFlags = READING,
-) -> Report:
+def hardest(scores: Sources, options: Fraction, reading: TwoSetFlags = READING) -> Report:
     """The examples of each set that the fewest models get right, for people to try.
 
     Example: [bold]hardpan testbed hardest predictions.npz --json[/bold]
@@ -393,12 +381,7 @@ def items(
 
 @app.command("scale")
 @reporting
-def one_scale(
-    scores: Sources,
-    original: OriginalSet = None,
-    new: NewSet = None,
-    seed: Seed = 0,
-) -> Report:
+def one_scale(scores: Sources, original: OriginalSet = None, new: NewSet = None, seed: Seed = 0) -> Report:
     """Does one scale of skill explain both test sets?
 
     Example: [bold]hardpan testbed scale original.npz new.npz[/bold]

@@ -113,8 +113,7 @@ def _torch_arrays(what: str, dataset: Any) -> tuple[NDArray[Any], NDArray[Any] |
         if xs[-1].shape != xs[0].shape:
             raise InputError(
                 f"{what}: examples must have one shape; item 0 has {xs[0].shape} and item {row} {xs[-1].shape}: "
-                "add a "
-                "transform that resizes them"
+                "add a transform that resizes them"
             )
         if row % _CHECK_EVERY == 0:
             check_memory(what, xs[0].nbytes * len(dataset))

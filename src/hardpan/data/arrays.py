@@ -223,8 +223,7 @@ def _from_parts(
         if xs[-1].shape[1:] != xs[0].shape[1:] or xs[-1].dtype != xs[0].dtype:
             raise InputError(
                 f"{x_name} must be like x_{parts[0][0]}, {xs[0].dtype} of shape {xs[0].shape[1:]}; got "
-                f"{xs[-1].dtype} of "
-                f"shape {xs[-1].shape[1:]}"
+                f"{xs[-1].dtype} of shape {xs[-1].shape[1:]}"
             )
         if y is None:
             continue
@@ -414,8 +413,7 @@ def _number_integers(
     if lowest < 0 and used.tolist() != [-1, 1]:
         raise InputError(
             f"{what} must not be negative; got {lowest}: number the classes from 0 (if {lowest} means no label, "
-            f"drop "
-            "those rows)"
+            "drop those rows)"
         )
     if names:
         if lowest >= 0 and highest < len(names):
@@ -439,8 +437,7 @@ def _number_integers(
     if len(used) > max(100, len(values) // 5) and highest - lowest >= len(used):
         raise InputError(
             f"{what} has {len(used):,} different numbers in {len(values):,} rows, from {lowest} to {highest}; "
-            f"labels "
-            "are classes: give the column of classes, or list them in class_names"
+            "labels are classes: give the column of classes, or list them in class_names"
         )
     return numbers.astype(np.int64), tuple(map(str, used.tolist())), (_renumbered(used),)
 
@@ -509,8 +506,7 @@ def checked_split(what: str, values: NDArray[Any], n: int) -> NDArray[np.str_]:
     if strange is not None:
         raise InputError(
             f"{what} must be train, validation or test; row {strange} has {str(values[strange])!r}: rename the "
-            f"values, "
-            "or drop the column"
+            "values, or drop the column"
         )
     split = np.array([SPLIT_WORDS[word] for word in words])
     if "test" not in split:  # as in folders: the labelled validation set is what models are scored on

@@ -350,8 +350,7 @@ class Dataset:
             if ids.shape != (len(self),):
                 raise InputError(
                     f"by_order joins rows by position: the dataset has {len(self):,} rows and the other "
-                    f"{len(ids):,}; "
-                    "select the same rows first, or join by id"
+                    f"{len(ids):,}; select the same rows first, or join by id"
                 )
             return dataclasses.replace(self, ids=ids.astype(np.str_))
         return self.select(ids.astype(np.str_))
@@ -446,8 +445,7 @@ def rows_of(ids: NDArray[np.str_], selected: NDArray[np.str_]) -> NDArray[np.int
         first = str(selected[int(np.argmax(missing))])
         raise InputError(
             f"ids: {int(missing.sum()):,} of {len(selected):,} are not in the dataset, such as {first!r}; give ids "
-            f"of this "
-            "dataset, or join by_order if both have the same rows"
+            "of this dataset, or join by_order if both have the same rows"
         )
     return rows.astype(np.int64)
 

@@ -151,8 +151,7 @@ def _fetch(name: str, url: str, folder: Path, file: File) -> None:
         files = ", ".join(item.name for item in SOURCES[name].files)
         raise InputError(
             f"{name}: {url} cannot be fetched ({_network_reason(error)}); put {files} into {folder}, or set "
-            f"{MIRROR_VARIABLE} to "
-            f"an address that has {folder.name}/{file.name}"
+            f"{MIRROR_VARIABLE} to an address that has {folder.name}/{file.name}"
         ) from error
 
 

@@ -171,8 +171,7 @@ def _pictures(path: Path, ignored: list[str]) -> tuple[list[_Picture], tuple[str
     if stranger is not None:
         raise InputError(
             f"{path}: {stranger.split} has class {stranger.class_name!r}, which train does not have; both need the "
-            "same "
-            "classes"
+            "same classes"
         )
     wrong = next((picture for picture in pictures if not os.path.isfile(picture.path)), None)
     if wrong is not None:

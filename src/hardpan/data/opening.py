@@ -324,10 +324,7 @@ def _completed(dataset: Dataset) -> Dataset:
     if dataset.split is not None:
         for name in np.unique(dataset.split):
             rows[dataset.split == name] = np.arange(int((dataset.split == name).sum()))
-    return dataclasses.replace(
-        dataset,
-        metadata={**dataset.metadata, "row": rows},
-    )
+    return dataclasses.replace(dataset, metadata={**dataset.metadata, "row": rows})
 
 
 def _class_names(names: Any) -> list[str] | None:

@@ -24,14 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hardpan.data.arrays import (
-    SPLIT_WORDS,
-    checked_ids,
-    checked_split,
-    checked_x,
-    column_warnings,
-    number_labels,
-)
+from hardpan.data.arrays import SPLIT_WORDS, checked_ids, checked_split, checked_x, column_warnings, number_labels
 from hardpan.data.dataset import Dataset, DataWarning, TableFeatures, content_ids, numbered_ids
 from hardpan.data.images import decode, looks_like_image
 from hardpan.errors import InputError
@@ -175,8 +168,7 @@ def join_tables(
             odd = sorted(set(table.column_names) ^ set(names))
             raise InputError(
                 f"{where}: the tables must have the same columns; {few(odd)} is only in some of them (in "
-                f"{split or 'one'} or in "
-                f"{listed[0][0] or 'another'}); open one file alone, or make them alike"
+                f"{split or 'one'} or in {listed[0][0] or 'another'}); open one file alone, or make them alike"
             )
     try:
         whole = pyarrow.concat_tables([table.select(names) for _, table in listed], promote_options="permissive")

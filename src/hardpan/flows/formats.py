@@ -178,10 +178,7 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> No
 
 
 def _write_idx(
-    folder: Path,
-    pieces: Callable[[], Iterator[NDArray[Any]]],
-    labels: NDArray[np.int64],
-    split: NDArray[np.str_],
+    folder: Path, pieces: Callable[[], Iterator[NDArray[Any]]], labels: NDArray[np.int64], split: NDArray[np.str_]
 ) -> dict[str, str]:
     if labels.max() > 255:
         raise InputError("format idx has at most 256 classes; use format npz8")

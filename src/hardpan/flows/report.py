@@ -155,11 +155,7 @@ def _judgement(result: Judgement) -> View:
     section = Section(
         "Against the true posteriors", sentences, estimates, (chart,), (table,), warnings, key="judgement"
     )
-    made = Provenance(
-        citations=(_PAPER,),
-        versions=files.versions_of("numpy"),
-        hashes=dict(result.hashes),
-    )
+    made = Provenance(citations=(_PAPER,), versions=files.versions_of("numpy"), hashes=dict(result.hashes))
     columns = {"difficulty": result.difficulty, "excess": result.excess_by_example}
     return View(
         f"{result.name} compared with the true posteriors", headline, (section,), provenance=made, columns=columns

@@ -231,14 +231,7 @@ class Predictions(ABC):
 
     @classmethod
     def from_estimator(
-        cls,
-        model: Any,
-        dataset: Dataset,
-        *,
-        folds: int = 0,
-        held_out: bool = False,
-        name: str = "",
-        seed: int = 0,
+        cls, model: Any, dataset: Dataset, *, folds: int = 0, held_out: bool = False, name: str = "", seed: int = 0
     ) -> Predictions:
         """Predictions of a fitted scikit-learn estimator, of a function, or of ``"module:function"``.
 
@@ -648,16 +641,14 @@ class Predictions(ABC):
         absent, unknown = len(ids) - int(known.sum()), len(self) - int(known.sum())
         if not self.has_ids and unknown:
             raise InputError(
-                f"{self.where}: has no ids; pass by_order=True (--by-order) if its {len(self):,} rows are in "
-                "the order "
-                f"of {name}, or of its test examples"
+                f"{self.where}: has no ids; pass by_order=True (--by-order) if its {len(self):,} rows are in the "
+                f"order of {name}, or of its test examples"
             )
         if absent and unknown:
             example = self.ids[np.isin(self.ids, ids, invert=True)][0]
             raise InputError(
-                f"{self.where}: {unknown:,} of its {len(self):,} ids are not in {name} (first "
-                f"{str(example)!r}), and "
-                f"{absent:,} of {len(ids):,} examples of {name} have no prediction; give predictions of this "
+                f"{self.where}: {unknown:,} of its {len(self):,} ids are not in {name} (first {str(example)!r}), "
+                f"and {absent:,} of {len(ids):,} examples of {name} have no prediction; give predictions of this "
                 "dataset"
             )
         return rows[known].astype(np.int64), np.flatnonzero(known)
@@ -677,8 +668,7 @@ class Predictions(ABC):
         if not np.array_equal(self.ids, ids[theirs]) and np.isin(self.ids, ids).all():
             raise InputError(
                 f"{self.where}: has the dataset's ids, in another order; leave out by_order (--by-order): rows "
-                "with "
-                "ids are joined by id"
+                "with ids are joined by id"
             )
         return np.arange(n), theirs
 

@@ -57,12 +57,7 @@ class _Form:
 
 
 def open_table(
-    source: Any,
-    *,
-    outputs: str = "auto",
-    normalize: bool = False,
-    class_names: Sequence[str] = (),
-    **columns: Any,
+    source: Any, *, outputs: str = "auto", normalize: bool = False, class_names: Sequence[str] = (), **columns: Any
 ) -> ArrayPredictions:
     """Read predictions from the file of a table or a data frame; ``columns`` reposition those of the table."""
     table = _Table(source)
@@ -160,9 +155,8 @@ def _form_of(where: str, names: Sequence[str], classes: tuple[str, ...]) -> _For
     index = next((name for name in rest if name in _INDEX and name not in classes), None)
     if index is not None:
         raise InputError(
-            f"{where}: column {index!r} looks like a pandas index; write the table with index=False, or call "
-            "the column "
-            "'id' if it has the ids"
+            f"{where}: column {index!r} looks like a pandas index; write the table with index=False, or call the "
+            "column 'id' if it has the ids"
         )
     if classes and set(classes) <= set(rest):
         return _Form(meaning, classes, "columns", classes)
@@ -374,8 +368,7 @@ class _Examples:
         who = f"seed {self.runs[run]}" if self.models is None else f"model {self.models[run]}"
         raise InputError(
             f"{self._where}: {name} {how} for {who} epoch {self.epochs[epoch]}; give each id once per model or "
-            "seed "
-            "(columns model, seed) and epoch"
+            "seed (columns model, seed) and epoch"
         )
 
     def _position_rows(

@@ -21,13 +21,6 @@ _HOME = {
     "train": ".running",
 }
 
-__all__ = [
-    "SavedModel",
-    "TrainConfig",
-    "fit_arrays",
-    "load_model",
-    "predict",
-    "train",
-]
+__all__ = ["SavedModel", "TrainConfig", "fit_arrays", "load_model", "predict", "train"]
 
 __getattr__, __dir__ = exports(__name__, _HOME, __all__)

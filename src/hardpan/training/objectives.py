@@ -217,12 +217,7 @@ _Rows = NDArray[np.int64]
 
 
 def build(
-    name: str,
-    *,
-    n_rows: int,
-    groups: ArrayLike | None = None,
-    total: Total | None = None,
-    **options: Any,
+    name: str, *, n_rows: int, groups: ArrayLike | None = None, total: Total | None = None, **options: Any
 ) -> Objective:
     """An objective for n training rows, in groups 0..G−1 where it needs them.
 

@@ -53,10 +53,7 @@ class SavedModel:
 
 
 def save_model(
-    folder: str | os.PathLike[str],
-    model: nn.Module,
-    statistics: Normalization,
-    description: Mapping[str, Any],
+    folder: str | os.PathLike[str], model: nn.Module, statistics: Normalization, description: Mapping[str, Any]
 ) -> None:
     """Write a model into a folder: weights first, then the description that commits them."""
     folder = Path(folder)

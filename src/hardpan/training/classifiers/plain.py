@@ -8,13 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hardpan.errors import InputError, whole_number
-from hardpan.training.classifiers.layers import (
-    ConvNormAct,
-    MeanOverImage,
-    Shape,
-    checked_dropout,
-    require_image,
-)
+from hardpan.training.classifiers.layers import ConvNormAct, MeanOverImage, Shape, checked_dropout, require_image
 
 PATCH = 6  # side of the random patches, as Coates, Lee and Ng (2011) have it for 32-pixel images
 
