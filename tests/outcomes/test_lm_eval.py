@@ -324,3 +324,27 @@ def test_an_empty_log_beside_others_is_stated(tmp_path: Path) -> None:
     outcomes = Outcomes.open(tmp_path)
     assert outcomes.models == ("a",)
     assert any("crashed" in note for note in outcomes.notes)
+
+
+def test_runs_of_one_model_in_several_folders_are_told_apart(tmp_path: Path) -> None:
+    """One folder: repeats. Several folders or adapters: several models, found by the name of the folder."""
+    for folder, score in (("main", 1.0), ("candidate", 0.0)):
+        write_lm_eval(tmp_path / "logs" / folder / "ckpt", "quiz", [_scored(doc, acc=score) for doc in range(3)])
+    outcomes = Outcomes.open(tmp_path / "logs")
+    assert outcomes.scores[[outcomes.index("main"), outcomes.index("candidate")]].mean(axis=1).tolist() == [1, 0]
+    write_lm_eval(tmp_path / "tasks" / "a" / "ckpt", "quiz", [_scored(doc, acc=1.0) for doc in range(3)])
+    write_lm_eval(tmp_path / "tasks" / "b" / "ckpt", "sums", [_scored(doc, acc=0.0) for doc in range(3)])
+    outcomes = Outcomes.open(tmp_path / "tasks")
+    assert (outcomes.models, outcomes.scores.mean()) == (("ckpt",), 0.5)
+    for date, adapter in (("2025-01-01T00-00-00", ""), ("2025-01-02T00-00-00", ",peft=org/lora")):
+        path = write_lm_eval(tmp_path / "peft", "quiz", [_scored(doc, acc=float(not adapter)) for doc in range(3)])
+        path.rename(path.with_name(f"samples_quiz_{date}.jsonl"))
+        results = {"results": {"quiz": {}}, "configs": {}, "config": {"model_args": f"pretrained=base{adapter}"}}
+        (tmp_path / "peft" / f"results_{date}.json").write_text(json.dumps(results))
+    assert Outcomes.open(tmp_path / "peft").models == ("base", "base (peft=org/lora)")
+
+
+def test_scores_as_the_text_of_booleans_are_read(tmp_path: Path) -> None:
+    """The harness writes NumPy's booleans as text."""
+    path = write_lm_eval(tmp_path / "m", "quiz", [_scored(doc, exact_match=str(doc < 3)) for doc in range(4)])
+    assert Outcomes.open(path).scores.tolist() == [[1, 1, 1, 0]]

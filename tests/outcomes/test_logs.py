@@ -72,7 +72,17 @@ def test_inspect_errors_count_as_not_parsed(tmp_path: Path) -> None:
     failed = {"id": 2, "epoch": 1, "target": "A", "error": {"message": "timeout"}}
     outcomes = Outcomes.open(write_eval(tmp_path / "log.eval", inspect_log("m", [sample(1, "C"), failed])))
     assert outcomes.scores.tolist() == [[1, 0]]
-    assert any("1 answers" in note for note in outcomes.notes)
+    assert any("1 answer " in note for note in outcomes.notes)
+
+
+def test_inspect_logs_without_samples_are_stated_beside_others(tmp_path: Path) -> None:
+    (tmp_path / "failed.json").write_text(json.dumps(inspect_log("failed", [])))
+    with pytest.raises(InputError):
+        Outcomes.open(tmp_path)
+    write_eval(tmp_path / "log.eval", inspect_log("m", [sample(1, "C")]))
+    outcomes = Outcomes.open(tmp_path)
+    assert outcomes.models == ("m",)
+    assert any("failed.json" in note for note in outcomes.notes)
 
 
 def test_inspect_logs_of_a_task_share_a_scorer(tmp_path: Path) -> None:

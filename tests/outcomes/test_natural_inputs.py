@@ -369,3 +369,27 @@ def test_two_test_sets_in_one_file(tmp_path: Path) -> None:
     outcomes = Outcomes.open(npz(correct_old=MATRIX, correct_new=[[1, 1], [0, 1]], models=MODELS)(tmp_path))
     assert outcomes.groups["set"].tolist() == ["old"] * 3 + ["new"] * 2
     np.testing.assert_array_equal(outcomes.scores, [[1, 0, 1, 1, 1], [0, 0, 1, 0, 1]])
+
+
+def test_answers_beside_keys_are_scored_and_numbered_groups_are_no_models(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("model,task,doc_id,answer,key\na,x,0,A,A\na,x,1,,B\na,y,0,C,D\n")
+    outcomes = Outcomes.open(path)
+    assert (outcomes.scores.tolist(), outcomes.groups["task"].tolist()) == ([[1, 0, 0]], ["x", "x", "y"])
+    assert np.isnan(Outcomes.open(path, unparsed="missing").scores[0, 1])
+    path.write_text("item,year,difficulty,gpt\nq1,2020,0.3,1\nq2,2021,0.9,0\n")
+    with pytest.raises(InputError, match="groups='year'"):
+        Outcomes.open(path)
+    assert Outcomes.open(path, groups="year").models == ("gpt",)
+
+
+def test_letters_of_answers_are_no_scores(tmp_path: Path) -> None:
+    """ "C" is the letter of Inspect for a correct answer, and also the third choice."""
+    path = tmp_path / "answers.csv"
+    path.write_text("model,q1,q2\na,C,A\nb,C,C\n")
+    with pytest.raises(InputError):
+        Outcomes.open(path)
+    path.write_text("model,q1,q2\na,C,I\nb,C,C\n")
+    assert Outcomes.open(path).scores.tolist() == [[1, 0], [1, 1]]
+    path.write_text("question,label,subject,m\n" + "".join(f"q{i},{'AB'[i % 2]},x,A\n" for i in range(10)))
+    assert Outcomes.open(path).scores.tolist() == [[1, 0] * 5]

@@ -6,12 +6,14 @@ import hashlib
 import math
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hardpan.errors import InputError
+from hardpan.numbers import counted
 from hardpan.outcomes.outcomes import Choices, Outcomes
 from hardpan.safe_files import few
 
@@ -83,7 +85,8 @@ class Cells:
             raise InputError(f"max_score must be a number above 0; got {max_score!r}")
         self.notes: list[str] = []
         self._unparsed, self.max_score = unparsed, max_score
-        self._models: dict[str, int] = {}
+        self._models: dict[tuple[str, tuple[str, ...]], int] = {}  # by name and folder
+        self._logs: dict[tuple[int, str], int] = {}  # how many, by model and task
         self._items: dict[Hashable, int] = {}
         self._labels: list[str] = []
         self._columns: dict[str, dict[int, str]] = {}
@@ -109,7 +112,17 @@ class Cells:
 
     def model(self, name: str) -> int:
         """The number of a model."""
-        return self._models.setdefault(name, len(self._models))
+        return self._models.setdefault((name, ()), len(self._models))
+
+    def model_of_log(self, name: str, folder: Path, task: str) -> int:
+        """The number of the model of a log.
+
+        Logs of one model and task are repeats if they are in one folder. In several folders they are several
+        models, named by the folder.
+        """
+        model = self._models.setdefault((name, folder.parts), len(self._models))
+        self._logs[model, task] = self._logs.get((model, task), 0) + 1
+        return model
 
     def known_item(self, key: Hashable) -> int | None:
         """The number of an item, if it was added before."""
@@ -253,10 +266,12 @@ class Cells:
 
     def outcomes(self, source: str) -> Outcomes:
         """All scores as one table."""
-        m, n = len(self._models), len(self._labels)
+        models, notes = self._named_models()
+        m, n = len(models), len(self._labels)
         if not m or not n or not len(self):
             raise InputError(f"{source}: no scores; expected at least one model with one scored item")
-        order, repeat, notes = self._placed(n)
+        order, repeat, duplicates = self._placed(n)
+        notes += duplicates
         r = int(repeat.max()) + 1
         if m * n * r > MOST_CELLS:
             raise InputError(
@@ -271,13 +286,16 @@ class Cells:
             notes.append("The models' answers are left out: together they need too much memory.")
         key = _column(self._keys, n) if self._keys else None
         if self._other_keys:
-            notes.append(f"{self._other_keys:,} rows state another key for an item; the first key is used.")
+            notes.append(f"Another key for an item in {counted(self._other_keys, 'row')}; the first key is used.")
         if self._missed:
-            treated = "count as wrong" if self._unparsed == "wrong" else "are missing cells"
-            notes.append(f"{self._missed:,} answers could not be parsed or have no score; they {treated}.")
+            treated = "counted as wrong" if self._unparsed == "wrong" else "treated as missing"
+            notes.append(
+                f"{counted(self._missed, 'answer')} could not be parsed or had no score, and {_were(self._missed)} "
+                f"{treated}."
+            )
         return Outcomes(
             scores if r > 1 else scores[:, :, 0],
-            tuple(self._models),
+            models,
             np.array(distinct(self._labels), dtype=np.str_),
             {name: _column(values, n) for name, values in self._columns.items()},
             answers if answers is None or r > 1 else answers[:, :, 0],
@@ -288,6 +306,36 @@ class Cells:
             model_groups={name: _column(values, m) for name, values in self._model_columns.items()},
             questions=tuple(self._questions.get(i, "") for i in range(n)) if self._questions else None,
         )
+
+    def _named_models(self) -> tuple[tuple[str, ...], list[str]]:
+        """The names of the models; those in several folders are joined, or named by folder if they share a task."""
+        folders: dict[str, list[tuple[str, ...]]] = {}
+        tasks: dict[str, list[str]] = {}
+        for name, folder in self._models:
+            folders.setdefault(name, []).append(folder)
+        keys = list(self._models)
+        for model, task in self._logs:
+            tasks.setdefault(keys[model][0], []).append(task)
+        apart = {name for name, several in tasks.items() if len(set(several)) < len(several)}
+        names: dict[str, int] = {}
+        rows = []
+        for name, folder in keys:
+            part = "/".join(_own_parts(folder, folders[name])) if name in apart else ""
+            rows.append(names.setdefault(f"{name} ({part})" if part else name, len(names)))
+        notes = []
+        if apart:
+            notes.append(f"Named by folder or adapter, as runs of one task are several: {few(sorted(apart), 3)}.")
+        again = {(keys[model][0], task): count for (model, task), count in self._logs.items() if count > 1}
+        if again:
+            logs = [f"{counted(count, 'log')} of {name} on {task}" for (name, task), count in again.items()]
+            notes.append(f"Logs of one model and task in one folder are joined: {few(logs, 3)}.")
+        if len(names) < len(keys):
+            self._model_of = array("i", np.array(rows, dtype=np.int32)[_ints(self._model_of)].tobytes())
+            self._model_columns = {
+                name: {rows[model]: text for model, text in values.items()}
+                for name, values in self._model_columns.items()
+            }
+        return tuple(names), notes
 
     def _placed(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
         """Which scores to keep, and the number of the repeat of each."""
@@ -305,9 +353,11 @@ class Cells:
         keep = new_run | np.repeat(conflict, sizes)
         notes = []
         if (dropped := int((~keep).sum())) > 0:
-            notes.append(f"{dropped:,} duplicate rows with equal scores were dropped.")
+            notes.append(f"{counted(dropped, 'duplicate row')} with equal scores {_were(dropped)} dropped.")
         if (conflicts := int(conflict.sum())) > 0:
-            notes.append(f"{conflicts:,} cells have rows with different scores; these are treated as repeats.")
+            notes.append(
+                f"Rows with different scores in {counted(conflicts, 'cell')}; these are treated as repeats."
+            )
         first = np.flatnonzero(new_cell[keep])
         position = np.arange(int(keep.sum()))
         repeat = position - np.repeat(first, np.diff(np.r_[first, len(position)]))
@@ -344,6 +394,19 @@ class Cells:
         for item, (choice, _) in self._right.items():
             right[item] = choice
         return Choices(logprobs, right)
+
+
+def _own_parts(folder: tuple[str, ...], folders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The parts of a path between those that all paths start and end with."""
+    shortest = min(map(len, folders))
+    start = next((i for i in range(shortest) if len({path[i] for path in folders}) > 1), shortest)
+    rest = shortest - start
+    end = next((i for i in range(rest) if len({path[-1 - i] for path in folders}) > 1), rest)
+    return folder[start : len(folder) - end]
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _ints(values: array[int]) -> NDArray[np.int32]:

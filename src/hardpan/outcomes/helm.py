@@ -52,7 +52,8 @@ def _read_run(
     metrics: dict[str, str],
 ) -> int:
     task = _task(str(spec.get("name", run.path.name)))
-    model = cells.model(str(adapter.get("model") or adapter.get("model_deployment") or run.path.name))
+    model_name = str(adapter.get("model") or adapter.get("model_deployment") or run.path.name)
+    model = cells.model_of_log(model_name, run.path.resolve().parent, task)
     scenario = spec.get("scenario_spec")
     arguments = scenario.get("args") if isinstance(scenario, Mapping) else None
     columns = group_columns(arguments if isinstance(arguments, Mapping) else {}, options.groups)

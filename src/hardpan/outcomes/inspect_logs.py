@@ -40,12 +40,17 @@ def is_archive(names: Sequence[str]) -> bool:
 def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read logs into the cells, and state which scorer was chosen."""
     scorers: dict[str, tuple[str, str]] = {}
-    unfinished = []
+    unfinished, empty = [], []
     for log in logs:
         header, samples = _opened(log)
-        if header.get("status", "started") != "success":
+        if not _read_log(log, header, samples, cells, options, scorers):
+            empty.append(log.path)
+        elif header.get("status", "started") != "success":
             unfinished.append(log.path.name)
-        _read_log(log, header, samples, cells, options, scorers)
+    if len(empty) == len(logs):
+        raise InputError(f"{empty[0]}: the log has no samples; expected one written with log_samples")
+    if empty:
+        cells.notes.append(f"Logs without samples, not read: {few([path.name for path in empty], 3)}.")
     if scorers:
         shown = {task: f"{name}, {part}" if part else name for task, (name, part) in scorers.items()}
         cells.notes.append(stated("Scorer", shown))
@@ -60,13 +65,16 @@ def _read_log(
     cells: Cells,
     options: Options,
     scorers: dict[str, tuple[str, str]],
-) -> None:
+) -> bool:
+    """Read a log, and say whether it has samples."""
     evaluation = header["eval"]
-    task, model = str(evaluation.get("task", "")), cells.model(str(evaluation["model"]))
-    if isinstance(created := evaluation.get("created"), str):
-        cells.describe_model(model, "date", created[:10])
+    task, model = str(evaluation.get("task", "")), None
     wanted, declared, seen = options.scorer, _declared(header), dict[str, None]()
     for sample in samples:
+        if model is None:
+            model = cells.model_of_log(str(evaluation["model"]), log.path.resolve().parent, task)
+            if isinstance(created := evaluation.get("created"), str):
+                cells.describe_model(model, "date", created[:10])
         if not isinstance(sample, Mapping) or "id" not in sample:
             raise InputError(f"{log.path}: a sample has no id; the log may be damaged")
         scores = sample.get("scores")
@@ -104,6 +112,7 @@ def _read_log(
         )
     if options.scorer is not None and seen and options.scorer not in seen:
         raise InputError(f"{log.path}: scorer must be one of {few(list(seen))}; got {options.scorer!r}")
+    return model is not None
 
 
 def _question(value: Any) -> Any:
@@ -141,10 +150,7 @@ def _part(value: Any, metric: str | None, where: str) -> tuple[Any, str]:
 def _opened(log: LogFile) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
     if log.one_value:
         data = log.value()
-        samples = data.get("samples") or []
-        if not isinstance(samples, list) or not samples:
-            raise InputError(f"{log.path}: the log has no samples; expected one written with log_samples")
-        return data, iter(samples)
+        return data, iter(as_list(data.get("samples")))
     archive = _Archive(log)
     try:
         header = archive.json("header.json" if "header.json" in archive.names else "_journal/start.json")

@@ -16,7 +16,7 @@ from typing import Any
 
 from hardpan.errors import InputError
 from hardpan.outcomes.cells import Cells, number, shorten, stated
-from hardpan.outcomes.sources import LogFile, Options, as_mapping, group_columns
+from hardpan.outcomes.sources import LogFile, Options, as_list, as_mapping, group_columns
 from hardpan.safe_files import few, read_json
 from hardpan.tables import stem_of
 
@@ -28,6 +28,7 @@ _FIELDS = frozenset(
         *("prompt_hash", "target_hash", "task_name", "schema"),
     )
 )
+_VARIANT = re.compile(r"\b(?:peft|delta|revision|subfolder|gguf_file|load_in_[48]bit)=[^,]+")
 _NO_ANSWER = frozenset(("", "[invalid]", "[no match]"))
 _TOLERANCE = 1e-6
 _QUESTION = ("question", "problem", "query", "prompt", "input", "ctx", "sentence", "text")
@@ -47,7 +48,7 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
     """Read samples files into the cells, and state what was chosen."""
     folders = _Folders()
     summary = _Summary()
-    unscored: list[_NoMetricError] = []
+    unscored: list[tuple[str, _NoMetricError]] = []
     for log in logs:
         stem = stem_of(log.path)
         name = _NAME.fullmatch(stem)
@@ -55,15 +56,16 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
         task = name["task"] if name else _task(stem, results)
         model = folders.model(log.path, results, named=name is not None)
         try:
-            _read_file(log, cells, options, _Run(model, task, results), summary)
+            run = _Run(model, folders.variant(log.path, results), task, results)
+            _read_file(log, cells, options, run, summary)
         except _NoMetricError as error:
             # A folder of many tasks may have some without scores, such as perplexities.
-            unscored.append(error)
+            unscored.append((task or log.path.name, error))
             continue
-        if name and name["date"]:
-            cells.describe_model(cells.model(model), "date", name["date"][:10])
+        if name and name["date"] and run.index is not None:
+            cells.describe_model(run.index, "date", name["date"][:10])
     if len(unscored) == len(logs):
-        raise unscored[0]
+        raise unscored[0][1]
     for option, value, used in (
         ("metric", options.metric, summary.metric),
         ("filter", options.filter, summary.filter),
@@ -71,15 +73,30 @@ def read(logs: Sequence[LogFile], cells: Cells, options: Options) -> None:
         if value is not None and used and value not in used.values():
             raise InputError(f"{option} must be one of {few(sorted(set(used.values())))}; got {value!r}")
     if unscored:
-        cells.notes.append(f"{len(unscored):,} logs were not read: {unscored[0]}.")
+        cells.notes.append(
+            "Logs without a metric between 0 and 1, not read: "
+            f"{few([f'{task} ({error.metrics})' for task, error in unscored], 3)}."
+        )
     if summary.metric:
-        cells.notes.append(stated("Metric", summary.metric))
-        cells.notes.append(stated("Filter", summary.filter))
+        cells.notes.append(stated("Metric", summary.metric) + _others(summary.metrics, summary.metric))
+        cells.notes.append(stated("Filter", summary.filter) + _others(summary.filters, summary.filter))
     cells.notes += summary.checks()
+
+
+def _others(known: set[str], used: Mapping[str, str]) -> str:
+    rest = sorted(known.difference(used.values()))
+    return f" Also in the logs: {few(rest, 5)}." if rest else ""
 
 
 class _NoMetricError(InputError):
     """A log whose lines have no metric with values between 0 and 1."""
+
+    def __init__(self, where: str, metrics: Sequence[str], highest: float) -> None:
+        self.metrics = few(metrics) or "missing"
+        super().__init__(
+            f"{where}: no metric has a value between 0 and {highest:g}; the metrics are {self.metrics}; pass "
+            "max_score (--max-score) to divide by the highest possible score"
+        )
 
 
 @dataclass(slots=True)
@@ -87,10 +104,12 @@ class _Run:
     """One model on one task."""
 
     model: str
+    folder: Path
     task: str
     results: Mapping[str, Any]
     metric: str = ""
     filter: str = ""
+    index: int | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +118,8 @@ class _Summary:
 
     metric: dict[str, str] = field(default_factory=dict)
     filter: dict[str, str] = field(default_factory=dict)
+    metrics: set[str] = field(default_factory=set)
+    filters: set[str] = field(default_factory=set)
     choices: dict[int, tuple[list[str], list[str]]] = field(default_factory=dict)  # texts and short names by item
     mixed: list[str] = field(default_factory=list)
     agree: int = 0
@@ -130,7 +151,8 @@ class _Summary:
         if self.mixed:
             notes.append(f"Models that lack the task's metric or filter are read otherwise: {few(self.mixed, 3)}.")
         if self.agree:
-            notes.append(f"The means of {self.agree:,} task runs agree with the results files beside them.")
+            runs = f"s of {self.agree:,} task runs agree" if self.agree > 1 else " of 1 task run agrees"
+            notes.append(f"The mean{runs} with the results files beside them.")
         if self.differ:
             notes.append(f"Means that differ from the results file: {few(self.differ, 3)}.")
         if self.incomplete:
@@ -173,14 +195,21 @@ class _Folders:
         name = results.get("model_name")
         if isinstance(name, str) and name:
             return name
-        config = results.get("config")
-        arguments = config.get("model_args") if isinstance(config, Mapping) else None
-        if isinstance(arguments, Mapping):
-            arguments = ",".join(f"{key}={value}" for key, value in arguments.items())
-        if isinstance(arguments, str) and (match := re.search(r"(?:pretrained|model)=([^,]+)", arguments)):
+        if match := re.search(r"(?:pretrained|model)=([^,]+)", _arguments(results)):
             return match[1]
         folder = path.resolve().parent.name
         return (folder or stem_of(path)).replace("__", "/") if named else stem_of(path)
+
+    def variant(self, path: Path, results: Mapping[str, Any]) -> Path:
+        """The folder of a log, and below it what was loaded besides the model of that name, such as an adapter."""
+        return path.resolve().parent.joinpath(*(match[0] for match in _VARIANT.finditer(_arguments(results))))
+
+
+def _arguments(results: Mapping[str, Any]) -> str:
+    arguments = as_mapping(results.get("config")).get("model_args")
+    if isinstance(arguments, Mapping):
+        return ",".join(f"{key}={value}" for key, value in arguments.items())
+    return arguments if isinstance(arguments, str) else ""
 
 
 def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary: _Summary) -> None:
@@ -190,6 +219,7 @@ def _read_file(log: LogFile, cells: Cells, options: Options, run: _Run, summary:
     if count == 0 and usual is not None and (options.filter is None or len(filters) == 1):
         # A task with one filter has no choice to make: --filter is meant for the tasks that have several.
         filters, count, total = _read_rows(log, log.rows(), cells, options, run, summary, None)
+    summary.filters |= filters
     if count == 0 and filters:
         raise InputError(f"{log.path}: filter must be one of {few(sorted(filters))}; got {options.filter!r}")
     if count:
@@ -221,6 +251,8 @@ def _read_rows(
             usual = summary.metric.get(run.task)
             metric = _metric(row, options.metric, usual, cells.max_score or 1.0, f"{log.path}, line {line}")
             summary.choose(run, metric, name)
+            summary.metrics.update(_numeric_metrics(row))
+            run.index = cells.model_of_log(run.model, run.folder, run.task)
         item = _item(row, cells, run.task, first_id, options)
         score = _score(row.get(metric))
         count, total = count + 1, total + (score or 0.0)
@@ -235,10 +267,17 @@ def _score(value: Any) -> float | None:
     return number(value)
 
 
+def _metric_names(row: Mapping[str, Any]) -> list[str]:
+    listed = [str(name) for name in as_list(row.get("metrics"))]
+    return [name for name in listed if name in row] or [name for name in row if name not in _FIELDS]
+
+
+def _numeric_metrics(row: Mapping[str, Any]) -> list[str]:
+    return [name for name in _metric_names(row) if _score(row[name]) is not None]
+
+
 def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highest: float, where: str) -> str:
-    listed = row.get("metrics")
-    names = [str(name) for name in listed] if isinstance(listed, list) else []
-    names = [name for name in names if name in row] or [name for name in row if name not in _FIELDS]
+    names = _metric_names(row)
     empty = [name for name in names if row[name] is None or row[name] != row[name]]
     if asked is not None:
         if asked in names and (asked in empty or _score(row[asked]) is not None):
@@ -249,15 +288,12 @@ def _metric(row: Mapping[str, Any], asked: str | None, usual: str | None, highes
             raise InputError(f"{where}: metric must be one of {few(names)}; got {asked!r}")
     # A task with one metric has no choice to make: --metric is meant for the tasks that have several.
     for name in sorted(names, key=lambda name: name != usual):
-        value = number(row[name])
-        if value is not None and 0.0 <= value <= highest and not isinstance(row[name], str):
+        value, text = number(row[name]), isinstance(row[name], str)
+        if value is not None and 0.0 <= value <= highest and (not text or row[name] in ("True", "False")):
             return name
     if empty:  # an answer without a score says nothing about the metric
         return empty[0]
-    raise _NoMetricError(
-        f"{where}: no metric has a value between 0 and {highest:g}; the metrics are {few(names) or 'missing'}; "
-        "pass max_score (--max-score) to divide by the highest possible score"
-    )
+    raise _NoMetricError(where, names, highest)
 
 
 def _item(row: Mapping[str, Any], cells: Cells, task: str, first_id: dict[str, Any], options: Options) -> int:
@@ -334,7 +370,8 @@ def _add(
                 answer, score = "", None
         if isinstance(target, (str, int, float)) and not isinstance(target, bool):
             cells.set_key(item, str(target))
-    cells.add(cells.model(run.model), item, score, answer=answer, logprobs=logprobs, where=path, line=line)
+    assert run.index is not None
+    cells.add(run.index, item, score, answer=answer, logprobs=logprobs, where=path, line=line)
 
 
 def _logprobs(responses: Any) -> list[float]:

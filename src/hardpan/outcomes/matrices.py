@@ -22,7 +22,8 @@ from hardpan.outcomes import classes
 from hardpan.outcomes.cells import MOST_TEXT_BYTES, Cells, distinct, label_text
 from hardpan.outcomes.counts import metric_name
 from hardpan.outcomes.outcomes import Outcomes, are_probabilities
-from hardpan.outcomes.sources import Options
+from hardpan.outcomes.sources import GROUPS, Options
+from hardpan.outcomes.tables import ITEM
 from hardpan.safe_files import few
 
 ONLY_SET = ""
@@ -35,7 +36,7 @@ _GROUP = re.compile(r"groups?(?:_(?P<name>.+))?")
 _GUESS_COLUMN = re.compile(r"(?:predictions?|pred|top)_?(\d*)", re.IGNORECASE)
 _SET_NAMES = ("set", "test_set", "split", "dataset")
 _LABEL_NAMES = ("label", "labels", "target", "targets", "y_true")
-_ID_NAMES = ("id", "example", "image", "index", "filename", "item", "example_id")
+_ID_NAMES = ("id", "example", "image", "index", "filename", *ITEM)
 TOP_GUESSES = 5
 # Guesses of classes that no label names, as a proportion, before another numbering is suspected: a single set may
 # miss classes by chance.
@@ -361,7 +362,7 @@ def _long(part: Mapping[str, Sequence[Any]], columns: Sequence[str], label: str,
 
 
 def _wide(part: Mapping[str, Sequence[Any]], label: str, where: str) -> Guesses:
-    models = [name for name in part if name != label and name not in _ID_NAMES]
+    models = [name for name in part if name != label and name not in (*_ID_NAMES, *GROUPS)]
     if not models:
         raise InputError(f"{where}: labels without predictions; expected a column 'prediction' or one per model")
     key = next((name for name in _ID_NAMES if name in part), None)

@@ -215,10 +215,14 @@ class Outcomes:
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
     def index(self, model: str | int) -> int:
-        """The row of a model, by name or number; of org/name the last part is enough where one model has it."""
+        """The row of a model, by name or number.
+
+        Of "org/name" the last part is enough where one model has it, and of "name (folder)" the folder.
+        """
         if isinstance(model, str):
             if model not in self.models:
-                rows = [row for row, name in enumerate(self.models) if name.rpartition("/")[2] == model]
+                ends = (f"/{model}", f" ({model})")
+                rows = [row for row, name in enumerate(self.models) if name.endswith(ends)]
                 if len(rows) == 1:
                     return rows[0]
                 raise InputError(f"model {model!r} is not among the {self.n_models} models: {few(self.models)}")

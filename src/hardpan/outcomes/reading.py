@@ -147,6 +147,8 @@ def _read_paths(
                 f"{formats.aggregates[0]}: aggregate results without items; give the samples (lm-eval: "
                 "--log_samples)"
             )
+        if formats.empty:
+            raise InputError(f"{formats.empty[0]}: the file is empty; write it again")
         raise InputError(f"{source}: no file with scores; supported: {', '.join(SUFFIXES)}, and HELM run folders")
     named_tables = [
         (str(path), tables.columns_of(data, str(path)) if not matrices.is_nested(data) else data)

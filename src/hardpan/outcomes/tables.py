@@ -155,6 +155,12 @@ def read(columns: Columns, where: str, stem: str, cells: Cells, options: Options
             raise InputError(
                 f"{where}: groups has {name!r}, which is no column; the columns are {few(list(columns))}"
             )
+    answer, key = _first(columns, ANSWER), _first(columns, KEY)
+    if score is None and item is not None and answer is not None and key is not None:
+        score = "score"
+        pairs = zip(map(_text, columns[answer]), map(_text, columns[key]), strict=True)
+        columns[score] = [said == right if said else "not answered" for said, right in pairs]
+        cells.notes.append(f"Scores: 1 where {answer!r} equals {key!r}.")
     wrong = next((name for name in columns if _ERRORS.fullmatch(name)), None)
     if score is None and wrong is not None and _numeric(columns[wrong]):
         raise InputError(
@@ -213,7 +219,7 @@ def _read_long(
     answer, key, run = (_first(columns, names) for names in (ANSWER, KEY, RUN))
     task = _first(columns, ("task", *SET))
     used = {model, item, score, answer, key, run}
-    groups = _group_names(columns, item, used, options)
+    groups = _group_names(columns, item, task, used, options)
     count: dict[str, int] = {}
     _check_numbers(columns[score], score, where)
     runs: dict[str, int] = {}
@@ -237,18 +243,20 @@ def _read_long(
         )
 
 
-def _group_names(columns: Columns, item: str | None, used: set[str | None], options: Options) -> list[str]:
+def _group_names(
+    columns: Columns, item: str | None, task: str | None, used: set[str | None], options: Options
+) -> list[str]:
     """The columns with one value per item: tasks, subjects, dates of questions."""
     names = []
+    ids = [] if item is None else [str(value) for value in columns[item]]
+    if task is not None:
+        ids = [f"{group}/{name}" for group, name in zip(columns[task], ids, strict=True)] if ids else []
     for name, values in columns.items():
         if name in options.groups:
             names.append(name)
         elif name not in used and item is not None:
             known: dict[str, str] = {}
-            if all(
-                known.setdefault(str(key), str(value)) == str(value)
-                for key, value in zip(columns[item], values, strict=True)
-            ):
+            if all(known.setdefault(key, str(value)) == str(value) for key, value in zip(ids, values, strict=True)):
                 varied = len(set(known.values()))
                 if 1 < varied < len(known) or name in GROUPS:
                     names.append(name)
@@ -261,15 +269,20 @@ def _read_wide(
     names = model or item or next((name for name in columns if _INDEX.fullmatch(name)), None)
     if names is None and not _numeric(next(iter(columns.values()))):
         names = next(iter(columns))
-    body = {
-        name: values
-        for name, values in columns.items()
-        if name != names and name not in options.groups and _numeric(values) and name not in (*KEY, *RUN)
-    }
+    by_item = options.rows == "items" or (model is None and item is not None)
+    other = {names, *options.groups, *KEY, *RUN, *(GROUPS if by_item else ())}
+    body = {name: values for name, values in columns.items() if name not in other and _numeric(values)}
     if not body:
         raise InputError(
             f"{where}: no scores; expected a column of scores (such as 'score' or 'correct') beside 'model' and "
-            f"'item', or a wide table of numbers in [0, 1]; the columns are {few(list(columns))}"
+            "'item', or 'answer' and 'key' beside them, or a wide table of numbers in [0, 1]; the columns are "
+            f"{few(list(columns))}"
+        )
+    cells_text = [value for name, values in columns.items() if name not in other for value in values]
+    if _has_answers(cells_text) and any(_letter(value) for values in body.values() for value in values):
+        raise InputError(
+            f"{where}: the cells are answers, not scores; give one row per model and item with the columns 'model', "
+            "'item', 'answer' and 'key'"
         )
     count = len(next(iter(body.values())))
     rows = options.rows
@@ -288,6 +301,12 @@ def _read_wide(
         matrix = [[body[name][row] for name in items] for row in range(count)]
     else:
         models = list(body)
+        for name, values in body.items():
+            if max(number(value) or 0.0 for value in values) > (cells.max_score or 1.0):
+                raise InputError(
+                    f"{where}: column {name!r} has values above {cells.max_score or 1:g}; pass groups={name!r} "
+                    f"(--groups {name}) if it is no model, or max_score (--max-score) to divide by the highest one"
+                )
         items = labels or [f"item-{row}" for row in range(count)]
         matrix = [list(body[name]) for name in models]
     if len(set(models)) < len(models):
@@ -348,7 +367,18 @@ def _text(value: Any) -> str:
 def _numeric(values: Sequence[Any]) -> bool:
     """Whether at least half of the cells that are not blank are scores."""
     full = [value for value in values if not _blank(value)]
-    return bool(full) and 2 * sum(number(value) is not None for value in full) >= len(full)
+    return (
+        bool(full) and not _has_answers(full) and 2 * sum(number(value) is not None for value in full) >= len(full)
+    )
+
+
+def _letter(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value.isalpha()
+
+
+def _has_answers(values: Sequence[Any]) -> bool:
+    """Whether some values are single letters that Inspect does not use for scores: "C" is an answer beside "A"."""
+    return any(_letter(value) and value not in "CIPN" for value in values)
 
 
 def _check_numbers(values: Sequence[Any], name: str, where: str) -> None:
