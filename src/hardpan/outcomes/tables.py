@@ -281,7 +281,7 @@ def _read_wide(
     cells_text = [value for name, values in columns.items() if name not in other for value in values]
     if _has_answers(cells_text) and any(_letter(value) for values in body.values() for value in values):
         raise InputError(
-            f"{where}: the cells are answers, not scores; give one row per model and item with the columns 'model', "
+            f"{where}: the cells are answers, not scores; give one row per model and item with columns 'model', "
             "'item', 'answer' and 'key'"
         )
     count = len(next(iter(body.values())))
