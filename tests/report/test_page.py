@@ -10,8 +10,10 @@ import pytest
 import hardpan
 from hardpan.estimates import Estimate
 from hardpan.report import page
+from hardpan.report.base import View
 from hardpan.report.palette import DARK, LIGHT
 from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
+from hardpan.report.writer import view_page
 
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='hacked=1'>\"'&</title>]]>\u2028"
 
@@ -134,3 +136,14 @@ def test_an_option_of_a_command_is_not_broken_and_text_around_it_is_escaped():
     )
     marked = '<span class="option">--fresh-data</span> or <span class="option">-q</span>; k-NN-like names stay.'
     assert f"Run &lt;it&gt; with {marked}" in html_text
+
+
+def test_a_chart_of_the_first_screen_is_folded_in_its_section():
+    bars = Chart("bars", "Counts", ({"name": "cat", "value": 3},), "One bar: cat 3.")
+    other = Chart("bars", "Others", ({"name": "dog", "value": 2},), "One bar: dog 2.")
+    view = View("Audit", "Cats.", (Section("Classes", charts=(bars, other)),), hero=(bars,))
+    text = view_page(view)
+    folds = re.findall(r'<details class="fold">.*?</details>\s*</div>', text, re.DOTALL)
+    assert len(folds) == 1
+    assert "One bar: cat 3." in folds[0]
+    assert "One bar: dog 2." not in folds[0]

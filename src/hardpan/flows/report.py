@@ -185,7 +185,6 @@ def _samples(result: FlowSamples) -> View:
             f"Each grid has {each} samples of {len(result.class_names)} classes. The Bayes error of each "
             "temperature is exact: no classifier can have a lower error on examples drawn there.",
         ),
-        charts=() if along is None else (along,),
         tables=(Table("", ("temperature", "Bayes error"), tuple(pairs)),),
         key="samples",
     )
@@ -204,7 +203,7 @@ def _samples(result: FlowSamples) -> View:
         (section,),
         provenance=made,
         columns=columns,
-        hero=(*galleries, curve),
+        hero=(*galleries, curve, *(() if along is None else (along,))),
         size=numbers.counted(len(result.class_names), "class", "classes"),
     )
 

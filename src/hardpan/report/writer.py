@@ -32,11 +32,15 @@ RASTER = "raster"
 RESERVED = ("content", "methods")
 MOST_UNBROKEN = 28  # characters of a number with its interval that stay on one line
 MOST_LEDE = 5  # sentences beside the first picture
+BRIEF_LEDE = 240  # characters: under fewer there is room for a second chart
 SHORT_LEDE = 500  # characters: under fewer there is room for a small table
 SMALL_TABLE = (20, 6, 64)  # rows, columns, characters in a row
-MOST_BESIDE_TILES = 4  # problems, those with pictures counted twice
+MOST_BESIDE_TILES = 4  # rows of problems
+MOST_BESIDE_PICTURE = 3  # rows of problems that are no longer than one chart
+MOST_SMALL_MATRIX = 12  # rows of a matrix that has two charts beside it
 TALL = ("ranking", "intervals", "matrix")
 SEVERITY_WORDS = {"high": "serious", "medium": "moderate", "low": "minor", "note": "not measured"}
+_DIGITS = "0123456789+−"
 _RANGE = re.compile(r"(?<=\d)–(?=\d)")
 _OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]{0,24}(?![\w-])")
 
@@ -71,14 +75,14 @@ def view_page(view: View, *, date: str = "") -> str:
         view: what the report says and shows.
         date: the day it was computed.
     """
-    view, small = _with_table(_with_picture(view))
+    view, small = _with_table(_with_picture(_without_repeats(view)))
     keys = itertools.count(1)
     hero = [_item(chart, keys) for chart in view.hero]
-    # A tall first chart has the second one beside it, under the problems.
+    # A tall first chart has the second one beside it, under the problems; so has any beside a few words.
     tall = bool(view.problems) and len(view.hero) > 1 and view.hero[0].drawing in TALL
+    tall = tall or (not view.problems and bool(view.lede) and len(view.hero) == 2)
     # Few problems leave room for the numbers beside the picture; without problems the text is there, too.
-    rows = sum(2 if problem.examples else 1 for problem in view.problems)
-    tiles_beside = bool(view.hero and view.tiles) and not tall and rows <= MOST_BESIDE_TILES
+    tiles_beside = bool(view.hero and view.tiles) and not tall and _height(view.problems) <= MOST_BESIDE_TILES
     lede_beside = bool(view.hero and (view.lede or small)) and not view.problems
     sections = [_section(section, number, keys) for number, section in enumerate(view.sections, 1)]
     names = [section["key"] for section in sections]
@@ -112,6 +116,30 @@ def view_page(view: View, *, date: str = "") -> str:
     )
 
 
+def _without_repeats(view: View) -> View:
+    """A chart of the first screen is folded in its section; pictures that follow at once are not shown before."""
+    shown = [(chart.drawing, chart.rows) for chart in view.hero]
+    sections = [
+        dataclasses.replace(
+            section,
+            charts=tuple(chart for chart in section.charts if (chart.drawing, chart.rows) not in shown),
+            folded=(*(chart for chart in section.charts if (chart.drawing, chart.rows) in shown), *section.folded),
+        )
+        for section in view.sections
+    ]
+    following = [chart.options.get("sprite") for section in view.sections[:1] for chart in section.charts]
+    hero = tuple(
+        chart for chart in view.hero if chart.drawing != grids.GALLERY or chart.options["sprite"] not in following
+    )
+    few = 0 < _height(view.problems) <= MOST_BESIDE_PICTURE
+    return dataclasses.replace(view, sections=tuple(sections), hero=hero if hero and few else view.hero)
+
+
+def _height(problems: Sequence[Problem]) -> int:
+    """Rows that problems take: those with pictures two."""
+    return sum(2 if problem.examples else 1 for problem in problems)
+
+
 def _with_picture(view: View) -> View:
     """A view without a picture of its own gets the first section's first chart, and its text beside it."""
     if view.hero or view.problems or not view.sections or not view.sections[0].charts:
@@ -121,9 +149,11 @@ def _with_picture(view: View) -> View:
     if picture.drawing == grids.GALLERY:
         return view
     pictures = [picture]
-    if charts and not (view.lede or view.tiles or first.sentences):  # two charts side by side
-        pictures.append(charts.pop(0))
     room = max(0, MOST_LEDE - len(view.lede))
+    words = sum(map(len, (*view.lede, *first.sentences[:room])))
+    beside = not words or (len(charts) == 1 and words <= BRIEF_LEDE)
+    if charts and beside and not view.tiles:  # the second one beside it
+        pictures.append(charts.pop(0))
     rest = dataclasses.replace(first, charts=tuple(charts), sentences=first.sentences[room:])
     return dataclasses.replace(
         view,
@@ -136,18 +166,30 @@ def _with_picture(view: View) -> View:
 def _with_table(view: View) -> tuple[View, Table | None]:
     """Take the first section's first table out, if it is small and fits beside the picture under few words."""
     first = view.sections[0] if view.sections else None
-    full = view.problems or view.tiles or sum(map(len, view.lede)) > SHORT_LEDE
+    full = view.problems or view.tiles or len(view.hero) > 1 or sum(map(len, view.lede)) > SHORT_LEDE
     if first is None or not first.tables or not view.hero or full or first.charts:
         return view, None
     table, *others = first.tables
     cells = [numbers.column(cells) for cells in zip(*table.rows, strict=True)]
-    longest = (max(map(len, (*name.split(), *column))) for name, column in zip(table.columns, cells, strict=False))
-    size = (len(table.rows), len(table.columns), sum(longest))
+    widths = (
+        max(map(len, (*name.split(), *(word for text in column for word in _unbreakable(text)))))
+        for name, column in zip(table.columns, cells, strict=False)
+    )
+    size = (len(table.rows), len(table.columns), sum(widths))
     if not table.rows or any(value > most for value, most in zip(size, SMALL_TABLE, strict=True)):
         return view, None
     rest = dataclasses.replace(first, tables=tuple(others))
     sections = (rest, *view.sections[1:]) if _has_content(rest) else view.sections[1:]
     return dataclasses.replace(view, sections=sections), table
+
+
+def _unbreakable(text: str) -> Sequence[str]:
+    """What stays on one line of a cell: a number with its interval, or a word."""
+    return (text,) if _whole(text) else text.split()
+
+
+def _whole(text: str) -> bool:
+    return len(text) <= MOST_UNBROKEN and text[:1] in _DIGITS
 
 
 def _has_content(section: Section) -> bool:
@@ -188,6 +230,7 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         "sentences": section.sentences,
         "warnings": section.warnings,
         "figures": figures,
+        "columns": _columns([chart for chart in section.charts if chart.drawing != grids.GALLERY]),
         "galleries": [item["gallery"] for item in charts_open if item["gallery"]],
         "items": [*charts_open, *folded],
         "estimates": estimates,
@@ -197,6 +240,14 @@ def _section(section: Section, number: int, keys: Iterator[int]) -> dict[str, An
         # One chart has the text beside it; several stand side by side under the text.
         "beside": len(figures) == 1 and len(figures) == len(charts_open),
     }
+
+
+def _columns(charts: Sequence[Chart]) -> str:
+    """How a section's charts stand: one; three, the first a small matrix; or in two columns."""
+    if len(charts) == 1:
+        return "one"
+    small = len(charts) == 3 and charts[0].drawing == "matrix"
+    return "three" if small and len({row["row"] for row in charts[0].rows}) <= MOST_SMALL_MATRIX else "two"
 
 
 def _item(chart: Chart, keys: Iterator[int]) -> dict[str, Any]:
@@ -237,7 +288,7 @@ def _table(
     ]
     template = environment.get_template("table.html")
     texts = list(zip(*(numbers.column([row[i] for row in rows]) for i in range(len(columns))), strict=True))
-    whole = [[len(text) <= MOST_UNBROKEN and text[:1] in "0123456789+−" for text in row] for row in texts]
+    whole = [list(map(_whole, row)) for row in texts]
     shown = [list(zip(*parts, numeric, strict=True)) for parts in zip(texts, values, lengths, whole, strict=True)]
     return Markup(template.render(title=title, columns=columns, rows=shown, numeric=numeric, sortable=sortable))
 

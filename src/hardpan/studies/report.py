@@ -356,8 +356,8 @@ def _learning_curve(curve: LearningCurve) -> View:
         f"examples is closest: {numbers.plain(best.excess, scale=100, unit='points')} above it."
     )
     sentences = tuple(
-        f"{law.model}: ten times the data leaves {100 * 10**-law.exponent.value:.0f} % of the excess "
-        f"(exponent {numbers.plain(law.exponent)})."
+        f"{law.model}: with ten times the data, {100 * 10**-law.exponent.value:.0f} % "
+        f"({100 * 10**-law.exponent.high:.0f}–{100 * 10**-law.exponent.low:.0f} %) of the excess error remains."
         for law in curve.laws
     )
     excesses = [(p.model, p.n, numbers.plain(p.excess, scale=100, unit="points")) for p in curve.points]

@@ -333,6 +333,7 @@ def _(result: PairedComparison) -> View:
         f"On how many of the {result.items:,} items each is better",
         tuple(
             {"name": name, "value": count / result.items, "shown": numbers.counted(count, "item")}
+            | ({"role": "muted"} if name == "no difference" else {})
             for name, count in counts.items()
         ),
         "; ".join(f"{name}: {numbers.counted(count, 'item')}" for name, count in counts.items()) + ".",

@@ -10,7 +10,8 @@ Bars (:mod:`hardpan.report.charts.bars`)
 - ``bars``: name, value, optionally low, high (an interval). Horizontal. Options: x_title, percent.
 - ``columns``: name, value, optionally low, high, role ("ceiling" is highlighted). Vertical. Options: x_title,
   percent.
-- ``composition``: name, value, optionally shown (the number in words): one bar of segments. Options: percent.
+- ``composition``: name, value, optionally shown (the number in words) and role ("muted" is grey): one bar of
+  segments. Options: percent.
 - ``distribution``: low, high, count, group: a histogram as steps. Options: x_title, log (logarithmic counts).
 - ``threshold``: low, high, count, wrong (or None), above, wrong_above: a histogram with a slider for the
   threshold. Options: x_title, start (of the slider), total, wrong.

@@ -143,6 +143,9 @@ def log_ticks(low: float, high: float) -> list[float]:
     every = max(1, math.ceil(decades / 8))
     ticks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
     inside = [tick for tick in ticks if low <= tick <= high]
+    if len(inside) == 2 and decades <= 3:
+        ticks = [step * 10.0**power for power in range(first, last + 1) for step in (1, 1.5, 2, 3, 5, 7)]
+        return [tick for tick in ticks if low <= tick <= high]
     if len(inside) >= 2:
         return inside
     # Less than a decade without two such numbers: round the ends and what lies between them.

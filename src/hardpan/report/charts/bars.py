@@ -38,9 +38,7 @@ def bars(chart: Chart) -> alt.TopLevelMixin:
         y=alt.Y("key:N", sort=None, title=None, axis=named_rows(140)),
         tooltip=[alt.Tooltip("name:N", title="name"), alt.Tooltip("shown:N", title=x_title(chart, "value"))],
     )
-    number = base.mark_text(align="left", baseline="middle", dx=5, color=LIGHT.ink).encode(
-        x=x("end"), text=alt.Text("text:N")
-    )
+    number = base.mark_text(align="left", baseline="middle", dx=5, color=LIGHT.ink)
     return alt.layer(
         base.mark_bar(color=LIGHT.floor).encode(x=x("value")),
         base.mark_rule(color=LIGHT.ink, strokeWidth=1.5).encode(x=x("low"), x2=alt.X2("high:Q")),
@@ -90,7 +88,10 @@ def composition(chart: Chart) -> alt.TopLevelMixin:
         title=None, orient="bottom", columns=1, symbolType="square", labelLimit=460, labelFontSize=13, offset=4,
         labelColor=LIGHT.muted, rowPadding=3, symbolOpacity=1,
     )  # fmt: skip
-    range_ = [_SEGMENTS[number % len(_SEGMENTS)] for number in used]  # a part keeps its colour
+    range_ = [  # a part keeps its colour; grey is for context
+        LIGHT.grid if chart.rows[number].get("role") == "muted" else _SEGMENTS[number % len(_SEGMENTS)]
+        for number in used
+    ]
     colour = alt.Color("key:N", sort=None, scale=alt.Scale(domain=keys, range=range_), legend=legend)
     x = alt.X("left:Q", axis=None, scale=alt.Scale(domain=[0, left or 1.0], nice=False))
     bar = (
@@ -225,11 +226,6 @@ def threshold(chart: Chart) -> alt.TopLevelMixin:
         x=alt.XValue(-36), y=alt.YValue(-24), text=alt.Text("said:N")
     )
     return alt.layer(bars, words).add_params(chosen).properties(height=230)
-
-
-def _score_axis(chart: Chart) -> alt.X:
-    scale = alt.Scale(nice=False, zero=True)
-    return alt.X("low:Q", title=x_title(chart), scale=scale, axis=alt.Axis(**number_ticks()))
 
 
 def groups_of(chart: Chart) -> list[str]:

@@ -24,6 +24,7 @@ from hardpan.report.charts.axes import (
     estimate_of,
     free_of_lines,
     log_edge,
+    log_ticks,
     number_ticks,
     series_look,
     short_percent,
@@ -106,12 +107,17 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         ),
     )
     words = str(chart.options.get("y_title", ""))
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=bool(chart.options.get("zero", share)))
+    scale = alt.Scale(zero=bool(chart.options.get("zero", share)))
     if chart.options.get("domain"):
         scale = alt.Scale(domain=list(chart.options["domain"]), nice=False)
-    smallest = _smallest(rows, log) if share else math.inf
+    shown = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
+    smallest = (min(shown) if log else max(shown) / 10) if share and shown else math.inf
     title = error_title(words, smallest) + (" (logarithmic axis)" if log else "")
     labels: dict[str, Any] = {"labelExpr": error_labels(smallest)} if share else number_ticks()
+    if log and shown:  # a little beyond the data, with round numbers inside
+        ends = [min(shown) / 1.2, 1.2 * max(shown)]
+        scale = alt.Scale(type="log", domain=ends, nice=False)
+        labels["values"] = log_ticks(*ends)
     axis = alt.Axis(**({"tickCount": 6} | labels))
 
     def vertical(name: str) -> alt.Y:
@@ -147,12 +153,6 @@ def lines(chart: Chart) -> alt.TopLevelMixin:
         ticks = alt.Chart(data_of(rug)).mark_tick(color=LIGHT.ceiling, thickness=2, height=12, opacity=0.8)
         layers.append(ticks.encode(x=x, y=alt.YValue(height - 6)))
     return alt.layer(*layers, height=height)
-
-
-def _smallest(rows: list[dict[str, Any]], log: bool) -> float:
-    """About where the lowest tick of the y axis is that is not 0."""
-    values = [row[key] for row in rows for key in ("low", "y", "high") if row[key] is not None and row[key] > 0]
-    return (min(values) if log else max(values) / 10) if values else math.inf
 
 
 def _ends(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:

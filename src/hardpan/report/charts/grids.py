@@ -87,7 +87,7 @@ def matrix(chart: Chart) -> alt.TopLevelMixin:
             text=alt.Text("text:N"), color=alt.Color("ink:N", scale=inks, legend=None)
         )
         layers.append(written_layer)
-    side = min(2 * _CELL, max(_CELL, round((14 if diagonal else 8) * _CELL / max(1, len(rows_)))))
+    side = min(2 * _CELL, max(_CELL, round(8 * _CELL / max(1, len(rows_)))))
     if len(rows_) > _MOST_WITH_TEXT:
         side = max(4, round(24 * _CELL / len(rows_)))
     layered: alt.LayerChart = alt.layer(*layers).resolve_scale(color="independent")

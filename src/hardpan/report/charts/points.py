@@ -25,6 +25,7 @@ from hardpan.report.sections import Chart
 
 _POINT_ROLES = {"floor": LIGHT.floor, "ceiling": LIGHT.ceiling, "muted": LIGHT.muted}
 _POINTS_HEIGHT = 300
+_WORDS_ROOM = 30  # pixels under a line that its words and the ticks of the x axis take
 
 
 def points(chart: Chart) -> alt.TopLevelMixin:
@@ -74,7 +75,12 @@ def points(chart: Chart) -> alt.TopLevelMixin:
         layers.insert(0, level.mark_rule(color=LIGHT.ceiling, strokeDash=[5, 4]).encode(y=y))
         words = str(chart.options.get("rule_text", ""))
         if words:
-            text = level.mark_text(align="left", baseline="top", dx=4, dy=4, fontSize=12, color=LIGHT.muted)
+            # Under the line, or above it where the ticks of the x axis are in the way.
+            room = (1 - part(float(chart.options["rule"]), axes["y"]["scale"].domain, "y")) * _POINTS_HEIGHT
+            under: dict[str, Any] = {"baseline": "top", "dy": 4}
+            above: dict[str, Any] = {"baseline": "bottom", "dy": -4}
+            where = under if room > _WORDS_ROOM else above
+            text = level.mark_text(align="left", dx=4, fontSize=12, color=LIGHT.muted, **where)
             layers.append(text.encode(x=alt.XValue(0), y=y, text=alt.TextValue(words)))
     rug = [{"x": float(value)} for value in chart.options.get("rug", ())]
     if rug:
