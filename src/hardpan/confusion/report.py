@@ -18,7 +18,7 @@ from hardpan.confusion.ablation import Variant
 from hardpan.confusion.banding import FEWEST_ERRORS, Bands
 from hardpan.confusion.charts import class_name, gallery, groups_by_class
 from hardpan.confusion.difficulty import Signals
-from hardpan.confusion.error_prediction import Predictors
+from hardpan.confusion.error_prediction import Predictor, Predictors
 from hardpan.confusion.label_noise import LabelIssues
 from hardpan.confusion.scoring import Scores, Stability, split_rows
 from hardpan.confusion.subsets import Subset
@@ -32,14 +32,23 @@ from hardpan.confusion.summaries import (
 )
 from hardpan.confusion.transfers import Transfer
 from hardpan.data.dataset import Dataset, rows_of
+from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table
+from hardpan.report.sections import Aligned, Chart, Provenance, Section, Table, columns_of, table_of
 
 MOST_ISSUES = 24
 MOST_ROWS = 40
 PICTURES = 13  # of the most confusing examples
 QUANTILE = 0.9
+MEASURES = {
+    "by_band": "ρ by band",
+    "by_example": "ρ by example",
+    "auroc": "AUROC",
+    "aupr": "AUPR",
+    "aurc": "AURC",
+}
+ISSUE_COLUMNS = ("row", "id", "label", "suggested", "probability", "suggested_probability")
 METHOD = (
     "The confusion score of an example is s(x) = 1/T Σₜ H(1/M Σᵢ fₜ⁽ⁱ⁾(x)): probabilities are averaged "
     "over the M seeds, their entropy is taken in bits, and averaged over the T epochs. It needs no labels.",
@@ -47,6 +56,7 @@ METHOD = (
     "of freedom (over epochs, the circular block bootstrap). Errors by band have Clopper–Pearson intervals; "
     "correlations have bootstrap intervals.",
 )
+UNKNOWN = Estimate(math.nan, math.nan, math.nan, math.nan)  # the error of a band without examples
 CITATIONS = (
     "Albiero, Mehta, Evtimov, Bell, Sagun, Markosyan: Confusing Large Models by Confusing Small Models (2023)",
     "Simsek, Hall, Sagun: Understanding out-of-distribution accuracies through quantifying difficulty of test "
@@ -82,7 +92,11 @@ def _(result: ScoreReport) -> View:
         columns={} if result.scores is None else _score_columns(result.scores, result.signals),
         name=Path(result.source).name,
         size=f"{numbers.counted(result.examples, 'example')}, {numbers.counted(len(result.seeds), 'seed')}",
-        terminal=(dataclasses.replace(_without_headline(section), estimates={}, tables=_band_tables(result)),),
+        terminal=(
+            dataclasses.replace(
+                section, sentences=section.sentences[1:], estimates={}, tables=_band_tables(result)
+            ),
+        ),
     )
 
 
@@ -90,22 +104,18 @@ def score_section(result: ScoreReport) -> Section:
     """The section of a page: distribution, error by band, errors in the hardest tenth, and galleries."""
     if result.scores is None:  # read back from JSON: the arrays are in scores.json
         return Section("Which examples are hard?", _score_sentences(result), {}, (), _band_tables(result))
-    scores = result.scores.in_bits()
-    rows = split_rows(scores, result.split)
-    part = scores.select(rows)
-    here = None if result.signals is None else result.signals.select(rows)
-    wrong = None if here is None or here.correct_seeds is None else ~here.correct_seeds
-    start = float(np.quantile(part.values, QUANTILE))
+    everything = result.scores.in_bits()
+    rows = split_rows(everything, result.split)
+    scores = everything.select(rows)
+    signals = None if result.signals is None else result.signals.select(rows)
+    errors = None if signals is None or signals.correct_seeds is None else (~signals.correct_seeds).mean(axis=0)
+    start = float(np.quantile(scores.values, QUANTILE))
     if result.subset is not None:
         start = result.subset.threshold * math.log2(result.subset.base)
-    mean = None if wrong is None else wrong.mean(axis=0)
-    figures: list[Chart] = []
-    most = _most_confusing(part, here, result.dataset)
-    if most is not None:
-        figures.append(most)
-    if scores.split is not None and len(np.unique(scores.split)) > 1:
-        groups = {str(name): scores.values[scores.split == name] for name in np.unique(scores.split)}
-        figures.append(charts.distribution(groups, scores.largest))
+    figures = [_most_confusing(scores, signals, result.dataset)]
+    if everything.split is not None and len(np.unique(everything.split)) > 1:
+        groups = {str(name): everything.values[everything.split == name] for name in np.unique(everything.split)}
+        figures.append(charts.distribution(groups, everything.largest))
     estimates = {}
     if result.bands is not None:
         figures.append(charts.error_by_band({result.split if result.split != "all" else "error": result.bands}))
@@ -115,13 +125,13 @@ def score_section(result: ScoreReport) -> Section:
         "Which examples are hard?",
         _score_sentences(result),
         estimates,
-        tuple(figures),
+        tuple(chart for chart in figures if chart is not None),
         warnings=_warnings(result),
         folded=(
             *_band_tables(result),
-            *_lists(part, here, result),
-            charts.threshold(part.values, mean, part.largest, start),
-            *_galleries(part, here, result.issues, result.dataset),
+            *_lists(scores, signals, result),
+            charts.threshold(scores.values, errors, scores.largest, start),
+            *_galleries(scores, signals, result.issues, result.dataset),
         ),
     )
 
@@ -142,8 +152,7 @@ def _score_sentences(result: ScoreReport) -> tuple[str, ...]:
     middle, upper = (result.quantiles[level] * scale for level in ("0.5", "0.9"))
     sentences.append(
         f"{numbers.counted(result.examples, 'example')} scored by {numbers.counted(len(result.seeds), 'seed')} "
-        "over "
-        f"{numbers.counted(len(result.epochs), 'epoch')}: the median is {middle:.3g} bits, the 90 % quantile "
+        f"over {numbers.counted(len(result.epochs), 'epoch')}: the median is {middle:.3g} bits, the 90 % quantile "
         f"{upper:.3g}, the largest possible score {result.largest * scale:.3g}."
     )
     if result.stability is not None:
@@ -166,72 +175,74 @@ def _band_tables(result: ScoreReport) -> tuple[Table, ...]:
     return () if result.bands is None else (band_table(result.bands),)
 
 
-def band_sentences(found: Bands, whose: str = "") -> tuple[str, ...]:
+def band_sentences(bands: Bands, whose: str = "") -> tuple[str, ...]:
     """Error, errors in the hardest tenth and correlation with the score, in two sentences."""
-    tenth = found.hardest_tenth
-    first = f"The error is {numbers.estimate(found.error)} on {numbers.counted(found.examples, 'example')}{whose}"
+    tenth = bands.hardest_tenth
+    first = f"The error is {numbers.estimate(bands.error)} on {numbers.counted(bands.examples, 'example')}{whose}"
     if tenth.n >= FEWEST_ERRORS:
         first += f"; {numbers.estimate(tenth)} of the errors are in the most confusing tenth"
     return (
         f"{first}.",
-        f"Pearson's ρ between score and error{whose} is {numbers.plain(found.rho)} by band and "
-        f"{numbers.plain(found.by_example)} by example.",
+        f"Pearson's ρ between score and error{whose} is {numbers.plain(bands.rho)} by band and "
+        f"{numbers.plain(bands.by_example)} by example.",
     )
 
 
-def band_table(found: Bands, name: str = "") -> Table:
+def band_table(bands: Bands, name: str = "") -> Table:
     """One row per band, from the first to the last that has examples."""
-    used = [band for band in found.bands if band.examples]
-    first, last = used[0].low, used[-1].high
-    rows = tuple(
-        (f"{band.low:g} to {band.high:g}", band.examples, numbers.estimate(band.error) if band.error else None)
-        for band in found.bands
-        if band.low >= first and band.high <= last
+    used = [position for position, band in enumerate(bands.bands) if band.examples]
+    return table_of(
+        f"Error by band of the confusion score{', ' + name if name else ''} ({bands.error.method})",
+        bands.bands[used[0] : used[-1] + 1],
+        {
+            "score, bits": lambda band: f"{band.low:g} to {band.high:g}",
+            "examples": "examples",
+            "error": lambda band: numbers.estimate(band.error) if band.error else None,
+        },
     )
-    title = f"Error by band of the confusion score{', ' + name if name else ''} ({found.error.method})"
-    return Table(title, ("score, bits", "examples", "error"), rows)
 
 
-def stability_sentence(found: Stability) -> str:
+def stability_sentence(stability: Stability) -> str:
     """Standard error of a score, and how stable the ranking is."""
     text = (
-        f"The mean standard error of a score is {found.mean_stderr:.3f} bits (standard deviation of the scores: "
-        f"{found.spread:.3f})"
+        f"The mean standard error of a score is {stability.mean_stderr:.3f} bits (standard deviation of the "
+        f"scores: {stability.spread:.3f})"
     )
-    if found.tau is not None and math.isfinite(found.tau.value):
+    tau = stability.tau
+    if tau is not None and math.isfinite(tau.value):
         text += (
-            f"; without any one seed the ranking keeps Kendall's τ of at least {found.tau.value:.3f}, and at least "
-            f"{100 * min(found.overlap):.0f} % of the hardest tenth stays the same"
+            f"; without any one seed the ranking keeps Kendall's τ of at least {tau.value:.3f}, and at least "
+            f"{100 * min(stability.overlap):.0f} % of the hardest tenth stays the same"
         )
     return f"{text}."
 
 
-def _issues_sentence(found: LabelIssues) -> str:
-    verb = "looks" if len(found) == 1 else "look"
-    return f"{len(found):,} of {found.examples:,} labels {verb} wrong; check before relabelling."
+def _issues_sentence(issues: LabelIssues) -> str:
+    verb = "looks" if len(issues) == 1 else "look"
+    return f"{len(issues):,} of {issues.examples:,} labels {verb} wrong; check before relabelling."
 
 
 def _galleries(
-    scores: Scores, signals: Signals | None, issues: LabelIssues | None, dataset: Dataset | None, each: int = 8
+    scores: Scores, signals: Signals | None, issues: LabelIssues | None, dataset: Dataset | None
 ) -> list[Chart]:
     """Hardest and easiest of each class, labels that look wrong, and examples that no seed gets right."""
     if dataset is None:
         return []
-    predicted = None if signals is None else signals.predicted
-    found = [
-        gallery(name, groups_by_class(scores, each=each, easiest=easiest), scores, dataset, predicted=predicted)
-        for name, easiest in (("Most confusing of each class", False), ("Least confusing of each class", True))
-    ]
+    galleries: dict[str, Mapping[str, NDArray[np.int64]]] = {
+        "Most confusing of each class": groups_by_class(scores),
+        "Least confusing of each class": groups_by_class(scores, easiest=True),
+    }
     if issues is not None:
-        groups: Mapping[str, NDArray[np.int64]] = {"label looks wrong": issues.row[:MOST_ISSUES]}
-        found.append(gallery("Labels that look wrong", groups, scores, dataset, predicted=predicted))
+        galleries["Labels that look wrong"] = {"label looks wrong": issues.row[:MOST_ISSUES]}
     if signals is not None and signals.correct_seeds is not None:
         missed = np.flatnonzero(~signals.correct("seeds").any(axis=0))
         missed = missed[np.argsort(-scores.values[missed], kind="stable")]
         title = f"No seed right at the last epoch: {numbers.counted(len(missed), 'example')}"
         title += f", the {MOST_ISSUES} most confusing" if len(missed) > MOST_ISSUES else ""
-        found.append(gallery(title, {"all wrong": missed[:MOST_ISSUES]}, scores, dataset, predicted=predicted))
-    return [item for item in found if item is not None]
+        galleries[title] = {"all wrong": missed[:MOST_ISSUES]}
+    predicted = None if signals is None else signals.predicted
+    charts = (gallery(title, groups, scores, dataset, predicted=predicted) for title, groups in galleries.items())
+    return [chart for chart in charts if chart is not None]
 
 
 def _lists(scores: Scores, signals: Signals | None, result: ScoreReport) -> tuple[Table, ...]:
@@ -259,31 +270,32 @@ def _lists(scores: Scores, signals: Signals | None, result: ScoreReport) -> tupl
     return tuple(tables)
 
 
-def issue_table(found: LabelIssues, most: int = MOST_ISSUES) -> Table:
+def issue_table(issues: LabelIssues, most: int = MOST_ISSUES) -> Table:
     """Labels that look wrong, most suspicious first."""
-    rows = tuple(
-        (
-            int(found.row[i]),
-            found.class_name(int(found.label[i])),
-            found.class_name(int(found.suggested[i])),
-            round(float(found.probability[i]), 3),
-            round(float(found.suggested_probability[i]), 3),
-            str(found.id[i]),
-        )
-        for i in range(min(most, len(found)))
+    return table_of(
+        "Labels that look wrong: check before relabelling",
+        range(min(most, len(issues))),
+        {
+            "row": lambda i: int(issues.row[i]),
+            "label": lambda i: issues.class_name(int(issues.label[i])),
+            "suggested": lambda i: issues.class_name(int(issues.suggested[i])),
+            "mean p(label)": lambda i: round(float(issues.probability[i]), 3),
+            "mean p(suggested)": lambda i: round(float(issues.suggested_probability[i]), 3),
+            "id": lambda i: str(issues.id[i]),
+        },
     )
-    columns = ("row", "label", "suggested", "mean p(label)", "mean p(suggested)", "id")
-    return Table("Labels that look wrong: check before relabelling", columns, rows)
 
 
 def _warnings(result: ScoreReport) -> tuple[str, ...]:
-    found = []
+    warnings = []
     if len(result.seeds) < 2:
-        found.append("One seed only: disagreement between seeds is not measured, nor a standard error over seeds.")
+        warnings.append(
+            "One seed only: disagreement between seeds is not measured, nor a standard error over seeds."
+        )
     if len(result.epochs) < 5:
         epochs = numbers.counted(len(result.epochs), "epoch")
-        found.append(f"{epochs} only: with few epochs the scores are unstable (Albiero et al., section 3.3).")
-    return tuple(found)
+        warnings.append(f"{epochs} only: with few epochs the scores are unstable (Albiero et al., section 3.3).")
+    return tuple(warnings)
 
 
 def _score_columns(scores: Scores, signals: Signals | None) -> dict[str, Any]:
@@ -300,10 +312,6 @@ def _score_columns(scores: Scores, signals: Signals | None) -> dict[str, Any]:
     return columns
 
 
-def _without_headline(section: Section) -> Section:
-    return dataclasses.replace(section, sentences=section.sentences[1:])
-
-
 @view.register
 def _(result: LabelIssues) -> View:
     return View(
@@ -311,82 +319,69 @@ def _(result: LabelIssues) -> View:
         headline=_issues_sentence(result) if len(result) else f"None of {result.examples:,} labels looks wrong.",
         sections=(Section("Most suspicious first", tables=(issue_table(result, 100),)),),
         provenance=_provenance(),
-        columns={
-            "row": result.row,
-            "id": result.id,
-            "label": result.label,
-            "suggested": result.suggested,
-            "probability": result.probability,
-            "suggested_probability": result.suggested_probability,
-        },
+        columns={name: getattr(result, name) for name in ISSUE_COLUMNS},
     )
 
 
 @view.register
 def _(result: BandsReport) -> View:
     several = len(result.splits) > 1
-    sentences = [
+    sentences = tuple(
         text
-        for name, item in result.splits.items()
-        for text in band_sentences(item, f" of the {name} split" if several else "")
-    ]
+        for name, bands in result.splits.items()
+        for text in band_sentences(bands, f" of the {name} split" if several else "")
+    )
     figures = [charts.error_by_band(result.splits)]
     if result.scores is not None:
         groups = {name: result.scores.values[split_rows(result.scores, name)] for name in result.splits}
-        figures.insert(0, charts.distribution(groups, result.scores.largest))
-    tables = tuple(band_table(item, name) for name, item in result.splits.items())
-    section = Section("Error by band", tuple(sentences), {}, tuple(figures), folded=tables)
-    rows = [(name, band) for name, item in result.splits.items() for band in item.bands]
+        figures.append(charts.distribution(groups, result.scores.largest))
+    tables = tuple(band_table(bands, name) for name, bands in result.splits.items())
+    rows = [(name, band) for name, bands in result.splits.items() for band in bands.bands]
     return View(
         title=f"Error by band: {Path(result.source).name}",
         headline=sentences[0],
-        sections=(_without_headline(section),),
+        sections=(Section("Error by band", sentences[1:], {}, tuple(figures), folded=tables),),
         provenance=_provenance(result.config.seed),
-        columns={
-            "split": [name for name, _ in rows],
-            "low": [band.low for _, band in rows],
-            "high": [band.high for _, band in rows],
-            "examples": [band.examples for _, band in rows],
-            "error": [math.nan if band.error is None else band.error.value for _, band in rows],
-            "error_low": [math.nan if band.error is None else band.error.low for _, band in rows],
-            "error_high": [math.nan if band.error is None else band.error.high for _, band in rows],
-        },
+        columns={"split": [name for name, _ in rows]}
+        | columns_of((band for _, band in rows), "low", "high", "examples")
+        | columns_of(
+            (band.error or UNKNOWN for _, band in rows), error="value", error_low="low", error_high="high"
+        ),
     )
 
 
-def subset_sentence(found: Subset) -> str:
+def subset_sentence(subset: Subset) -> str:
     """What a subset contains."""
-    kind = "least" if found.easiest else "most"
-    whose = " of each class" if found.balanced else ""
-    limit = "at most" if found.easiest else "at least"
+    kind, limit = ("least", "at most") if subset.easiest else ("most", "at least")
+    whose = " of each class" if subset.balanced else ""
     return (
-        f"{len(found):,} of {found.examples:,} examples, the {kind} confusing{whose} ({found.rule} "
-        f"{found.value:g}): scores of {limit} {found.threshold * math.log2(found.base):.3g} bits."
+        f"{len(subset):,} of {subset.examples:,} examples, the {kind} confusing{whose} ({subset.rule} "
+        f"{subset.value:g}): scores of {limit} {subset.threshold * math.log2(subset.base):.3g} bits."
     )
 
 
 @view.register
 def _(result: SubsetReport) -> View:
-    found = result.subset
-    sentences = [f"Scores {found.scores_sha256[:16]}, ids {found.ids_sha256[:16]}."]
-    if found.per_class:
-        listed = ", ".join(f"{name} {count}" for name, count in list(found.per_class.items())[:20])
+    subset = result.subset
+    sentences = [f"Scores {subset.scores_sha256[:16]}, ids {subset.ids_sha256[:16]}."]
+    if subset.per_class:
+        listed = ", ".join(f"{name} {count}" for name, count in list(subset.per_class.items())[:20])
         sentences.insert(0, f"By class: {listed}.")
     figures: list[Chart] = []
     if result.scores is not None:
         scores = result.scores.in_bits()
-        start = found.threshold * math.log2(found.base)
+        start = subset.threshold * math.log2(subset.base)
         figures.append(charts.threshold(scores.values, None, scores.largest, start))
         if result.dataset is not None:
-            part = scores.select(found.rows(scores.ids))
-            shown = gallery("Most confusing of each class", groups_by_class(part), part, result.dataset)
-            figures += [] if shown is None else [shown]
+            members = scores.select(subset.rows(scores.ids))
+            pictures = gallery("Most confusing of each class", groups_by_class(members), members, result.dataset)
+            figures += [] if pictures is None else [pictures]
     return View(
-        title=f"A hard subset of {Path(found.source).name}",
-        headline=subset_sentence(found),
+        title=f"A hard subset of {Path(subset.source).name}",
+        headline=subset_sentence(subset),
         sections=(Section("Hard subset", tuple(sentences), {}, tuple(figures)),),
-        provenance=_provenance(hashes={"scores, sha256": found.scores_sha256, "ids, sha256": found.ids_sha256}),
-        columns={"id": found.ids},
+        provenance=_provenance(hashes={"scores, sha256": subset.scores_sha256, "ids, sha256": subset.ids_sha256}),
+        columns={"id": subset.ids},
     )
 
 
@@ -397,29 +392,31 @@ def _(result: TransferReport) -> View:
         f"{numbers.plain(item.tau)} and Pearson's ρ {numbers.plain(item.rho)}; {_below(item)}."
         for item in result.pairs[:6]
     ]
-    taus, rhos = (numbers.aligned(getattr(item, name) for item in result.pairs) for name in ("tau", "rho"))
-    rows = tuple(
-        (item.first, item.second, item.examples, tau, rho, numbers.estimate(item.below) if item.below.n else None)
-        for item, tau, rho in zip(result.pairs, taus, rhos, strict=True)
-    )
-    columns = ("first", "second", "examples", "Kendall τ", "Pearson ρ", "below the diagonal")
     figures = [charts.joint(item) for item in result.pairs[:6]]
-    tables = [Table("Scores of two models on the same examples", columns, rows)]
+    pairs = table_of(
+        "Scores of two models on the same examples",
+        result.pairs,
+        {
+            "first": "first",
+            "second": "second",
+            "examples": "examples",
+            "Kendall τ": Aligned("tau"),
+            "Pearson ρ": Aligned("rho"),
+            "below the diagonal": lambda item: numbers.estimate(item.below) if item.below.n else None,
+        },
+    )
+    tables = [pairs]
     if result.targets is not None:
         title = f"Error of each model by band of {result.targets.scored_by}'s scores"
         figures.append(charts.error_by_band(result.targets.targets, title))
-        errors = tuple(
-            (
-                name,
-                numbers.estimate(item.error),
-                numbers.plain(item.rho),
-                numbers.plain(item.by_example),
-                numbers.estimate(item.hardest_tenth),
-            )
-            for name, item in result.targets.targets.items()
-        )
-        names = ("model", "error", "ρ by band", "ρ by example", "errors in the hardest tenth")
-        tables.append(Table(title, names, errors))
+        columns = {
+            "model": lambda item: item[0],
+            "error": lambda item: numbers.estimate(item[1].error),
+            "ρ by band": lambda item: numbers.plain(item[1].rho),
+            "ρ by example": lambda item: numbers.plain(item[1].by_example),
+            "errors in the hardest tenth": lambda item: numbers.estimate(item[1].hardest_tenth),
+        }
+        tables.append(table_of(title, result.targets.targets.items(), columns))
     warnings = tuple(
         f"{name} lacks some of {result.models[0]}'s examples, so its error by band is left out."
         for name in result.incomplete
@@ -430,14 +427,7 @@ def _(result: TransferReport) -> View:
         headline=sentences[0],
         sections=(section,),
         provenance=_provenance(result.config.seed),
-        columns={
-            "first": [item.first for item in result.pairs],
-            "second": [item.second for item in result.pairs],
-            "examples": [item.examples for item in result.pairs],
-            "tau": [item.tau.value for item in result.pairs],
-            "rho": [item.rho.value for item in result.pairs],
-            "below": [item.below.value for item in result.pairs],
-        },
+        columns=columns_of(result.pairs, "first", "second", "examples", "tau.value", "rho.value", "below.value"),
     )
 
 
@@ -449,38 +439,33 @@ def _below(item: Transfer) -> str:
 
 @view.register
 def _(result: AblationReport) -> View:
-    found = result.ablation
+    ablation, variants = result.ablation, result.ablation.variants
     figures = [
-        chart
-        for seeds in sorted({item.seeds for item in found.variants})
-        for chart in charts.variants(found, seeds)
+        chart for seeds in sorted({item.seeds for item in variants}) for chart in charts.variants(ablation, seeds)
     ]
-    whole = found.variants[-1]
+    whole = variants[-1]
     used = f"{numbers.counted(whole.seeds, 'seed')} and {numbers.counted(len(whole.epochs), 'epoch')}"
-    measures = (
-        numbers.aligned(item.tau for item in found.variants),
-        numbers.aligned(item.rho for item in found.variants),
-        numbers.aligned(None if item.bands is None else item.bands.rho for item in found.variants),
+    table = table_of(
+        "Scores from fewer seeds and epochs",
+        variants,
+        {
+            "seeds": "seeds",
+            "epochs": lambda item: len(item.epochs),
+            "mean score": lambda item: round(item.mean, 4),
+            "deviation": lambda item: round(item.deviation, 4),
+            "τ with all": Aligned("tau"),
+            "ρ with all": Aligned("rho"),
+            "ρ with error, by band": Aligned(lambda item: None if item.bands is None else item.bands.rho),
+        },
     )
-    rows = tuple(
-        (item.seeds, len(item.epochs), round(item.mean, 4), round(item.deviation, 4), *cells)
-        for item, *cells in zip(found.variants, *measures, strict=True)
-    )
-    columns = ("seeds", "epochs", "mean score", "deviation", "τ with all", "ρ with all", "ρ with error, by band")
-    table = Table("Scores from fewer seeds and epochs", columns, rows)
     return View(
         title=f"Fewer seeds and epochs: {Path(result.source).name}",
-        headline=f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(found.variants)}.",
+        headline=f"{used} give a mean score of {whole.mean:.3f} bits; {_enough(variants)}.",
         sections=(Section("Seeds and epochs that are needed", (), {}, tuple(figures), (table,)),),
         provenance=_provenance(result.config.seed),
-        columns={
-            "seeds": [item.seeds for item in found.variants],
-            "epochs": [len(item.epochs) for item in found.variants],
-            "mean": [item.mean for item in found.variants],
-            "deviation": [item.deviation for item in found.variants],
-            "tau": [item.tau.value for item in found.variants],
-            "rho": [item.rho.value for item in found.variants],
-        },
+        columns=columns_of(variants, "seeds")
+        | {"epochs": [len(item.epochs) for item in variants]}
+        | columns_of(variants, "mean", "deviation", "tau.value", "rho.value"),
     )
 
 
@@ -498,15 +483,15 @@ def _enough(variants: Sequence[Variant]) -> str:
 
 @view.register
 def _(result: ComparisonReport) -> View:
-    found, models = result.predictors, result.models
-    ours = next((row for row in found.rows if row.name == "confusion score"), found.rows[0])
-    free = next((row for row in found.rows if not row.uses_labels), found.rows[0])
+    predictors, models = result.predictors, result.models
+    ours = next((row for row in predictors.rows if row.name == "confusion score"), predictors.rows[0])
+    free = next((row for row in predictors.rows if not row.uses_labels), predictors.rows[0])
     headline = (
-        f"The confusion score predicts the errors of {found.target or 'the model'} with AUROC "
+        f"The confusion score predicts the errors of {predictors.target or 'the model'} with AUROC "
         f"{numbers.plain(ours.auroc)}; of the scores that need no labels, {free.name} is best with "
         f"{numbers.plain(free.auroc)}."
     )
-    figures, tables, sentences = [charts.predictors(found)], [*_predictor_tables(found)], []
+    figures, tables, sentences = [charts.predictors(predictors)], [_short_table(predictors)], []
     if models is not None:
         figures.append(charts.confused(models))
         if len(models.models) > 2:
@@ -520,70 +505,53 @@ def _(result: ComparisonReport) -> View:
         )
         columns = ("model", "mean confusion, bits", "accuracy")
         tables.append(Table("Accuracy against mean confusion", columns, cells))
-    measures = ("by_band", "by_example", "auroc", "aupr", "aurc")
+    section = Section("Prediction of errors", tuple(sentences), {}, tuple(figures), tuple(tables))
     return View(
         title="Difficulty scores as predictors of errors",
         headline=headline,
         lede=("AUROC is the chance that an error has a higher score than a right answer; 0.5 is guessing.",),
-        sections=(
-            Section(
-                "Prediction of errors",
-                tuple(sentences),
-                {},
-                tuple(figures),
-                (_short_table(found), *tables[2:]),
-                folded=tuple(tables[:2]),
-            ),
-        ),
+        sections=(dataclasses.replace(section, folded=_predictor_tables(predictors)),),
         provenance=_provenance(result.config.seed),
-        columns={"score": [row.name for row in found.rows]}
-        | {name: [getattr(row, name).value for row in found.rows] for name in measures},
-        terminal=(Section("", tuple(sentences), {}, (), (_short_table(found), *tables[2:])),),
+        columns=columns_of(predictors.rows, score="name", **{name: f"{name}.value" for name in MEASURES}),
+        terminal=(dataclasses.replace(section, title="", charts=()),),
     )
 
 
-def _predictor_tables(found: Predictors) -> tuple[Table, Table]:
-    measures = [
-        numbers.aligned(getattr(row, name) for row in found.rows)
-        for name in ("by_band", "by_example", "auroc", "aupr", "aurc")
-    ]
-    measures.append(numbers.aligned((row.auroc_lead for row in found.rows), sign="+"))
-    rows = tuple(
-        (row.name, "yes" if row.uses_labels else "no", *cells)
-        for row, *cells in zip(found.rows, *measures, strict=True)
-    )
-    columns = (
-        "score",
-        "needs labels",
-        "ρ by band",
-        "ρ by example",
-        "AUROC",
-        "AUPR",
-        "AURC",
-        "AUROC behind confusion",
-    )
+def _predictor_tables(predictors: Predictors) -> tuple[Table, Table]:
     title = (
-        f"Difficulty scores as predictors of errors, {found.examples:,} examples, error "
-        f"{numbers.estimate(found.error)}; oracle AURC {found.best_aurc:.4f}, chance {found.chance_aurc:.4f}"
+        f"Difficulty scores as predictors of errors, {predictors.examples:,} examples, error "
+        f"{numbers.estimate(predictors.error)}; oracle AURC {predictors.best_aurc:.4f}, chance "
+        f"{predictors.chance_aurc:.4f}"
     )
-    meanings = tuple((row.name, row.meaning) for row in found.rows)
-    return Table(title, columns, rows), Table("Definitions", ("score", "definition"), meanings)
+    measures = table_of(
+        title,
+        predictors.rows,
+        {
+            "score": "name",
+            "needs labels": _needs_labels,
+            **{header: Aligned(name) for name, header in MEASURES.items()},
+            "AUROC behind confusion": Aligned("auroc_lead", sign="+"),
+        },
+    )
+    return measures, table_of("Definitions", predictors.rows, {"score": "name", "definition": "meaning"})
 
 
-def _short_table(found: Predictors) -> Table:
+def _needs_labels(row: Predictor) -> str:
+    return "yes" if row.uses_labels else "no"
+
+
+def _short_table(predictors: Predictors) -> Table:
     """Values without intervals, except that of AUROC, to fit a terminal."""
-    rows = tuple(
-        (
-            row.name,
-            "yes" if row.uses_labels else "no",
-            round(row.by_band.value, 3),
-            round(row.by_example.value, 3),
-            auroc,
-            round(row.aupr.value, 3),
-            round(row.aurc.value, 4),
-        )
-        for row, auroc in zip(found.rows, numbers.aligned(row.auroc for row in found.rows), strict=True)
+    return table_of(
+        "Difficulty scores as predictors of errors; the JSON and the page have an interval for every number",
+        predictors.rows,
+        {
+            "score": "name",
+            "labels": _needs_labels,
+            "ρ band": lambda row: round(row.by_band.value, 3),
+            "ρ example": lambda row: round(row.by_example.value, 3),
+            "AUROC": Aligned("auroc"),
+            "AUPR": lambda row: round(row.aupr.value, 3),
+            "AURC": lambda row: round(row.aurc.value, 4),
+        },
     )
-    columns = ("score", "labels", "ρ band", "ρ example", "AUROC", "AUPR", "AURC")
-    title = "Difficulty scores as predictors of errors; the JSON and the page have an interval for every number"
-    return Table(title, columns, rows)

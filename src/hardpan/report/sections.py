@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from hardpan import numbers
 from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
@@ -166,3 +168,47 @@ def columns_of(rows: Iterable[Any], *names: str, **renamed: str) -> dict[str, li
     listed = list(rows)
     paths = {name.removesuffix(".value").replace(".", "_"): name for name in names} | renamed
     return {name: [attrgetter(path)(row) for row in listed] for name, path in paths.items()}
+
+
+Cell = str | Callable[[Any], Any]
+"""How a cell is made of a row: the name of an attribute (inner ones behind a dot), or a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A column of estimates or intervals that are written with equal digits (:func:`hardpan.numbers.aligned`)."""
+
+    cell: Cell
+    scale: float = 1.0
+    sign: str = ""
+
+
+percents = partial(Aligned, scale=100)
+differences = partial(Aligned, scale=100, sign="+")
+
+
+def table_of(title: str, rows: Iterable[Any], columns: Mapping[str, Cell | Aligned]) -> Table:
+    """A table of results with a line per row.
+
+    Example:
+        >>> rows = [Estimate(0.5, 0.1, 0.3, 0.7, n=9), Estimate(0.25, 0.1, 0.1, 0.4, n=8)]
+        >>> table_of("Two", rows, {"n": "n", "value": percents(lambda row: row)}).rows
+        ((9, '50 (30–70)'), (8, '25 (10–40)'))
+    """
+    listed = list(rows)
+    cells: list[list[Any]] = []
+    for column in columns.values():
+        of = column.cell if isinstance(column, Aligned) else column
+        values = list(map(attrgetter(of) if isinstance(of, str) else of, listed))
+        cells.append(numbers.aligned(values, column.scale, column.sign) if isinstance(column, Aligned) else values)
+    return Table(title, tuple(columns), tuple(zip(*cells, strict=True)))
+
+
+def fields_of(item: Estimate, value: str = "value", low: str = "low", high: str = "high") -> dict[str, Any]:
+    """Value and ends of an estimate, as a row of a chart names them.
+
+    Example:
+        >>> fields_of(Estimate(0.5, 0.1, 0.3, 0.7), "x", "x_low", "x_high")
+        {'x': 0.5, 'x_low': 0.3, 'x_high': 0.7}
+    """
+    return {value: item.value, low: item.low, high: item.high}

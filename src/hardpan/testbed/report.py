@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,23 +13,33 @@ from hardpan import numbers
 from hardpan.estimates import Estimate
 from hardpan.files import versions_of
 from hardpan.report.base import View
-from hardpan.report.sections import Chart, Provenance, Section, Table, columns_of
+from hardpan.report.sections import (
+    Aligned,
+    Chart,
+    Provenance,
+    Section,
+    Table,
+    columns_of,
+    differences,
+    fields_of,
+    percents,
+    table_of,
+)
 from hardpan.safe_files import few
-from hardpan.testbed.comparison import TIES, Comparison, FitReport, GroupFit, ModelRow, Pairs
+from hardpan.testbed.comparison import TIES, Comparison, FitReport, ModelRow, Pairs
 from hardpan.testbed.discrimination import Discrimination
 from hardpan.testbed.followups import Breakdown, ClassBalance, CommonErrors, Duplicates
-from hardpan.testbed.gaps import CrossValidation, Decomposition
+from hardpan.testbed.gaps import CrossValidated, CrossValidation, Decomposition
 from hardpan.testbed.humans import Hardest, Humans
 from hardpan.testbed.line import LineFit
-from hardpan.testbed.sampling_strategies import Strategies
+from hardpan.testbed.sampling_strategies import Strategies, Strategy
 from hardpan.testbed.skill_scale import OneScale
 
 BAND_POINTS = 60
 MOST_ROWS = 80
 MOST_PAIRS = 20  # in a chart
 _LONGEST_NAME = 32  # of a model in a terminal
-_percents = functools.partial(numbers.aligned, scale=100)
-_differences = functools.partial(numbers.aligned, scale=100, sign="+")
+_XY = {axis: (axis, f"{axis}_low", f"{axis}_high") for axis in "xy"}
 
 
 @functools.singledispatch
@@ -39,32 +50,27 @@ def view(result: Any) -> View:
 
 @view.register
 def _(result: Comparison) -> View:
-    part = section(result)
-    short = tuple(
-        (row.original_rank, _short(row.model), a, b, gap, row.new_rank)
-        for row, a, b, gap in zip(
-            result.rows,
-            numbers_of([row.original.value for row in result.rows]),
-            numbers_of([row.new.value for row in result.rows]),
-            _differences(row.gap for row in result.rows),
-            strict=True,
-        )
+    full, rows = section(result), result.rows
+    models = table_of(
+        f"Accuracies in percent; gap in points with its {_level(result.config.confidence)} interval",
+        rows,
+        {
+            "#": "original_rank",
+            "model": lambda row: _short(row.model),
+            "original": lambda row: _percent(row.original.value),
+            "new": lambda row: _percent(row.new.value),
+            "gap": differences("gap"),
+            "new #": "new_rank",
+        },
     )
-    level = f"{100 * result.config.confidence:g} %"
-    title = f"Accuracies in percent; gap in points with its {level} interval"
     terminal = Section(
-        "Models",
-        _line_sentences(result),
-        tables=(Table(title, ("#", "model", "original", "new", "gap", "new #"), short), *_group_tables(result)),
-        warnings=result.notes,
+        "Models", _line_sentences(result), tables=(models, *_group_tables(result)), warnings=result.notes
     )
-    first, *lede = part.sentences
-    rows = result.rows
     return View(
         f"{len(rows):,} models on two test sets",
-        first,
-        (_without_sentences(part, len(lede[:2]) + 1),),
-        tuple(lede[:2]),
+        full.sentences[0],
+        (dataclasses.replace(full, sentences=full.sentences[3:]),),
+        full.sentences[1:3],
         provenance=provenance(result),
         columns=columns_of(
             rows,
@@ -95,40 +101,31 @@ def _(result: FitReport) -> View:
         mean, spread = numbers.plain(result.difficulty.mu), numbers.plain(result.difficulty.sigma)
         notes = "; ".join(result.difficulty.notes)
         sentences.append(f"Difficulty of the new set: mean {mean}, spread {spread}; {notes}.")
-    tables = _group_tables_of(result.without_group, result.fit)
-    part = Section("The line", tuple(sentences), tables=tables, warnings=result.notes)
-    fit = result.fit
-    columns = {
-        "scale": [fit.scale],
-        "slope": [fit.slope.value],
-        "slope_low": [fit.slope.low],
-        "slope_high": [fit.slope.high],
-        "offset": [fit.offset.value],
-        "offset_low": [fit.offset.low],
-        "offset_high": [fit.offset.high],
-    }
-    return View("The line between two test sets", line_sentence(fit), (part,), columns=columns)
+    columns = columns_of(
+        [result.fit], "scale", "slope.value", "slope.low", "slope.high", "offset.value", "offset.low", "offset.high"
+    )
+    line = Section("The line", tuple(sentences), tables=_group_tables(result), warnings=result.notes)
+    return View("The line between two test sets", line_sentence(result.fit), (line,), columns=columns)
 
 
 @view.register
 def _(result: Pairs) -> View:
-    rows = tuple(
-        (
-            row.first,
-            row.second,
-            difference,
-            row.only_first,
-            row.only_second,
-            *(float(f"{p:.2g}") for p in (row.p, row.p_holm)),
-        )
-        for row, difference in zip(result.rows, _differences(row.difference for row in result.rows), strict=True)
+    table = table_of(
+        "Difference in points; number of examples that only one gets right",
+        result.rows,
+        {
+            "first": "first",
+            "second": "second",
+            "difference": differences("difference"),
+            "only 1st": "only_first",
+            "only 2nd": "only_second",
+            "p": lambda row: float(f"{row.p:.2g}"),
+            "p (Holm)": lambda row: float(f"{row.p_holm:.2g}"),
+        },
     )
-    title = "Difference in points; number of examples that only one gets right"
-    table = Table(title, ("first", "second", "difference", "only 1st", "only 2nd", "p", "p (Holm)"), rows)
     headline = (
-        f"{result.separated} of {len(result.rows)} pairs of models differ significantly on the "
-        f"{result.test_set} set "
-        f"at level {1 - result.confidence:.3g} (McNemar's exact test, Holm's correction)."
+        f"{result.separated} of {len(result.rows)} pairs of models differ significantly on the {result.test_set} "
+        f"set at level {1 - result.confidence:.3g} (McNemar's exact test, Holm's correction)."
     )
     columns = columns_of(
         result.rows,
@@ -141,13 +138,12 @@ def _(result: Pairs) -> View:
         p_holm="p_holm",
     )
     best = [row for row in result.rows if row.first == result.rows[0].first][:MOST_PAIRS]
+    listed = (f"{row.second} {numbers.signed(row.difference)}" for row in best)
     chart = Chart(
         "deviations",
         f"{best[0].first} minus each other model",
-        tuple({"name": row.second, "role": "in the fit", **_ends("value", row.difference)} for row in best),
-        "A dot with its interval per model: "
-        + "; ".join(f"{row.second} {numbers.signed(row.difference)}" for row in best)
-        + ".",
+        tuple({"name": row.second, "role": "in the fit", **fields_of(row.difference)} for row in best),
+        f"A dot with its interval per model: {'; '.join(listed)}.",
         {"x_title": "difference of accuracy"},
     )
     return View("Pairs of models", headline, (Section("Pairs", charts=(chart,), tables=(table,)),), columns=columns)
@@ -155,23 +151,23 @@ def _(result: Pairs) -> View:
 
 @view.register
 def _(result: Strategies) -> View:
-    changes = [_differences(row.change[metric] for row in result.rows) for metric in result.metrics]
-    others = [_differences(row.over_models[metric] for row in result.rows) for metric in result.metrics]
-    rows = tuple(
-        (row.name, numbers.NOTHING if row.selection_frequency is None else f"{row.selection_frequency:.2f}", *cells)
-        for row, *cells in zip(result.rows, *changes, strict=True)
-    )
-    names = [f"{metric} change" for metric in result.metrics]
-    level = f"{100 * result.confidence:g} %"
-    main = Table(
+    level = _level(result.confidence)
+
+    def change(kind: str, metric: str) -> Aligned:
+        return differences(lambda row: getattr(row, kind)[metric])
+
+    def changes(kind: str) -> dict[str, Aligned]:
+        return {f"{metric} change": change(kind, metric) for metric in result.metrics}
+
+    main = table_of(
         f"Mean change of accuracy in points; {level} intervals with the sampling of both test sets",
-        ("test set", "selected", *names),
-        rows,
+        result.rows,
+        {"test set": "name", "selected": _selected, **changes("change")},
     )
-    second = Table(
+    second = table_of(
         f"The same with {level} intervals over models, the test sets as they are",
-        ("test set", *names),
-        tuple((row.name, *cells) for row, *cells in zip(result.rows, *others, strict=True)),
+        result.rows,
+        {"test set": "name", **changes("over_models")},
     )
     spans = ", ".join(f"{100 * span:.1f} points ({metric})" for metric, span in result.span.items())
     models = ", ".join(f"{count} models ({metric})" for metric, count in result.rows[0].models.items())
@@ -179,44 +175,47 @@ def _(result: Strategies) -> View:
     sentences = tuple(
         f"{metric}: {_kind(result.confidence, result.evidence[metric])}." for metric in result.metrics
     )
-    part = Section("Test sets", sentences, tables=(main, second), warnings=result.notes)
+    sets = Section("Test sets", sentences, tables=(main, second), warnings=result.notes)
     columns: dict[str, Any] = {"test_set": [row.name for row in result.rows]}
     for metric in result.metrics:
         for end in ("value", "low", "high"):
             name = f"{metric}_change" if end == "value" else f"{metric}_{end}"
             columns[name] = [getattr(row.change[metric], end) for row in result.rows]
-    return View("Several new test sets", headline, (part,), columns=columns)
+    return View("Several new test sets", headline, (sets,), columns=columns)
+
+
+def _selected(row: Strategy) -> str:
+    return numbers.NOTHING if row.selection_frequency is None else f"{row.selection_frequency:.2f}"
 
 
 @view.register
 def _(result: Decomposition) -> View:
-    level = f"{100 * result.confidence:g} %"
-    columns = (
-        [part.model for part in result.parts],
-        [_points(part.gap) for part in result.parts],
-        _differences(part.generalization for part in result.parts),
-        _differences(part.remainder for part in result.parts),
-        _differences(part.uniform_remainder for part in result.parts),
-    )
-    table = Table(
-        f"Parts of the gap in points, {level} limits",
-        ("model", "gap", "chance", "remainder", "all at once"),
-        tuple(zip(*columns, strict=True)),
+    table = table_of(
+        f"Parts of the gap in points, {_level(result.confidence)} limits",
+        result.parts,
+        {
+            "model": "model",
+            "gap": lambda part: _points(part.gap),
+            "chance": differences("generalization"),
+            "remainder": differences("remainder"),
+            "all at once": differences("uniform_remainder"),
+        },
     )
     sentences = [_returns(result), _spread(result)]
     if result.by_date is not None:
         sentences.append(f"The gap changes by {_per_year(result.by_date)}.")
     sentences += [
-        "gap = remainder + chance; the remainder is adaptivity and distribution gap together, with the sign "
-        "of a drop.",
+        "gap = remainder + chance; the remainder is adaptivity and distribution gap together, with the sign of a "
+        "drop.",
         "A constant adaptivity gap cannot be distinguished from a distribution gap by any number of models.",
     ]
     headline = (
         f"Chance explains at most {100 * result.largest_chance:.1f} points for all models at once; "
         f"{result.beyond_chance} of {len(result.parts)} models drop by more."
     )
-    chart = _remainders(result)
-    part = Section("Parts of the drop", tuple(sentences), charts=(chart,), folded=(table,), warnings=result.notes)
+    parts = Section(
+        "Parts of the drop", tuple(sentences), charts=(_remainders(result),), folded=(table,), warnings=result.notes
+    )
     frame = columns_of(
         result.parts,
         "model",
@@ -226,7 +225,7 @@ def _(result: Decomposition) -> View:
         uniform_low="uniform_remainder.low",
         uniform_high="uniform_remainder.high",
     )
-    return View("Parts of the drop", headline, (part,), columns=frame)
+    return View("Parts of the drop", headline, (parts,), columns=frame)
 
 
 def _remainders(result: Decomposition) -> Chart:
@@ -243,8 +242,8 @@ def _remainders(result: Decomposition) -> Chart:
         for part in ordered
     )
     words = (
-        f"Drop of {len(rows)} models with the {100 * result.confidence:g} % limits of what drawing the new set "
-        "does not explain, for all models at once."
+        f"Drop of {len(rows)} models with the {_level(result.confidence)} limits of what drawing the new set does "
+        "not explain, for all models at once."
     )
     return Chart(
         "deviations", "Drop beyond chance, limits for all models at once", rows, words, {"x_title": "drop"}
@@ -259,9 +258,8 @@ def _returns(result: Decomposition) -> str:
         )
     if result.returns == "diminishing":
         return (
-            f"Diminishing returns: one point on the original set corresponds to only {slope} points on the "
-            "new one, as "
-            "under adaptive overfitting; a set that separates models less would show the same."
+            f"Diminishing returns: one point on the original set corresponds to only {slope} points on the new "
+            "one, as under adaptive overfitting; a set that separates models less would show the same."
         )
     return (
         f"Undecided: one point on the original set corresponds to {slope} points on the new one; 1 is not excluded."
@@ -281,21 +279,26 @@ def _spread(result: Decomposition) -> str:
 
 @view.register
 def _(result: Humans) -> View:
-    accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
-    rows = tuple(
-        (row.name, original, new, _points(row.gap))
-        for row, original, new in zip(result.rows, *accuracies, strict=True)
+    table = table_of(
+        "Accuracy in percent, gap in points",
+        result.rows,
+        {
+            "participant": "name",
+            "original": percents("original"),
+            "new": percents("new"),
+            "gap": lambda row: _points(row.gap),
+        },
     )
-    table = Table("Accuracy in percent, gap in points", ("participant", "original", "new", "gap"), rows)
     headline = (
-        f"{result.better_on_original} people did better on the original set, {result.better_on_new} on the "
-        "new one; "
-        f"the mean gap is {numbers.signed(result.mean_gap)}."
+        f"{result.better_on_original} people did better on the original set, {result.better_on_new} on the new "
+        f"one; the mean gap is {numbers.signed(result.mean_gap)}."
     )
     sentences = (f"Interval: {result.mean_gap.method}.",)
     columns = columns_of(result.rows, participant="name", original="original.value", new="new.value", gap="gap")
     points = tuple(
-        {"name": row.name, "role": "in the fit", **_ends("x", row.original), **_ends("y", row.new)}
+        {"name": row.name, "role": "in the fit"}
+        | fields_of(row.original, *_XY["x"])
+        | fields_of(row.new, *_XY["y"])
         for row in result.rows
     )
     chart = Chart(
@@ -306,14 +309,8 @@ def _(result: Humans) -> View:
         f"{result.better_on_new} above it.",
         {"x_title": "accuracy on the original set", "y_title": "accuracy on the new set"},
     )
-    part = Section("People", sentences, charts=(chart,), tables=(table,), warnings=result.notes)
-    return View("People on both test sets", headline, (part,), columns=columns)
-
-
-def _ends(axis: str, item: Estimate) -> dict[str, float]:
-    """Value and ends of a coordinate of a chart."""
-    low, high = ("low", "high") if axis == "value" else (f"{axis}_low", f"{axis}_high")
-    return {axis: item.value, low: item.low, high: item.high}
+    people = Section("People", sentences, charts=(chart,), tables=(table,), warnings=result.notes)
+    return View("People on both test sets", headline, (people,), columns=columns)
 
 
 @view.register
@@ -322,9 +319,7 @@ def _(result: Hardest) -> View:
         ("original", result.original, result.original_total, result.original_most),
         ("new", result.new, result.new_total, result.new_most),
     )
-    rows = tuple(
-        (name, len(found), total, f"{most} of {result.models} models") for name, found, total, most in sides
-    )
+    rows = tuple((name, len(hard), total, f"{most} of {result.models} models") for name, hard, total, most in sides)
     title = "Examples that the fewest models get right, ties included"
     table = Table(title, ("set", "examples", "of", "right by at most"), rows)
     headline = (
@@ -335,33 +330,34 @@ def _(result: Hardest) -> View:
         "set": ["original"] * len(result.original) + ["new"] * len(result.new),
         "row": [*result.original.tolist(), *result.new.tolist()],
     }
-    part = Section("Hardest examples", ("Their row numbers are in the JSON (--json).",), tables=(table,))
-    return View("Hardest examples", headline, (part,), columns=columns)
+    section = Section("Hardest examples", ("Their row numbers are in the JSON (--json).",), tables=(table,))
+    return View("Hardest examples", headline, (section,), columns=columns)
 
 
 @view.register
 def _(result: CrossValidation) -> View:
-    accuracies = [_percents(row.original for row in result.rows), _percents(row.new for row in result.rows)]
-    rows = []
-    for row, original, new in zip(result.rows, *accuracies, strict=True):
-        values = [item.value for item in row.splits]
-        splits = f"{100 * min(values):.1f} to {100 * max(values):.1f} ({len(values)})"
-        rows.append((row.model, original, splits, new, f"{100 * row.drop:z.1f}"))
-    table = Table(
+    table = table_of(
         "Accuracies in percent; range over the splits and their number; drop in points",
-        ("model", "original", "splits", "new", "drop"),
-        tuple(rows),
+        result.rows,
+        {
+            "model": "model",
+            "original": percents("original"),
+            "splits": _splits,
+            "new": percents("new"),
+            "drop": lambda row: f"{100 * row.drop:z.1f}",
+        },
     )
     predicted = sum(row.predicted for row in result.rows)
     headline = f"Cross-validation predicts the new accuracy of {predicted} of {len(result.rows)} models."
-    columns = {
-        "model": [row.model for row in result.rows],
-        "original": [row.original.value for row in result.rows],
-        "splits_mean": [float(np.mean([item.value for item in row.splits])) for row in result.rows],
-        "new": [row.new.value for row in result.rows],
-        "predicted": [row.predicted for row in result.rows],
-    }
+    means = [float(np.mean([item.value for item in row.splits])) for row in result.rows]
+    columns = columns_of(result.rows, "model", "original.value")
+    columns |= {"splits_mean": means} | columns_of(result.rows, "new.value", "predicted")
     return View("Cross-validation", headline, (Section("Splits", tables=(table,)),), columns=columns)
+
+
+def _splits(row: CrossValidated) -> str:
+    values = [item.value for item in row.splits]
+    return f"{_percent(min(values))} to {_percent(max(values))} ({len(values)})"
 
 
 @view.register
@@ -376,35 +372,30 @@ def _(result: Discrimination) -> View:
     sentences = (
         f"Trained on {result.train:,} examples, balanced {balanced}; {result.p_method}.",
         f"The total variation distance between the sets is at least {result.variation_bound:.3f} "
-        f"({100 * result.accuracy.confidence:g} % confidence).",
+        f"({_level(result.accuracy.confidence)} confidence).",
     )
-    columns = {
-        "accuracy": [result.accuracy.value],
-        "low": [result.accuracy.low],
-        "high": [result.accuracy.high],
-        "p_value": [result.p_value],
-    }
+    columns = columns_of([result], "accuracy.value", low="accuracy.low", high="accuracy.high", p_value="p_value")
     return View("Two-sample test", headline, (Section("Test", sentences),), columns=columns)
 
 
 @view.register
 def _(result: Duplicates) -> View:
-    cells = [
-        _percents(row.accuracy for row in result.rows),
-        _percents(row.without for row in result.rows),
-        _percents(row.on_duplicates for row in result.rows),
-    ]
-    rows = tuple(
-        (row.model, *values, _points(row.explained), _points(row.drop))
-        for row, *values in zip(result.rows, *cells, strict=True)
+    table = table_of(
+        "Accuracies in percent; explained and drop in points",
+        result.rows,
+        {
+            "model": "model",
+            "accuracy": percents("accuracy"),
+            "without duplicates": percents("without"),
+            "on duplicates": percents("on_duplicates"),
+            "explained": lambda row: _points(row.explained),
+            "drop": lambda row: _points(row.drop),
+        },
     )
-    names = ("model", "accuracy", "without duplicates", "on duplicates", "explained", "drop")
-    table = Table("Accuracies in percent; explained and drop in points", names, rows)
     most = max(row.explained for row in result.rows)
     headline = (
-        f"{result.duplicates:,} of {result.examples:,} examples are near-duplicates of training data; they "
-        "explain at "
-        f"most {100 * most:.1f} points of a model's accuracy."
+        f"{result.duplicates:,} of {result.examples:,} examples are near-duplicates of training data; they explain "
+        f"at most {100 * most:.1f} points of a model's accuracy."
     )
     columns = columns_of(result.rows, "model", "accuracy.value", "without.value", "explained", "drop")
     return View("Near-duplicates", headline, (Section("Models", tables=(table,)),), columns=columns)
@@ -412,9 +403,11 @@ def _(result: Duplicates) -> View:
 
 @view.register
 def _(result: ClassBalance) -> View:
-    cells = _percents(row.accuracy for row in result.rows), _percents(row.balanced for row in result.rows)
-    rows = tuple(zip((row.model for row in result.rows), *cells, strict=True))
-    table = Table("Accuracies in percent", ("model", "accuracy", "class-balanced"), rows)
+    table = table_of(
+        "Accuracies in percent",
+        result.rows,
+        {"model": "model", "accuracy": percents("accuracy"), "class-balanced": percents("balanced")},
+    )
     moved = max(abs(row.balanced.value - row.accuracy.value) for row in result.rows)
     headline = f"Weighting every class equally changes the accuracies by up to {100 * moved:.1f} points."
     columns = columns_of(result.rows, "model", "accuracy.value", "balanced.value")
@@ -427,7 +420,7 @@ def _(result: Breakdown) -> View:
     by_model: dict[str, dict[str, Estimate]] = {}
     for row in result.rows:
         by_model.setdefault(row.model, {})[row.group] = row.accuracy
-    cells = [_percents(values[group] for values in by_model.values()) for group in groups]
+    cells = [numbers.aligned((values[group] for values in by_model.values()), scale=100) for group in groups]
     table = Table("Accuracies in percent", ("model", *groups), tuple(zip(by_model, *cells, strict=True)))
     means = {group: float(np.mean([values[group].value for values in by_model.values()])) for group in groups}
     best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
@@ -441,11 +434,17 @@ def _(result: Breakdown) -> View:
 
 @view.register
 def _(result: CommonErrors) -> View:
-    rows = tuple(
-        (pair.first, pair.second, pair.both, round(pair.expected, 1), kappa)
-        for pair, kappa in zip(result.rows, numbers.aligned(pair.kappa for pair in result.rows), strict=True)
+    table = table_of(
+        "Pairs, highest κ first",
+        result.rows,
+        {
+            "first": "first",
+            "second": "second",
+            "both wrong": "both",
+            "if independent": lambda pair: round(pair.expected, 1),
+            "κ": Aligned("kappa"),
+        },
     )
-    table = Table("Pairs, highest κ first", ("first", "second", "both wrong", "if independent", "κ"), rows)
     listed = Table("Examples that no model gets right", ("example",), tuple((name,) for name in result.never_right))
     headline = f"No model is right on {len(result.never_right):,} of {result.examples:,} examples."
     columns = columns_of(
@@ -469,14 +468,7 @@ def _(result: OneScale) -> View:
         f"{result.shift:.2f}.",
         f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.",
     )
-    columns = {
-        "statistic": [result.statistic],
-        "degrees": [result.degrees],
-        "p_value": [result.p_value],
-        "stretch": [result.stretch.value],
-        "slope": [result.slope],
-        "offset": [result.offset],
-    }
+    columns = columns_of([result], "statistic", "degrees", "p_value", "stretch.value", "slope", "offset")
     return View("One scale of skill", headline, (Section("Scale", sentences),), columns=columns)
 
 
@@ -504,17 +496,16 @@ def section(report: Comparison, *, original: str = "original", new: str = "new")
     )
 
 
-def provenance(report: Comparison, command: str = "") -> Provenance:
+def provenance(report: Comparison) -> Provenance:
     """How a comparison was computed: method in words, papers, versions, and hashes of the files."""
     return Provenance(
         method=(
-            "Accuracies have Clopper–Pearson intervals (fractional scores: Student's t). The gap is original "
-            "minus new "
-            f"accuracy. Ranks are over all models; {TIES}. Rank intervals: {report.rank_method}.",
+            "Accuracies have Clopper–Pearson intervals (fractional scores: Student's t). The gap is original minus "
+            f"new accuracy. Ranks are over all models; {TIES}. Rank intervals: {report.rank_method}.",
             f"Mean gap: {_kind(report.mean_gap.confidence, report.evidence)}.",
             f"The line is fitted by least squares on the {report.fit.scale} scale; intervals: "
-            f"{report.fit.slope.method}. "
-            "The residual (effective robustness) is the new accuracy minus what the line predicts.",
+            f"{report.fit.slope.method}. The residual (effective robustness) is the new accuracy minus what the "
+            "line predicts.",
             "A slope below 1 on the linear scale would mean diminishing returns, as adaptive overfitting gives; "
             "a probit slope below 1 means a larger spread of difficulty in the new set.",
         ),
@@ -523,7 +514,6 @@ def provenance(report: Comparison, command: str = "") -> Provenance:
             "Taori et al.: Measuring Robustness to Natural Distribution Shifts in Image Classification (2020)",
             "Mogstad, Romano, Shaikh, Wilhelm: Inference for Ranks with Applications (2024)",
         ),
-        command=command,
         seed=report.config.seed,
         versions=versions_of("numpy"),
         hashes={f"{name}, sha256": value for name, value in report.hashes.items()},
@@ -535,36 +525,28 @@ def headlines(report: Comparison) -> tuple[str, str, str]:
     gap, rows = report.mean_gap, report.rows
     moved = sum(row.delta_rank != 0 for row in rows)
     verb = "lose" if gap.value >= 0 else "gain"
-    drop = numbers.plain(_absolute(gap), scale=100, unit="points")
+    drop = numbers.plain(_absolute(gap, gap.value), scale=100, unit="points")
+    over_models = _absolute(report.gap_over_models, gap.value)
     return (
         f"{len(rows):,} models {verb} {drop} on average from the original to the new test set "
         f"({report.metric}; {_span([row.gap.value for row in rows])}).",
-        f"{_kind(gap.confidence, report.evidence)}; for other models on these two "
-        f"test sets it is {_interval_only(_absolute(report.gap_over_models, gap.value))}.",
+        f"{_kind(gap.confidence, report.evidence)}; for other models on these two test sets it is "
+        f"{100 * over_models.low:.1f} to {_plain_points(over_models.high)}.",
         f"Ranks change for {moved:,} of {len(rows):,} models; Kendall's τ between the two orders is "
         f"{numbers.plain(report.kendall)}.",
     )
 
 
-def _interval_only(item: Estimate) -> str:
-    return f"{100 * item.low:.1f} to {_plain_points(item.high)}"
-
-
-def _absolute(item: Estimate, sign: float | None = None) -> Estimate:
-    """A drop as a positive number, or a gain as one."""
-    if (item.value if sign is None else sign) >= 0:
-        return item
-    return Estimate(-item.value, item.stderr, -item.high, -item.low, item.confidence, item.method, item.n)
+def _absolute(item: Estimate, sign: float) -> Estimate:
+    """A drop as a positive number, or, where ``sign`` is negative, a gain as one."""
+    return item if sign >= 0 else dataclasses.replace(item, value=-item.value, low=-item.high, high=-item.low)
 
 
 def _kind(confidence: float, evidence: str) -> str:
-    level = f"{100 * confidence:g} %"
-    if evidence == "counts":
-        return (
-            f"The {level} interval covers the sampling of both test sets; from counts it is an upper bound, since "
-            "counts do not show which examples models share"
-        )
-    return f"The {level} interval covers the sampling of both test sets"
+    covered = f"The {_level(confidence)} interval covers the sampling of both test sets"
+    if evidence == "examples":
+        return covered
+    return f"{covered}; from counts it is an upper bound, since counts do not show which examples models share"
 
 
 def _span(gaps: Sequence[float]) -> str:
@@ -582,8 +564,7 @@ def line_sentence(fit: LineFit) -> str:
         return f"On the {fit.scale} scale there is no line: {'; '.join(fit.slope.notes)}."
     return (
         f"On the {fit.scale} scale the new accuracy is the original one times {numbers.plain(fit.slope)}, with an "
-        f"offset of {_offset(fit)}; {100 * fit.slope.confidence:g} % intervals, {fit.n:,} models, r² = "
-        f"{fit.r2:.3f}."
+        f"offset of {_offset(fit)}; {_level(fit.slope.confidence)} intervals, {fit.n:,} models, r² = {fit.r2:.3f}."
     )
 
 
@@ -591,15 +572,10 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
     sentences = [line_sentence(fit) for fit in (report.fit, report.other_fit)]
     if report.fit.resample == "models":
         sentences.append("The intervals of the lines are over models and take the two test sets as they are.")
-    elif report.evidence == "counts":
-        sentences.append(
-            "The intervals of the lines cover the sampling of both test sets; from counts they are upper bounds."
-        )
     else:
-        sentences.append(
-            "The intervals of the lines cover the sampling of both test sets; slopes are corrected for noise in "
-            "the original accuracies."
-        )
+        limits = "slopes are corrected for noise in the original accuracies"
+        limits = "from counts they are upper bounds" if report.evidence == "counts" else limits
+        sentences.append(f"The intervals of the lines cover the sampling of both test sets; {limits}.")
     if report.by_date is not None:
         sentences.append(f"With the date of publication the drop changes by {_per_year(report.by_date)}.")
     sentences.append(f"Models in the lines: {report.fit.n:,} of {len(report.rows):,}.")
@@ -608,24 +584,9 @@ def _line_sentences(report: Comparison) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _without_sentences(part: Section, count: int) -> Section:
-    import dataclasses
-
-    return dataclasses.replace(part, sentences=part.sentences[count:])
-
-
 def _scatter(report: Comparison, original: str, new: str) -> Chart:
     rows = tuple(
-        {
-            "name": row.model,
-            "x": row.original.value,
-            "x_low": row.original.low,
-            "x_high": row.original.high,
-            "y": row.new.value,
-            "y_low": row.new.low,
-            "y_high": row.new.high,
-            "role": _role(row),
-        }
+        {"name": row.model, "role": _role(row)} | fields_of(row.original, *_XY["x"]) | fields_of(row.new, *_XY["y"])
         for row in report.rows
     )
     by_scale = {fit.scale: fit for fit in (report.other_fit, report.fit)}
@@ -638,8 +599,8 @@ def _scatter(report: Comparison, original: str, new: str) -> Chart:
         "scatter",
         f"Accuracy on the {new} against the {original} test set",
         rows,
-        f"Scatter of {len(rows)} models with {100 * report.config.confidence:g} % crosses, the identity as a "
-        f"dashed line, and the fitted line with its band. {line_sentence(report.fit)}",
+        f"Scatter of {len(rows)} models with {_level(report.config.confidence)} crosses, the identity as a dashed "
+        f"line, and the fitted line with its band. {line_sentence(report.fit)}",
         {
             "x_title": f"accuracy on the {original} set",
             "y_title": f"accuracy on the {new} set",
@@ -661,41 +622,22 @@ def _band(fit: LineFit, rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, fl
 
 
 def _deviations(report: Comparison, field: str, title: str, x_title: str) -> Chart:
-    rows = sorted(report.rows, key=lambda row: -_value(row, field).value)
-    extremes = _extremes(rows)
+    values = {row.model: getattr(row, field) for row in report.rows}
+    rows = sorted(report.rows, key=lambda row: -values[row.model].value)
+    half = MOST_ROWS // 2
+    extremes = rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
     title = title if len(extremes) == len(rows) else f"{title}: the {len(extremes)} most extreme of {len(rows)}"
-    marks = tuple(
-        {
-            "name": row.model,
-            "value": _value(row, field).value,
-            "low": _value(row, field).low,
-            "high": _value(row, field).high,
-            "role": _role(row),
-        }
-        for row in extremes
-    )
-    first, last = extremes[0], extremes[-1]
-    words = (
-        f"From {first.model} ({_points(_value(first, field).value)}) "
-        f"to {last.model} ({_points(_value(last, field).value)})."
-    )
-    return Chart("deviations", title, marks, words, {"x_title": x_title})
+    marks = tuple({"name": row.model, "role": _role(row), **fields_of(values[row.model])} for row in extremes)
+    first, last = (f"{row.model} ({_points(values[row.model].value)})" for row in (extremes[0], extremes[-1]))
+    return Chart("deviations", title, marks, f"From {first} to {last}.", {"x_title": x_title})
 
 
 def _dates(report: Comparison) -> tuple[Chart, ...]:
-    dated = [(row.date, row) for row in report.rows if row.date is not None]
     if report.by_date is None:
         return ()
+    dated = [(row.date, row) for row in report.rows if row.date is not None]
     marks = tuple(
-        {
-            "name": row.model,
-            "date": date,
-            "value": row.gap.value,
-            "low": row.gap.low,
-            "high": row.gap.high,
-            "role": _role(row),
-        }
-        for date, row in dated
+        {"name": row.model, "date": date, "role": _role(row), **fields_of(row.gap)} for date, row in dated
     )
     years = np.array([date for date, _ in dated])
     centre, level = float(years.mean()), float(np.mean([row.gap.value for _, row in dated]))
@@ -711,65 +653,51 @@ def _per_year(change: Estimate) -> str:
 
 
 def _slope(report: Comparison, original: str, new: str) -> Chart:
-    rows = report.rows
-    shown = sorted(rows, key=lambda row: -abs(row.delta_rank))[:MOST_ROWS] if len(rows) > MOST_ROWS else list(rows)
-    shown.sort(key=lambda row: row.original_rank)
-    title = "Ranks on the two sets"
-    title = title if len(shown) == len(rows) else f"{title}: the {len(shown)} largest changes of {len(rows)}"
+    rows, title = report.rows, "Ranks on the two sets"
+    listed = sorted(rows, key=lambda row: -abs(row.delta_rank))[:MOST_ROWS] if len(rows) > MOST_ROWS else list(rows)
+    listed.sort(key=lambda row: row.original_rank)
+    title = title if len(listed) == len(rows) else f"{title}: the {len(listed)} largest changes of {len(rows)}"
     largest = max(rows, key=lambda row: abs(row.delta_rank))
-    marks = tuple({"name": row.model, "original": row.original_rank, "new": row.new_rank} for row in shown)
+    marks = tuple({"name": row.model, "original": row.original_rank, "new": row.new_rank} for row in listed)
     words = f"One line per model from its rank on the {original} to that on the {new} set; the largest change is "
     words += f"{largest.delta_rank:+d} ({largest.model}). Ties: {TIES}."
     return Chart("slope", title, marks, words, {"left": original, "right": new})
 
 
-def _extremes(rows: list[ModelRow]) -> list[ModelRow]:
-    half = MOST_ROWS // 2
-    return rows if len(rows) <= MOST_ROWS else [*rows[:half], *rows[-half:]]
-
-
 def _models_table(report: Comparison) -> Table:
-    level = f"{100 * report.config.confidence:g} %"
-    columns = ("rank", "model", "original", "new", "gap", "new rank", "Δ rank", "new rank interval", "residual")
-    accuracies = [_percents(row.original for row in report.rows), _percents(row.new for row in report.rows)]
-    rows = tuple(
-        (
-            row.original_rank,
-            row.model if row.in_fit else f"{row.model} (left out of the line)",
-            original,
-            new,
-            gap,
-            row.new_rank,
-            row.delta_rank,
-            f"{row.new_rank_low}–{row.new_rank_high}",
-            _points(row.residual.value),
-        )
-        for row, original, new, gap in zip(
-            report.rows, *accuracies, _differences(row.gap for row in report.rows), strict=True
-        )
+    level = _level(report.config.confidence)
+    return table_of(
+        f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {TIES}",
+        report.rows,
+        {
+            "rank": "original_rank",
+            "model": lambda row: row.model if row.in_fit else f"{row.model} (left out of the line)",
+            "original": percents("original"),
+            "new": percents("new"),
+            "gap": differences("gap"),
+            "new rank": "new_rank",
+            "Δ rank": "delta_rank",
+            "new rank interval": lambda row: f"{row.new_rank_low}–{row.new_rank_high}",
+            "residual": lambda row: _points(row.residual.value),
+        },
     )
-    title = f"Accuracies in percent with {level} intervals; gap and residual in points; ties: {TIES}"
-    return Table(title, columns, rows)
 
 
-def _group_tables(report: Comparison) -> tuple[Table, ...]:
-    return _group_tables_of(report.without_group, report.fit)
-
-
-def _group_tables_of(fits: tuple[GroupFit, ...], whole: LineFit) -> tuple[Table, ...]:
-    if not fits:
+def _group_tables(report: Comparison | FitReport) -> tuple[Table, ...]:
+    if not report.without_group:
         return ()
-    rows = tuple(
-        (item.left_out, item.models, slope, offset, round(item.fit.slope.value - whole.slope.value, 3))
-        for item, slope, offset in zip(
-            fits,
-            numbers.aligned(item.fit.slope for item in fits),
-            numbers.aligned(item.fit.offset for item in fits),
-            strict=True,
-        )
+    table = table_of(
+        f"The {report.fit.scale} line without each group of models",
+        report.without_group,
+        {
+            "group left out": "left_out",
+            "models": "models",
+            "slope": Aligned("fit.slope"),
+            "offset": Aligned("fit.offset"),
+            "change of the slope": lambda item: round(item.fit.slope.value - report.fit.slope.value, 3),
+        },
     )
-    names = ("group left out", "models", "slope", "offset", "change of the slope")
-    return (Table(f"The {whole.scale} line without each group of models", names, rows),)
+    return (table,)
 
 
 def _summary(report: Comparison) -> Table:
@@ -782,15 +710,11 @@ def _summary(report: Comparison) -> Table:
     for fit in (report.fit, report.other_fit):
         rows.append((f"slope, {fit.scale} scale", numbers.plain(fit.slope), fit.slope.method))
         rows.append((f"offset, {fit.scale} scale", _offset(fit), fit.offset.method))
-    return Table("The numbers", ("number", f"value and {100 * gap.confidence:g} % interval", "method"), tuple(rows))
+    return Table("The numbers", ("number", f"value and {_level(gap.confidence)} interval", "method"), tuple(rows))
 
 
 def _offset(fit: LineFit) -> str:
     return numbers.signed(fit.offset) if fit.scale == "linear" else numbers.plain(fit.offset)
-
-
-def _value(row: ModelRow, field: str) -> Estimate:
-    return row.gap if field == "gap" else row.residual
 
 
 def _role(row: ModelRow) -> str:
@@ -805,9 +729,12 @@ def _points(value: float) -> str:
     return numbers.NOTHING if np.isnan(value) else f"{100 * value:+z.1f}".replace("-", "−")
 
 
-def numbers_of(values: Sequence[float]) -> list[str]:
-    """Fractions in percent with one decimal."""
-    return [f"{100 * value:.1f}" for value in values]
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _level(confidence: float) -> str:
+    return f"{100 * confidence:g} %"
 
 
 def _short(name: str) -> str:
