@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hardpan import ledger
 from hardpan.errors import InputError
 from hardpan.ledger import labels
 from hardpan.ledger.labels import as_classes
@@ -31,6 +32,7 @@ def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str
         ("a.csv", "label\n1\n0\n", [1, 0]),
         ("a.csv", "\ufeffid,label\nx,cat\ny,dog\n", ["cat", "dog"]),
         ("a.json", "[3, 1]", [3, 1]),
+        ("a.json", "[3.0, 1]", [3, 1]),
         ("a.json", '{"label": [3, 1]}', [3, 1]),
         ("a.json", '{"x": "cat", "y": "dog"}', ["cat", "dog"]),
     ],
@@ -38,3 +40,11 @@ def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes, suffix: str
 def test_files_are_read_as_people_write_them(tmp_path: Path, name: str, text: str, values: list[object]) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert labels.read_answers(tmp_path / name, ("label",)).values.tolist() == values
+
+
+@pytest.mark.parametrize("text", ["[0.9, 1]", "[1e400, 0]", "[1e30, 0]", f"[{10**30}, 0]", "[[1], [0]]"])
+def test_numbers_that_are_no_class_are_not_rounded_to_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    book = ledger.create(tmp_path / "book", [0, 1] * 50, bytes(32))
+    with pytest.raises(InputError, match="predictions"):
+        book.submit(tmp_path / "a.json")

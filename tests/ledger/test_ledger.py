@@ -60,6 +60,30 @@ def test_key_file_is_private_and_never_overwritten(tmp_path: Path, monkeypatch: 
         sealing.read_key(None)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o700), (0o022, 0o755)])
+def test_a_ledger_has_the_mode_that_the_umask_gives(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        folder = ledger.create(tmp_path / "book", LABELS, KEY).folder
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir()) if path.is_dir()}
+    assert modes == {mode}
+
+
+def test_a_key_that_could_not_be_written_is_not_in_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="key"):
+            ledger.create(tmp_path / "book", LABELS, tmp_path / "key")
+    assert list(tmp_path.iterdir()) == []
+    ledger.create(tmp_path / "book", LABELS, tmp_path / "key")
+
+
 def test_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cryptography", None)
     with pytest.raises(MissingExtra, match=r"pip install 'hardpan\[ledger\]'"):

@@ -84,6 +84,22 @@ def test_cut_log_is_seen_by_the_head_and_rolled_back_ledger_by_a_published_head(
     assert "history was rewritten" in ledger.Ledger(book, None).verify(heads=[answer.head]).problems[0]
 
 
+def test_the_log_of_one_history_and_the_head_of_another_do_not_fit(book: Path) -> None:
+    log = (book / chain.LOG).read_bytes()
+    head = (book / chain.HEAD).read_bytes()
+    first = ledger.open(book, KEY).submit(guesses(0))
+    other_head = (book / chain.HEAD).read_bytes()
+    (book / chain.LOG).write_bytes(log)
+    (book / chain.HEAD).write_bytes(head)
+    (book / chain.SUBMISSIONS / f"{first.submission}.npy").unlink()
+    ledger.open(book, KEY).submit(guesses(1))  # both histories are signed by the owner
+    assert ledger.Ledger(book, None).verify().ok
+    (book / chain.HEAD).write_bytes(other_head)
+    assert not ledger.Ledger(book, None).verify().ok
+    with pytest.raises(InputError, match="head"):
+        ledger.open(book, KEY).submit(guesses(2))
+
+
 def test_outsider_cannot_add_an_entry(book: Path) -> None:
     ledger.open(book, KEY).submit(guesses(0))
     _, header_hash = chain.read_header(book)

@@ -57,7 +57,7 @@ def as_classes(values: NDArray[Any], what: str) -> NDArray[Any]:
         values = values.argmax(axis=1)
     if values.ndim != 1 or values.size == 0:
         raise InputError(f"{what} must hold one class per example; got shape {values.shape}")
-    if values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.round(values)).all():
+    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.round(values)).all():
         values = values.astype(np.int64)
     if values.dtype.kind == "S":
         values = values.astype(np.str_)
@@ -126,6 +126,8 @@ def _read_json(path: Path, names: tuple[str, ...]) -> Answers:
 
 
 def _numbers_or_text(values: list[Any]) -> NDArray[Any]:
+    if all(isinstance(value, (int, float)) for value in values):  # JSON; as_classes refuses what is not whole
+        return np.array(values)
     try:
         return np.array([int(value) for value in values], dtype=np.int64)
     except (TypeError, ValueError, OverflowError):
@@ -222,7 +224,7 @@ def encode_predictions(predictions: NDArray[Any], header: dict[str, Any]) -> NDA
     if isinstance(classes[0], str):
         values = values.astype(np.str_)
     elif values.dtype.kind == "U":
-        raise InputError(f"predictions must be class numbers of this ledger; got text such as {values[0]!r}")
+        raise InputError(f"predictions must be class numbers of this ledger; got text such as {str(values[0])!r}")
     known = np.array(classes)
     codes = np.searchsorted(known, values)
     wrong = known[np.minimum(codes, len(known) - 1)] != values

@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -389,7 +388,8 @@ def _new_owner(key: Key) -> tuple[bytes, Path | None]:
 
 def _write_folder(folder: Path, header: dict[str, Any], sealed: bytes, id_text: bytes | None, key: bytes) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    temporary = folder.with_name(f".{folder.name[:200]}.{secrets.token_hex(6)}")
+    temporary.mkdir()  # by the umask, as its files: mkdtemp would hide the public log from others
     try:
         content = chain.canonical(header) + b"\n"
         (temporary / chain.SUBMISSIONS).mkdir()
@@ -399,7 +399,6 @@ def _write_folder(folder: Path, header: dict[str, Any], sealed: bytes, id_text: 
             write_bytes(temporary / IDS, id_text)
         first = chain.make_entry(0, chain.digest(content), {"kind": "init", "time": chain.now()}, key)
         chain.append(temporary, chain.digest(content), first, key)
-        os.chmod(temporary, 0o755)
         os.rename(temporary, folder)
         sync_folder(folder.parent)
     except BaseException:

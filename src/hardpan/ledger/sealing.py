@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardpan.errors import InputError, MissingExtra
+from hardpan.files import sync_folder
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -32,10 +33,15 @@ def write_key(path: Path, key: bytes) -> None:
         ) from error
     except OSError as error:
         raise InputError(f"key file {path} cannot be written ({error.strerror}); give another path") from error
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
-        stream.write(key.hex() + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as stream:
+            stream.write(key.hex() + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        sync_folder(path.absolute().parent)
+    except OSError as error:
+        path.unlink(missing_ok=True)  # half a key would be in the way of the next one
+        raise InputError(f"key file {path} cannot be written ({error.strerror}); give another path") from error
 
 
 def read_key(path: Path | None) -> bytes:
