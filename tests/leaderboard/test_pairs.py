@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy.optimize import minimize_scalar
+from scipy.stats import binom
 from statsmodels.stats.contingency_tables import mcnemar
 
 from hardpan import Outcomes
 from hardpan.errors import InputError
 from hardpan.leaderboard import compare
-from hardpan.leaderboard.pairs import tango
+from hardpan.leaderboard.pairs import _exact, tango
 
 
 def outcomes(seed=0, n=400, p=(0.8, 0.7), **more):
@@ -61,6 +62,19 @@ def test_tango_ends_have_the_score_of_the_quantile(b, c, n):
     low, high = tango(b, c, n)
     assert score(low) == pytest.approx(1.959964, abs=1e-5)
     assert score(high) == pytest.approx(-1.959964, abs=1e-5)
+
+
+@pytest.mark.parametrize(("n", "p"), [(10, 0.1), (80, 0.3)])
+def test_the_interval_excludes_no_difference_exactly_where_mcnemar_does(n, p):
+    """So compare, rank of two models and the gate agree, and a gate fails in at most 2.5 % of equal pairs."""
+    alarm = 0.0
+    for apart in range(n + 1):
+        for ahead in range(apart + 1) if binom.pmf(apart, n, p) > 1e-6 else ():
+            d = np.r_[np.ones(ahead), -np.ones(apart - ahead), np.zeros(n - apart)]
+            interval, p_value = _exact(d, 0.95)
+            assert (interval.low > 0 or interval.high < 0) == (p_value <= 0.05)
+            alarm += (interval.low > 0) * binom.pmf(apart, n, p) * binom.pmf(ahead, apart, 0.5)
+    assert alarm <= 0.025
 
 
 @pytest.mark.parametrize("kind", ["few items", "fractions", "groups"])

@@ -13,7 +13,6 @@ from hardpan.errors import InputError
 from hardpan.estimates import Estimate
 from hardpan.files import record
 from hardpan.leaderboard.sampling import (
-    FEW_EVENTS,
     FEW_GROUPS,
     FEW_ITEMS,
     LARGE_GROUP,
@@ -26,7 +25,7 @@ from hardpan.leaderboard.sampling import (
 )
 from hardpan.outcomes import Outcomes
 from hardpan.report.base import Report
-from hardpan.stats import mcnemar, normal, normal_quantile
+from hardpan.stats import clopper_pearson, mcnemar, normal, normal_quantile
 from hardpan.stats.intervals import check_confidence
 
 POWER = 0.8
@@ -104,8 +103,8 @@ def compare(
 
     SE² = Σ_i (d_i − d̄)²/(n(n−1)); with ``cluster`` the same over groups of items, G/(G−1) Σ_g (Σ_{i∈g}(d_i −
     d̄))²/n², and an interval from Student's t with G − 1 degrees of freedom and the delete-a-group jackknife.
-    Below 300 items, or with few differing answers: Tango's score interval and McNemar's exact test for right
-    and wrong, bootstrap-t for fractions. Otherwise normal.
+    Right and wrong: McNemar's exact test, and Tango's score interval, widened so that it excludes 0 only where the
+    test does. Fractions: bootstrap-t below 300 items, normal from there on.
 
     Args:
         outcomes: :class:`hardpan.Outcomes`, or what its ``open`` opens: scores of the models.
@@ -157,8 +156,7 @@ def compare(
         factor = float(special.stdtrit(degrees, 0.5 + level / 2) + special.stdtrit(degrees, POWER))
         least, needed = factor * error, _needed(n, factor * error, value)
     else:
-        interval, p = _unclustered(d, value, stderr, binary, level, seed)
-        p = exact if binary else p
+        interval, p = _exact(d, level) if binary else _fractions(d, level, seed)
         reach = (normal_quantile(level) + special.ndtri(POWER)) * stderr
         least, needed = float(reach), _needed(n, reach, value)
     differing = np.flatnonzero(d)
@@ -190,15 +188,23 @@ def compare(
     )
 
 
-def _unclustered(
-    d: Floats, value: float, stderr: float, binary: bool, level: float, seed: int
-) -> tuple[Estimate, float]:
+def _exact(d: Floats, level: float) -> tuple[Estimate, float]:
+    """Tango's interval, joined with that of McNemar's test given how many answers differ: both must exclude 0."""
+    n, ahead, behind = len(d), int((d > 0).sum()), int((d < 0).sum())
+    ends = np.array([tango(ahead, behind, n, level)])
+    if apart := ahead + behind:
+        conditional = 2 * np.array(clopper_pearson(ahead, apart, level)) - 1
+        ends = np.vstack([ends, conditional * apart / n])
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
+    method = "Tango's score interval with McNemar's exact test"
+    stderr = float(d.std(ddof=1) / np.sqrt(n))
+    return Estimate(float(d.mean()), stderr, low, high, level, method, n), float(mcnemar(ahead, behind))
+
+
+def _fractions(d: Floats, level: float, seed: int) -> tuple[Estimate, float]:
     n = len(d)
-    apart = int((d != 0).sum())
-    if binary and (n < FEW_ITEMS or apart < 2 * FEW_EVENTS):
-        low, high = tango(int((d > 0).sum()), int((d < 0).sum()), n, level)
-        return Estimate(value, stderr, low, high, level, "Tango's score interval", n), 1.0
-    if not binary and n < FEW_ITEMS and stderr > 0:
+    value, stderr = float(d.mean()), float(d.std(ddof=1) / np.sqrt(n))
+    if n < FEW_ITEMS and stderr > 0:
         lows, highs, p = bootstrap_t(d[None], level, seed=seed)
         ends = np.clip([lows[0], highs[0]], -1.0, 1.0)
         method = "bootstrap-t over the items"

@@ -92,6 +92,10 @@ def ranking_headline(result: Ranking) -> str:
             float(result.score[0]), float(result.stderr[0]), float(result.low[0]), float(result.high[0])
         )
         return f"{result.models[0]} scores {numbers.estimate(score)} on {numbers.counted(result.n_items, 'item')}."
+    if result.unconnected:
+        who = "The two models" if m == 2 else f"Some of the {m:,} models"
+        others = "" if m == 2 else " with the others, even indirectly"
+        return f"{who} share no items{others}: nothing can be said about their order."
     detect = ""
     if math.isfinite(result.smallest_difference):
         by = f", clustered by {result.cluster}," if result.cluster else ""
