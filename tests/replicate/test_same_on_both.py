@@ -1,5 +1,6 @@
 """What a project holds, the order it comes in and what it refuses is the same on SQLite and on PostgreSQL."""
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from PIL import Image
 from sqlalchemy import func, select
 
-from hardpan import replicate
+from hardpan import files, replicate
 from hardpan.data.dataset import Dataset
 from hardpan.errors import InputError
-from hardpan.replicate.database import decisions, experiment
+from hardpan.replicate import TargetClass
+from hardpan.replicate.database import decisions, experiment, leases, people
 from hardpan.replicate.database.decisions import add_pairs, begin_sample, chosen_rows
 from hardpan.replicate.database.images import contents, set_quotas, stored_images
 from hardpan.replicate.database.models import Invitation
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.both_databases
 # In the order of characters, which is Python's and SQLite's; a server's language would put them otherwise.
 IDS = ["-q", "A2", "B1", "Z9", "_x", "a 1", "a1", "b-2", "b1", "z", "É", "é"]
 WORDS = ("Zebra", "apple", "Äpfel")
+UNSAFE = ["\0", "\x07", "\x1b", "\x85", "\ufffe", "\ud800"]
 
 
 def originals(ids=IDS, words=WORDS):
@@ -61,10 +64,10 @@ def test_text_comes_in_the_order_of_its_characters(make):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id 'iii.*180"),
-        ({"ids": [f"{k}\0x" for k in range(12)]}, "id .*null"),
+        ({"ids": [f"{'i' * 200}{k}" for k in range(12)]}, "id .*180"),
+        ({"ids": [f"{k}\0x" for k in range(12)]}, "id "),
         ({"words": ("w" * 201,)}, "keyword .*200"),
-        ({"words": ("w\0x",)}, "keyword .*null"),
+        ({"words": ("w\x1b",)}, "keyword"),
     ],
 )
 def test_originals_that_one_of_them_could_not_hold_are_refused(make, changed, words):
@@ -81,24 +84,51 @@ def test_a_pair_with_the_longest_id_can_be_decided_on(make):
     assert decisions.verdicts(project, "duplicate") == {f"{new}|{other}": "keep"}
 
 
-def test_candidates_with_null_characters_are_listed(make, tmp_path):
+def test_candidates_with_control_characters_are_listed(make, tmp_path):
     project = make(originals())
     Image.fromarray(np.full((6, 6), 9, dtype=np.uint8)).save(tmp_path / "a.png")
-    (tmp_path / "list.csv").write_text("path,class,keyword\na.png,cat,w\0x\n")
-    found = project.add_candidates(tmp_path / "list.csv")
-    assert (found.added, len(found.broken)) == (0, 1)
-    assert "null character" in found.broken[0]
+    for bad in UNSAFE[:-1]:
+        (tmp_path / "list.csv").write_text(f"path,class,keyword\na.png,cat,w{bad}x\n", encoding="utf-8")
+        result = project.add_candidates(tmp_path / "list.csv")
+        assert (result.added, len(result.broken)) == (0, 1)
+        assert "keyword" in result.broken[0]
 
 
-def test_names_and_numbers_out_of_reach_are_refused(make, tmp_path):
+def test_texts_that_no_page_or_database_can_have_are_refused(make):
     project = make(originals())
-    for bad in ({"uses": 2**31}, {"label": "a\0b"}):
-        with pytest.raises(InputError, match=next(iter(bad))):
-            project.invite(**bad)
-    (tmp_path / "votes.csv").write_text("image_id,class,worker,selected\nA2,cat,w\0x,1\n")
-    with pytest.raises(InputError, match="null character"):
-        project.import_votes(tmp_path / "votes.csv")
+    shared = project.invite(uses=2).link
+    vote = {"image_id": "A2", "class_index": 0, "worker": "w", "selected": True, "at": None}
+    actions = {
+        "label": lambda bad: project.invite(label=bad),
+        "external_id": lambda bad: people.enter(project, shared, external_id=f"w{bad}"),
+        "worker": lambda bad: store_votes(project, [vote | {"worker": bad}], platform="p"),
+        "platform": lambda bad: store_votes(project, [vote], platform=bad),
+        "note": lambda bad: decisions.decide(project, "duplicate", "a|b", "keep", by="owner", note=bad),
+        "subject": lambda bad: decisions.decide(project, "duplicate", bad, "keep", by="owner"),
+        "submission_key": lambda bad: leases.submit(project, "w", "token", [], bad),
+    }
+    for bad in UNSAFE:
+        for argument, action in actions.items():
+            with pytest.raises(InputError, match=argument):
+                action(bad)
     assert project.workers() == []
+
+
+def test_names_and_definitions_of_a_project_are_cleaned(tmp_path):
+    bad = "".join(UNSAFE)
+    classes = [TargetClass("cat", f"A pet.{bad}", f"https://x/{bad}"), TargetClass(f"dog{bad}")]
+    names = tuple(item.name for item in classes)
+    dataset = dataclasses.replace(originals(), class_names=names)
+    project = replicate.Project.create(tmp_path / "project", dataset, classes, name=f"new{bad}")
+    texts = [project.config.name, *(text for item in project.classes for text in dataclasses.astuple(item)[:3])]
+    assert [text for text in texts if files.clean_text(text) != text] == []
+    assert replicate.Project.open(project.root).config == project.config
+    project.close()
+
+
+def test_numbers_out_of_reach_are_refused(make):
+    with pytest.raises(InputError, match="uses"):
+        make(originals()).invite(uses=2**31)
 
 
 def at_once(function, *given):

@@ -102,7 +102,6 @@ def _pixels(name: str, image: Any, colour: bool) -> NDArray[np.uint8]:
 PATHS, BYTES = ("path", "file", "image"), ("bytes", "image_bytes", "image")
 MEANINGS = {"class", "label", "keyword", "subclass", "sub_class", "source", "date"}
 _AT_ONCE = 512
-_MOST_TEXT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +295,16 @@ def decoded(project: ProjectFolder, item: Offered) -> Any:
 def _row(
     project: ProjectFolder, item: Offered, class_name: str, keyword: str, name: str, shape: tuple[int, ...]
 ) -> dict[str, Any] | str:
+    from hardpan.replicate.database.images import check_image
+
     label, key = item.class_name or class_name, item.keyword or keyword
     names = [c.name for c in project.classes]
     if label and label not in names:
         return f"{item.name}: class {label!r} is not one of the project's"
-    if max(len(key), len(item.date)) > _MOST_TEXT:
-        return f"{item.name}: keyword or date is longer than {_MOST_TEXT} characters"
-    if "\0" in key + item.date + item.source:
-        return f"{item.name}: keyword, date or source holds a null character"
+    try:
+        check_image({"keyword": key, "source": item.source, "date": item.date[:40]})
+    except InputError as error:
+        return f"{item.name}: {error}"
     return {
         "id": name,
         "kind": "candidate",

@@ -85,7 +85,7 @@ class Project(ProjectFolder):
         if dataset.labels is None:
             raise InputError(f"{dataset.name} has no labels; the original set needs them")
         config = ProjectConfig(
-            name=name or f"{dataset.name}-new",
+            name=files.clean_text(name) or f"{dataset.name}-new",
             original=dataset.source or dataset.name,
             original_hash=_hash(dataset, pixels),
             classes=_target_classes(classes, dataset),
@@ -328,7 +328,8 @@ def _target_classes(
 ) -> tuple[TargetClass, ...]:
     if classes is None:
         return tuple(TargetClass(name) for name in dataset.class_names)
-    targets = read_classes(classes) if isinstance(classes, (str, os.PathLike)) else tuple(classes)
+    listed = read_classes(classes) if isinstance(classes, (str, os.PathLike)) else classes
+    targets = [files.from_json(files.clean_values(files.to_json(item))) for item in listed]
     names = [item.name for item in targets]
     if sorted(names) != sorted(dataset.class_names):
         strange = sorted(set(names) ^ set(dataset.class_names)) or names

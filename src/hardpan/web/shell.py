@@ -23,6 +23,7 @@ from starlette.types import Scope
 
 from hardpan import numbers
 from hardpan.errors import HardpanError
+from hardpan.files import clean_text
 
 FOLDER = Path(__file__).parent
 QUIET_SECONDS = 10.0
@@ -190,7 +191,7 @@ def _no_constant(name: str) -> None:
 def text_of(content: Mapping[str, Any], name: str, longest: int = 200) -> str:
     """A text of a JSON object, checked."""
     value = content.get(name)
-    if not isinstance(value, str) or not 0 < len(value) <= longest or not _storable(value):
+    if not isinstance(value, str) or not 0 < len(value) <= longest or not _is_clean(value):
         raise HTTPException(400, f"{name} must be a text of 1 to {longest} characters.")
     return value
 
@@ -216,13 +217,12 @@ def texts_of(content: Mapping[str, Any], name: str, most: int) -> list[str]:
     value = content.get(name)
     if not isinstance(value, list) or len(value) > most:
         raise HTTPException(400, f"{name} must be a list of at most {most} texts.")
-    if any(not isinstance(item, str) or len(item) > 200 or not _storable(item) for item in value):
+    if any(not isinstance(item, str) or len(item) > 200 or not _is_clean(item) for item in value):
         raise HTTPException(400, f"{name} must hold texts.")
     if len(set(value)) != len(value):
         raise HTTPException(400, f"{name} must not repeat.")
     return value
 
 
-def _storable(text: str) -> bool:
-    # PostgreSQL takes no NUL, and a lone surrogate is no text.
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+def _is_clean(text: str) -> bool:
+    return clean_text(text, lines=True) == text

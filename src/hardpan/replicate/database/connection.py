@@ -14,6 +14,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import FunctionElement
 
 from hardpan.errors import InputError, MissingExtra
+from hardpan.files import clean_text
 from hardpan.replicate.database.models import Event
 
 _MIGRATING, _ALONE = 727_001, 727_002  # locks of PostgreSQL, held to the end of a transaction
@@ -97,6 +98,14 @@ def _by_characters(element: in_plain_order, compiler: SQLCompiler, **options: An
 def log(connection: Connection, at: float, actor: str, what: str, /, **details: Any) -> None:
     """Append to the event log, inside the transaction of the change that it tells of."""
     connection.execute(insert(Event), {"at": at, "actor": actor, "what": what, "details": details})
+
+
+def check_text(name: str, text: str, longest: int = 2000) -> None:
+    """Refuse a text that one kind of database would refuse or cut off, or that no page or table may have."""
+    if len(text) > longest or clean_text(text, lines=True) != text:
+        raise InputError(
+            f"{name} must have at most {longest:,} characters, no control character; got {text[:40]!r}"
+        )
 
 
 def shown_url(url: str) -> str:

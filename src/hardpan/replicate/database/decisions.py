@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import in_plain_order, log
+from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Chosen, Decision, Image, Pair, Quota
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.sampling import SampledImage
@@ -24,7 +24,6 @@ STEPS: Mapping[str, tuple[str, ...]] = {
     "duplicate": ("keep", "remove", "open"),
     "final-review": ("keep", "remove", "open"),
 }
-_MOST_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,9 @@ def decide(
         raise InputError(f"step must be one of {', '.join(STEPS)}; got {step!r}")
     if verdict not in STEPS[step]:
         raise InputError(f"verdict of {step} must be one of {', '.join(STEPS[step])}; got {verdict!r}")
-    if len(note) > _MOST_TEXT or len(submission_key) > 200 or "\0" in note + submission_key + subject:
-        raise InputError("note or submission_key is too long or holds a null character")
+    check_text("note", note)
+    check_text("submission_key", submission_key, 200)
+    check_text("subject", subject)
     now = project.clock()
     try:
         with project.database.write() as connection:

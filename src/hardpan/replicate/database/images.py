@@ -7,15 +7,14 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from hardpan.errors import InputError
-from hardpan.replicate.database.connection import in_plain_order, log
+from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Image, Quota, Task, TaskImage
 from hardpan.replicate.folder import ProjectFolder
 from hardpan.replicate.tasks import PlannedTask
 
 ROWS_AT_ONCE = 2000
 # A pair of images, "ID|ID" with a candidate's 16 digits first, has 200 characters at the most.
-MOST_CHARACTERS: Mapping[str, int] = {"id": 180, "keyword": 200, "date": 40}
+MOST_CHARACTERS: Mapping[str, int] = {"id": 180, "keyword": 200, "source": 10_000, "date": 40}
 _DEFAULTS: Mapping[str, Any] = {
     "class_index": None,
     "keyword": None,
@@ -29,7 +28,8 @@ _DEFAULTS: Mapping[str, Any] = {
 
 def add_images(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], actor: str = "owner") -> int:
     """Put images in, those whose id is there already excepted; give how many were new."""
-    _check(rows)
+    for row in rows:
+        check_image(row)
     now, new = project.clock(), 0
     with project.database.write(alone=True) as connection:
         for start in range(0, len(rows), ROWS_AT_ONCE):
@@ -68,7 +68,8 @@ def set_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what:
     values = [{f"new_{key}": value for key, value in row.items()} for row in rows]
     if not values:
         return 0
-    _check(rows)
+    for row in rows:
+        check_image(row)
     columns = [key for key in values[0] if key != "new_id"]
     statement = (
         update(Image.__table__)  # type: ignore[arg-type]
@@ -81,14 +82,10 @@ def set_columns(project: ProjectFolder, rows: Iterable[Mapping[str, Any]], what:
     return len(values)
 
 
-def _check(rows: Iterable[Mapping[str, Any]]) -> None:
-    """What one kind of database would refuse or cut off is refused for both."""
-    for row in rows:
-        for name in ("id", "keyword", "source", "date"):
-            value = row.get(name) or ""
-            if "\0" in value or len(value) > MOST_CHARACTERS.get(name, len(value)):
-                most = f"at most {MOST_CHARACTERS[name]} characters, " if name in MOST_CHARACTERS else ""
-                raise InputError(f"{name} {value[:40]!r} of an image must have {most}no null character")
+def check_image(row: Mapping[str, Any]) -> None:
+    """Refuse a text of an image that cannot be stored or shown."""
+    for name, longest in MOST_CHARACTERS.items():
+        check_text(f"{name} of an image", row.get(name) or "", longest)
 
 
 def count_images(project: ProjectFolder) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, Connection, Table, and_, bindparam, exists, func, insert, or_, select, update
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import in_plain_order, log
+from hardpan.replicate.database.connection import check_text, in_plain_order, log
 from hardpan.replicate.database.models import Assignment, Image, Invitation, Task, TaskImage, Vote, Worker
 from hardpan.replicate.database.people import NotAdmitted, recently_leased, taking_part
 from hardpan.replicate.folder import ProjectFolder
@@ -99,7 +99,6 @@ MOST_HELD = 3
 MOST_HELD_FIRST = 2  # before the first answer: the task on the page and the one behind it
 MOST_FIRST = 4  # times its first length: how long somebody who has not answered yet may keep a task
 _LOOK_AT_ONCE = 4
-_MOST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +191,9 @@ def submit(
         LeaseLost: it is not this worker's lease, or it expired and the task was completed by others.
         NotAdmitted: the worker's access has ended, or others used up the link before this worker's first answer.
     """
-    if not submission_key or len(submission_key) > _MOST_KEY or "\0" in submission_key:
-        raise InputError(f"submission_key must be text of 1 to {_MOST_KEY} characters")
+    if not submission_key:
+        raise InputError("submission_key must not be empty")
+    check_text("submission_key", submission_key, 200)
     now = project.clock()
     with project.database.write() as connection:
         _check_worker(connection, worker_id, now)

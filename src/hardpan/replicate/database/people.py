@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.connection import check_text, log
 from hardpan.replicate.database.models import Answer, Assignment, Decision, Event, Invitation, Worker
 from hardpan.replicate.folder import ProjectFolder
 
@@ -89,8 +89,7 @@ def invite(
         raise InputError(f"role must be one of {', '.join(ROLES)}; got {role!r}")
     if not 1 <= uses <= MOST_USES:
         raise InputError(f"uses must be a number from 1 to {MOST_USES:,}; got {uses}")
-    if "\0" in label:
-        raise InputError("label holds a null character; give it without")
+    check_text("label", label)
     now = project.clock()
     name = new_name()
     row = {
@@ -222,8 +221,7 @@ def enter(project: ProjectFolder, link: str, *, external_id: str = "", role: str
     name, _, signature = link.rpartition(".")
     if not name or not project.is_signed("invitation", name, signature):
         raise NotAdmitted("this link is not valid; ask for a new one")
-    if len(external_id) > MOST_EXTERNAL or "\0" in external_id:
-        raise InputError(f"external_id must be text of at most {MOST_EXTERNAL} characters")
+    check_text("external_id", external_id, MOST_EXTERNAL)
     now = project.clock()
     with project.database.write() as connection:
         invitation = connection.execute(

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import func, insert, select
 
 from hardpan.errors import InputError
-from hardpan.replicate.database.connection import log
+from hardpan.replicate.database.connection import check_text, log
 from hardpan.replicate.database.models import Assignment, Event, Image, Task, Vote, Worker
 from hardpan.replicate.database.people import excluded_workers
 from hardpan.replicate.folder import ProjectFolder
@@ -69,8 +69,8 @@ def store_votes(project: ProjectFolder, rows: Sequence[Mapping[str, Any]], *, pl
         if stranger is not None:
             raise InputError(f"votes: image {stranger!r} is not in this project; add the images first")
         names = {imported_name(platform, row["worker"]) for row in rows}
-        if any("\0" in name for name in names):
-            raise InputError("votes: the name of a worker or platform holds a null character; give it without")
+        for name in names:
+            check_text("votes: the name of a worker or platform", name)
         known_workers = set(connection.scalars(select(Worker.id).where(Worker.id.in_(names))))
         fresh = [
             {"id": name, "invitation_id": None, "external_id": name, "role": "annotator", "created_at": now}
