@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,7 @@ def compared_audits(seed: int) -> Hits:
     """best_error of an audit, and of a second minus a first: of one classifier, and of the best of six alike."""
     from hardpan import stats
     from hardpan.auditing.comparison import difference
-    from hardpan.auditing.running import of_the_best
+    from hardpan.auditing.improvement import of_the_best
 
     for name, errors, sizes in (
         ("null", (0.03, 0.03), (360, 400)),
@@ -176,7 +175,7 @@ def risk_areas(seed: int) -> Hits:
 
 def learning_curve(seed: int) -> Hits:
     """Exponent and error at twice the data of classifiers whose errors follow a power law."""
-    from hardpan.auditing.running import _learning
+    from hardpan.auditing import improvement
 
     sizes = (125, 250, 500, 1_000)
     for where, a, b, n in (
@@ -187,16 +186,7 @@ def learning_curve(seed: int) -> Hits:
         rng = np.random.default_rng([seed, n, round(10 * b)])
         shared = rng.normal(size=n)
         right = {size: ndtr(0.8 * shared + 0.6 * rng.normal(size=n)) >= a * size**-b for size in sizes}
-        evidence: Any = SimpleNamespace(
-            correct_by_size=right,
-            config=SimpleNamespace(confidence=LEVEL, seed=seed),
-            curve_model="planted",
-            inputs=SimpleNamespace(test=np.arange(n)),
-            labels=np.zeros(n, dtype=np.int64),
-            test_probs=dict,
-            notes=[],
-        )
-        curve = _learning(evidence)
+        curve = improvement.learning_curve("planted", right, right[1_000], confidence=LEVEL, seed=seed)
         if curve is not None:
             yield where, "learning curve: exponent", inside(curve.exponent, b)
             yield where, "learning curve: error at twice the data", inside(curve.at_double, a * 2_000**-b)
@@ -213,21 +203,15 @@ def classified(rng: Any, n: int, models: int) -> tuple[Any, list[Any]]:
 
 def budget_of(rng: Any, n: int, models: int) -> Any:
     """The error budget of the best of some classifiers that are alike."""
+    from hardpan.auditing import improvement
     from hardpan.auditing.labels import suspect_labels
-    from hardpan.auditing.running import _error_budget
 
     labels, probs = classified(rng, n, models)
-    named = {str(number): item for number, item in enumerate(probs)}
-    best = min(named, key=lambda name: float((named[name].argmax(axis=1) != labels).mean()))
-    evidence: Any = SimpleNamespace(
-        inputs=SimpleNamespace(test=np.arange(n), decisions={}),
-        labels=labels,
-        config=SimpleNamespace(confidence=LEVEL),
-        models=(),
-    )
-    floor: Any = SimpleNamespace(best=SimpleNamespace(name=best), bracket=SimpleNamespace(n_classifiers=models))
-    suspects = {"test": suspect_labels(np.mean(probs, axis=0), labels, np.arange(n))}
-    return _error_budget(evidence, floor, named, suspects)
+    answers = [item.argmax(axis=1) for item in probs]
+    best = min(answers, key=lambda answer: int((answer != labels).sum()))
+    suspects = suspect_labels(np.mean(probs, axis=0), labels, np.arange(n))
+    doubted = np.isin(np.arange(n), suspects.rows) & suspects.telling
+    return improvement.error_budget("best", best, answers, labels, doubted, confidence=LEVEL, classifiers=models)
 
 
 @cache

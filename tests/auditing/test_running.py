@@ -1,13 +1,15 @@
+import dataclasses
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from hardpan import Dataset, Predictions, auditing, files, stats
 from hardpan.auditing import training
+from hardpan.auditing.improvement import learning_curve, levelling_law, of_the_best, power_law
 from hardpan.auditing.report import view
-from hardpan.auditing.running import _learning, _power_law, of_the_best, seconds
+from hardpan.auditing.running import seconds
 from hardpan.auditing.training import Budget
 from hardpan.errors import InputError
 
@@ -42,32 +44,68 @@ def test_the_audit_of_digits_has_everything(digits):
     assert {step.name for step in report.steps} >= {"networks", "linear model", "out-of-fold", "learning curve"}
 
 
+@pytest.fixture(scope="module")
+def bare():
+    """Digits without anything trained."""
+    return auditing.audit("digits", **BARE)
+
+
+def planted_curve(errors, best, n=1000):
+    """A learning curve of exactly these errors, the harder examples wrong at every size."""
+
+    def correct(error):
+        return np.arange(n) >= round(error * n)
+
+    sizes = [100 * 2**k for k in range(len(errors))]
+    curves = {size: correct(error) for size, error in zip(sizes, errors, strict=True)}
+    return learning_curve("quick", curves, correct(best))
+
+
 @pytest.mark.parametrize(
-    ("errors", "best", "shown"),
-    [((0.4, 0.3, 0.2), 0.15, True), ((0.2, 0.3, 0.6), 0.5, False), ((0.9, 0.8, 0.7), 0.01, False)],
-    ids=["falling", "rising", "far above the best model"],
+    ("errors", "best", "promises"),
+    [
+        ((0.4, 0.3, 0.2, 0.14), 0.14, True),
+        ((0.4, 0.3, 0.2, 0.14), 0.09, False),  # another model is better already
+        ((0.04, 0.02, 0.01, 0.0), 0.003, False),  # nothing left
+        ((0.04, 0.02, 0.006, 0.003), 0.003, False),  # three errors
+        ((0.2, 0.2, 0.2, 0.2), 0.2, False),
+        ((0.3, 0.2, 0.15, 0.15), 0.15, False),  # falls no longer
+    ],
 )
-def test_a_learning_curve_needs_finished_training(errors, best, shown):
-    n = 1000
+def test_more_data_are_promised_to_help_only_below_every_measured_error(bare, errors, best, promises):
+    curve = planted_curve(errors, best)
+    assert curve.promises == promises
+    assert curve.gain.value == pytest.approx(min(errors[-1], best) - curve.at_double.value)
+    page = view(dataclasses.replace(bare, learning=curve))
+    claims = [text for text in page_texts(page) if "with twice the data" in text.lower()]
+    assert bool(claims) == promises
 
-    def wrong(error):
-        return np.arange(n) < error * n
 
-    labels = np.zeros(n, dtype=np.int64)
-    evidence = SimpleNamespace(
-        correct_by_size={size: ~wrong(error) for size, error in zip((100, 200, 400), errors, strict=True)},
-        config=SimpleNamespace(confidence=0.95, seed=0),
-        inputs=SimpleNamespace(test=np.arange(n)),
-        labels=labels,
-        test_probs=lambda: {"best": np.eye(2)[wrong(best).astype(int)]},
-        curve_model="quick",
-        notes=[],
-    )
-    curve = _learning(evidence)
-    assert (curve is not None) == shown == (not evidence.notes)
-    if curve is not None:
-        assert curve.exponent.low > 0
-        assert curve.at_double.value < errors[-1]
+def page_texts(page):
+    """Tiles, and titles of charts and sections."""
+    charts = [chart.title for chart in page.hero] + [c.title for part in page.sections for c in part.folded]
+    return [tile.title for tile in page.tiles] + charts + [part.title for part in page.sections]
+
+
+def test_flat_curves_rarely_promise_anything_and_steep_ones_do():
+    rng = np.random.default_rng(0)
+    promised = {0.0: 0, 0.5: 0}
+    for _ in range(30):
+        shared = rng.normal(size=400)
+        for b in promised:
+            rates = {size: 0.1 * (1000 / size) ** b for size in (125, 250, 500, 1000)}
+            right = {n: ndtr(0.8 * shared + 0.6 * rng.normal(size=400)) >= rate for n, rate in rates.items()}
+            curve = learning_curve("quick", right, right[1000])
+            promised[b] += curve is not None and curve.promises
+    assert promised[0.0] <= 4  # the 99.9 % region of 2.5 %
+    assert promised[0.5] >= 15
+
+
+@pytest.mark.parametrize(
+    ("errors", "best"), [((0.2, 0.3, 0.6), 0.5), ((0.9, 0.8, 0.7), 0.01)], ids=["rising", "far above the best"]
+)
+def test_a_learning_curve_needs_finished_training(errors, best):
+    assert planted_curve(errors, best) is None
 
 
 def test_the_frame_and_the_folder_have_every_example(digits, tmp_path):
@@ -103,11 +141,10 @@ def test_what_was_trained_is_read_back_by_the_same_audit(digits):
     assert again.measures["best_error"] == report.measures["best_error"]
 
 
-def test_nothing_is_trained_where_nothing_is_requested():
-    first, second = (auditing.audit("digits", **BARE) for _ in range(2))
-    assert first == second
-    assert first.learning is None
-    names = {entry.name for entry in first.floor.entries if entry.role == "classifier"}
+def test_nothing_is_trained_where_nothing_is_requested(bare):
+    assert auditing.audit("digits", **BARE) == bare
+    assert bare.learning is None
+    names = {entry.name for entry in bare.floor.entries if entry.role == "classifier"}
     assert names == {"1-NN", "3-NN", "LDA", "QDA"} or names == {"1-NN", "LDA", "QDA"}
 
 
@@ -131,11 +168,25 @@ def test_the_budget_shares_what_earlier_steps_leave():
     assert budget.allot("b") == pytest.approx(10.0, abs=0.5)
 
 
-def test_a_power_law_is_found():
+def test_power_laws_are_found():
     sizes = np.array([100, 200, 400, 800])
-    slope, double = _power_law(np.log(sizes), 2.0 * sizes**-0.5, 10_000)
-    assert slope == pytest.approx(0.5)
-    assert double == pytest.approx(2.0 * 1600**-0.5)
+    errors = np.stack([2.0 * sizes**-0.5, 0.1 + 2.0 * sizes**-0.5])
+    slope, double = power_law(sizes, errors, 10_000)
+    assert slope[0] == pytest.approx(0.5)
+    assert double[0] == pytest.approx(2.0 * 1600**-0.5)
+    assert double[1] < 0.14  # a law that falls to 0 misses what cannot be removed: 0.15
+    assert levelling_law(sizes, errors, 10_000) == pytest.approx([0.05, 0.15], abs=2e-3)
+
+
+def test_the_error_at_twice_the_data_covers_curves_that_level_off():
+    rng, inside = np.random.default_rng(0), 0
+    sizes = (125, 250, 500, 1000)
+    for _ in range(60):
+        shared = rng.normal(size=500)
+        right = {n: ndtr(0.8 * shared + 0.6 * rng.normal(size=500)) >= 0.1 + 30 / n for n in sizes}
+        curve = learning_curve("quick", right, right[1000])
+        inside += curve.at_double.low <= 0.115 <= curve.at_double.high
+    assert inside >= 51  # the 99.9 % region of 95 %
 
 
 @pytest.mark.parametrize(

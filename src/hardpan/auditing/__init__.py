@@ -10,6 +10,7 @@
     labels.py      labels that look wrong, and whether the models can be trusted to say so
     hardness.py    which examples are hard
     fresh.py       will the score hold
+    improvement.py what more data, better labels or better models could bring
     examples.py    every example in one table
     comparison.py  audits side by side
     report/        what people read: problems, sections, the overview, comparisons

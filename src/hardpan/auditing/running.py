@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -19,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hardpan import bayes, files, stats
 from hardpan.auditing import examples, fresh, hardness, labels, problems, training
 from hardpan.auditing.evidence import AuditConfig, AuditStep, Evidence, FlowView, Nearest, Note
+from hardpan.auditing.improvement import DataCurve, ErrorBudget, error_budget, learning_curve, of_the_best
 from hardpan.auditing.labels import Suspects
 from hardpan.auditing.near_copies import nearest_training
 from hardpan.auditing.problems import Problem
@@ -63,50 +62,7 @@ LARGE_TRAIN = 20_000  # the spanning tree and the Bhattacharyya bounds are left 
 WORK = "work"
 HARD_SUBSET = "hard-subset.json"
 CURVE_RTOL = 1e-2
-CURVE_DRAWS = 500
 _NOT_THE_NUMBERS = ("budget", "device")  # settings that decide how the audit is computed, not what it says
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class DataCurve:
-    """Error against the number of training examples.
-
-    Attributes:
-        model: which classifier.
-        sizes: training examples.
-        errors: held-out errors.
-        exponent: b of the power law error = a · n^(−b), with its interval.
-        at_double: the error that the power law predicts for twice the training examples.
-    """
-
-    model: str
-    sizes: tuple[int, ...]
-    errors: tuple[Estimate, ...]
-    exponent: Estimate
-    at_double: Estimate
-
-
-@record
-@dataclass(frozen=True, slots=True)
-class ErrorBudget:
-    """Where the errors of the best model come from, as proportions of the test set.
-
-    Attributes:
-        model: which one.
-        total: its error.
-        labels: errors on examples whose label looks wrong.
-        agreed: other errors on which all models predict the same other class.
-        rest: errors on which models disagree.
-        n_models: how many models were compared.
-    """
-
-    model: str
-    total: Estimate
-    labels: Estimate
-    agreed: Estimate
-    rest: Estimate
-    n_models: int
 
 
 @record
@@ -384,7 +340,8 @@ def _run(
     )
     if hard is not None:
         downloads[HARD_SUBSET] = files.dumps(files.to_json(hard.subset)) + "\n"
-    learning = _learning(evidence)
+    answers = _answers(evidence, floor, probs)
+    learning = _learning(evidence, answers)
     return Audit(
         dataset=dataset.name,
         config=config,
@@ -394,7 +351,7 @@ def _run(
         verdicts=verdicts,
         curves=curves,
         learning=learning,
-        budget=_error_budget(evidence, floor, probs, suspects),
+        budget=_error_budget(evidence, floor, answers, suspects),
         steps=tuple(evidence.steps),
         notes=tuple(overview.note_words(note) for note in evidence.notes),
         size={
@@ -464,16 +421,6 @@ def _floor_measures(floor: Floor, view: FlowView | None) -> dict[str, Estimate]:
     return measures
 
 
-def of_the_best(error: Estimate, classifiers: int) -> Estimate:
-    """The error of the best of several classifiers: chosen on the same examples, so they share the level."""
-    if classifiers < 2 or not error.n:
-        return error
-    level = 1 - (1 - error.confidence) / classifiers
-    low, high = (float(end) for end in stats.clopper_pearson(round(error.value * error.n), error.n, level))
-    method = f"{error.method}; interval for the best of {classifiers} (Bonferroni)"
-    return dataclasses.replace(error, low=low, high=high, method=method)
-
-
 def _verdicts(floor: Floor | None, flow: FlowEvidence | None) -> dict[str, Entry]:
     """The entries of whole models of the data, by the names of the measures."""
     found = {}
@@ -509,66 +456,35 @@ def _near_columns(evidence: Evidence, found: Nearest) -> None:
         evidence.columns["selection_frequency"] = frequency
 
 
-def _learning(evidence: Evidence) -> DataCurve | None:
-    """Errors by training size, and a power law fitted to them; intervals resample test examples jointly."""
-    correct = evidence.correct_by_size
+def _answers(evidence: Evidence, floor: Floor | None, probs: Mapping[str, Floats]) -> dict[str, Labels]:
+    """Classes of the test rows by model, the best of the floor among them where its decisions are known."""
+    found = {name: p.argmax(axis=1) for name, p in probs.items()}
+    best = "" if floor is None or floor.best is None else floor.best.name
+    if found and best not in found and evidence.inputs is not None and best in evidence.inputs.decisions:
+        found[best] = evidence.inputs.decisions[best]()
+    return found
+
+
+def _learning(evidence: Evidence, answers: Mapping[str, Labels]) -> DataCurve | None:
+    correct, config = evidence.correct_by_size, evidence.config
     if len(correct) < 3:
         return None
-    sizes = tuple(sorted(correct))
-    wrong = np.stack([~correct[size] for size in sizes]).astype(np.float64)
-    n, level = wrong.shape[1], evidence.config.confidence
-    errors = tuple(stats.share(int(row.sum()), n, level) for row in wrong)
     assert evidence.inputs is not None
-    truth, probs = evidence.labels[evidence.inputs.test], evidence.test_probs().values()
-    counts = [int((p.argmax(axis=1) != truth).sum()) for p in probs]
-    best = stats.share(min(counts), n, level) if counts else errors[-1]
-    rising = any(b.low > a.high for a, b in itertools.combinations(errors, 2))
-    logs = np.log(sizes)
-    slope, double = _power_law(logs, wrong.mean(axis=1), n)
-    if rising or double > best.high:  # says how long training took, not what data would bring
+    truth = evidence.labels[evidence.inputs.test]
+    best = max([*(found == truth for found in answers.values()), correct[max(correct)]], key=np.count_nonzero)
+    curve = learning_curve(evidence.curve_model, correct, best, confidence=config.confidence, seed=config.seed)
+    if curve is None:
         evidence.notes.append(Note("no-curve", {"model": evidence.curve_model}))
-        return None
-    rng = np.random.default_rng([evidence.config.seed, 81])
-    fits = np.array([_power_law(logs, wrong[:, rng.integers(0, n, n)].mean(axis=1), n) for _ in range(CURVE_DRAWS)])
-    tail = (1 - level) / 2
-
-    def item(value: float, draws: NDArray[np.float64], method: str) -> Estimate:
-        low, high = np.quantile(draws, (tail, 1 - tail))
-        return Estimate(value, float(draws.std()), float(low), float(high), level, method, n)
-
-    exponent = item(slope, fits[:, 0], "power law fitted to four sizes, test examples resampled")
-    at_double = item(double, fits[:, 1], "power law extrapolated to 2n, test examples resampled")
-    return DataCurve(evidence.curve_model, sizes, errors, exponent, at_double)
-
-
-def _power_law(logs: NDArray[np.float64], errors: NDArray[np.float64], n: int) -> tuple[float, float]:
-    """b of error = a · n^(−b), and the error at twice the largest n; errors of 0 count as half an example."""
-    y = np.log(np.maximum(errors, 0.5 / n))
-    weights = np.maximum(errors, 0.5 / n)  # the variance of log e is about 1/(n e)
-    centre = np.average(logs, weights=weights)
-    slope = np.sum(weights * (logs - centre) * y) / np.sum(weights * (logs - centre) ** 2)
-    at = np.average(y, weights=weights) + slope * (logs[-1] + np.log(2) - centre)
-    return float(-slope), float(min(1.0, np.exp(at)))
+    return curve
 
 
 def _error_budget(
-    evidence: Evidence, floor: Floor | None, probs: Mapping[str, Floats], suspects: Mapping[str, Suspects]
+    evidence: Evidence, floor: Floor | None, answers: Mapping[str, Labels], suspects: Mapping[str, Suspects]
 ) -> ErrorBudget | None:
-    """Of the best model's errors: labels that look wrong, errors that all models share, the rest.
-
-    The best model is that of the floor, so the intervals allow for the choice; None where its decisions on all test
-    rows are not known.
-    """
+    """The error budget of the floor's best model; None where its decisions on all test rows are not known."""
     inputs = evidence.inputs
-    if inputs is None or floor is None or floor.best is None or not probs or not len(inputs.test):
+    if inputs is None or floor is None or floor.best is None or floor.best.name not in answers:
         return None
-    truth, level, n = evidence.labels[inputs.test], evidence.config.confidence, len(inputs.test)
-    answers = {name: p.argmax(axis=1) for name, p in probs.items()}
-    best = floor.best.name
-    if best not in answers:
-        if best not in inputs.decisions:
-            return None
-        answers[best] = inputs.decisions[best]()
     voters = list(answers.values())
     for model in evidence.models:
         at = np.full(len(evidence.dataset), -1)
@@ -578,19 +494,20 @@ def _error_budget(
             voters += [
                 model.predictions.read(s, last).argmax(axis=1)[at[inputs.test]] for s in model.predictions.seeds
             ]
-    if len(voters) < 2:
+    if len(voters) < 2 or not len(inputs.test):
         return None
-    wrong = answers[best] != truth
-    doubted = np.zeros(n, dtype=bool)
+    doubted = np.zeros(len(inputs.test), dtype=bool)
     if "test" in suspects and suspects["test"].telling:
         doubted = np.isin(inputs.test, suspects["test"].rows)
-    together = np.all([answer == answers[best] for answer in voters], axis=0)
-    parts = {"labels": wrong & doubted, "agreed": wrong & ~doubted & together, "rest": wrong & ~doubted & ~together}
-    found = {
-        name: of_the_best(stats.share(int(which.sum()), n, level), floor.bracket.n_classifiers)
-        for name, which in {"total": wrong, **parts}.items()
-    }
-    return ErrorBudget(best, **found, n_models=len(voters))
+    return error_budget(
+        floor.best.name,
+        answers[floor.best.name],
+        voters,
+        evidence.labels[inputs.test],
+        doubted,
+        confidence=evidence.config.confidence,
+        classifiers=floor.bracket.n_classifiers,
+    )
 
 
 def _curves(

@@ -10,9 +10,10 @@ from hardpan.auditing.comparison import too_few
 from hardpan.auditing.evidence import AuditStep, Evidence, Note
 from hardpan.auditing.fresh import FreshScores
 from hardpan.auditing.hardness import Hardness
+from hardpan.auditing.improvement import DataCurve, ErrorBudget
 from hardpan.auditing.report.problems import shown_problems
 from hardpan.auditing.report.sections import FRESH_METHOD
-from hardpan.auditing.running import Audit, DataCurve, ErrorBudget
+from hardpan.auditing.running import Audit
 from hardpan.bayes.floors import report as floors
 from hardpan.bayes.floors.bracketing import Floor
 from hardpan.confusion.report import CITATIONS as HARD_CITATIONS
@@ -94,14 +95,14 @@ def tiles(audit: Audit) -> tuple[Tile, ...]:
         if headroom is not None and floor.bracket.low_from:
             detail = "From the best error down to the lower end of the lowest possible error."
             found.append(Tile("Headroom", f"at most {limit_in_points(headroom.high)}", detail))
-        if audit.learning is not None and audit.learning.exponent.low > 0:
+        if audit.learning is not None and audit.learning.promises:
             double = audit.learning.at_double
             detail = f"{floors.capital(audit.learning.model)}, extrapolated: {numbers.estimate(double)}."
             found.append(Tile("With twice the data", f"about {floors.value_words(double)}", detail))
     tail = measures.get("tail_share")
-    if tail is not None and not too_few("tail_share", tail):
-        detail = f"Of the ensemble's errors: {numbers.estimate(tail)}."
-        found.append(Tile("Errors in the confusing tenth", floors.value_words(tail), detail))
+    if tail is not None and not too_few("tail_share", tail) and tail.low > 0.1:  # else scores do not predict errors
+        detail = f"Of the errors of the model whose confusion was scored: {numbers.estimate(tail)}."
+        found.append(Tile("Errors in the most confusing tenth", floors.value_words(tail), detail))
     drop = measures.get("drop")
     if drop is not None:
         found.append(Tile("Drop on fresh data", numbers.signed(drop, interval=False), numbers.signed(drop)))
@@ -155,32 +156,42 @@ def _learning_chart(curve: DataCurve, height: int = 260) -> Chart:
         f"{size:,} examples: {numbers.estimate(item)}" for size, item in zip(curve.sizes, curve.errors, strict=True)
     )
     options = {"x_title": "training examples", "y_title": "error", "log_x": True, "height": height}
-    title = f"Learning curve; with twice the data about {numbers.estimate(curve.at_double)} error"
+    title = f"Learning curve of {curve.model}"
+    if curve.promises:
+        title += f"; with twice the data about {numbers.estimate(curve.at_double)} error"
     return Chart("lines", title, rows, words, options)
 
 
 def _learning_section(curve: DataCurve) -> Section:
     double = numbers.estimate(curve.at_double)
-    now = floors.value_words(curve.errors[-1])
-    unclear = curve.exponent.low <= 0
-    title = (
-        "These data do not show that more of them would help"
-        if unclear
-        else f"Twice the data: about {double} error"
-    )
-    sentences = (
+    now, lowest = floors.value_words(curve.errors[-1]), curve.gain.value + curve.at_double.value
+    fitted = (
         f"{floors.capital(curve.model)} trained on {curve.sizes[0]:,} to {curve.sizes[-1]:,} examples; with all of "
-        f"them the error is {now}. Fitted to these errors, a power law falls as n to the power −b, b = "
-        f"{numbers.plain(curve.exponent)}.",
-        f"Extrapolated to twice the training examples: {double}. The interval contains the sampling of the test "
-        "set, not the error of the power law itself.",
+        f"them the error is {now}. A power law fitted to these errors falls as n to the power −b, b = "
+        f"{numbers.plain(curve.exponent)}."
     )
+    if curve.promises:
+        title = f"Twice the data: about {double} error"
+        said = (
+            f"Extrapolated to twice the training examples: {double}. The interval covers a law that falls to 0 and "
+            "one that levels off, and the sampling of the test set; the true curve may be neither."
+        )
+    elif lowest <= 0:
+        title = "More data could not lower the error on this test set: the best model makes no error"
+        said = f"To measure what more data bring takes more test examples than these {curve.gain.n:,}."
+    else:
+        title = "These data do not show that more of them would help"
+        said = (
+            f"Extrapolated to twice the training examples the error is {double}, which is not measurably below the "
+            f"lowest error here, {numbers.percent(lowest, curve.at_double.stderr)}. With {curve.gain.n:,} test "
+            "examples a gain may go unseen."
+        )
     table = Table(
         "Error by training size",
         ("training examples", "error"),
         tuple(zip(curve.sizes, curve.errors, strict=True)),
     )
-    return Section(title, sentences, folded=(_learning_chart(curve), table), key="learning", short="More data")
+    return Section(title, (fitted, said), folded=(_learning_chart(curve), table), key="learning", short="More data")
 
 
 def _run_section(audit: Audit) -> Section | None:
@@ -188,8 +199,9 @@ def _run_section(audit: Audit) -> Section | None:
         return None
     rows = tuple((step.name, round(step.planned, 1), _taken(step)) for step in audit.steps)
     done = sum(step.seconds for step in audit.steps)
-    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time. "
-    said += "Steps that finished early left their time to later ones."
+    said = f"Training took {done:.0f} s of a budget of {audit.config.budget:.0f} s of wall-clock time."
+    if done > audit.config.budget:
+        said += " A step that has begun is finished, so a slow or busy machine exceeds a small budget."
     table = Table("Steps", ("step", "planned, s", "taken"), rows)
     return Section("What was trained", (said, *audit.notes), folded=(table,), key="run", short="Run")
 
@@ -207,9 +219,10 @@ def note_words(note: Note) -> str:
         counts = f"{details['trained']} of {details['planned']}"
         return f"{counts} networks were trained: the time of this step was used up."
     if note.kind == "epochs":
+        ends = [f"{details[name]:.1f}" for name in ("low", "high")]
         return (
-            f"Networks stopped after {details['low']:.1f} to {details['high']:.1f} epochs (time limit or early "
-            "stopping); a rerun on another machine gives slightly different numbers."
+            f"Networks stopped after {' to '.join(dict.fromkeys(ends))} epochs (time limit or early stopping); a "
+            "rerun on another machine gives slightly different numbers."
         )
     if note.kind == "sampled":
         return (
