@@ -268,22 +268,31 @@ def test_turned_and_mirrored_images_are_near_copies():
 
 
 @pytest.mark.parametrize(
-    ("features", "noise", "recall"),
-    [(5, 0.1, 0.8), (5, 0.5, 0.0), (30, 0.35, 0.9), (30, 0.65, 0.9), (100, 0.8, 0.9)],
+    ("features", "copies", "noise", "recall"),
+    [
+        (5, 15, 0.1, 0.8),
+        (5, 15, 0.5, 0.0),
+        (10, 60, 0.45, 0.6),
+        (30, 15, 0.35, 0.9),
+        (30, 15, 0.65, 0.9),
+        (100, 15, 0.8, 0.9),
+    ],
 )
-def test_noise_up_to_which_copies_are_found_by_dimension(features, noise, recall):
+def test_noise_up_to_which_copies_are_found_by_dimension(features, copies, noise, recall):
     rng = np.random.default_rng([features, 5])
     x = rng.normal(size=(1300, features))
     train, test = x[:1000], x[1000:]
     usual = np.median(k_nearest(train, test, 1)[1])
-    away = rng.normal(size=(15, features))
-    test[:15] = train[:15] + noise * usual * away / np.linalg.norm(away, axis=1, keepdims=True)
+    away = rng.normal(size=(copies, features))
+    test[:copies] = train[:copies] + noise * usual * away / np.linalg.norm(away, axis=1, keepdims=True)
     at, distances = k_nearest(train, test, 2)
-    found = near_copies(Nearest(np.arange(300), distances, at[:, 0]), np.zeros(300, dtype=bool))
-    assert np.isin(np.arange(15), found).mean() >= recall
-    assert (found >= 15).sum() <= 3
-    none = Nearest(np.arange(285), distances[15:], at[15:, 0])
-    assert not len(near_copies(none, np.zeros(285, dtype=bool)))
+    own = k_nearest(train, None, 2)[1]
+    found = near_copies(Nearest(np.arange(300), distances, at[:, 0], own), np.zeros(300, dtype=bool))
+    assert np.isin(np.arange(copies), found).mean() >= recall
+    assert (found >= copies).sum() <= 3
+    clean = np.arange(copies, 300)
+    none = Nearest(clean, distances[clean], at[clean, 0], own)
+    assert not len(near_copies(none, np.zeros(len(clean), dtype=bool)))
     if not recall:
         assert not len(found)
 

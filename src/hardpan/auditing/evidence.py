@@ -137,11 +137,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Test rows, their distances (m, k) to the k nearest training rows, and the nearest of these."""
+    """Test rows, their distances (m, k) to the k nearest training rows, and the nearest of these.
+
+    ``own`` has distances (n, 2) of training rows to the two nearest other ones.
+    """
 
     rows: Labels
     distances: Floats
     training: Labels
+    own: Floats = field(default_factory=lambda: np.zeros((0, 2)))
 
 
 @dataclass(frozen=True, slots=True)

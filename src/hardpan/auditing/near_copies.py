@@ -2,7 +2,8 @@
 
 A near-copy is much closer to its nearest training example than to the second nearest: the ratio of the distances is
 below a limit, the widest one below which there are far more examples than chance explains. The ratio is independent
-of how dense the data are. Images are also compared after turning and mirroring them.
+of how dense the data are. Chance is judged by the larger ratios, and by the ratios of training examples among
+themselves. Images are also compared after turning and mirroring them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def nearest_training(evidence: Evidence) -> Nearest:
     if len(test) > most:
         queries = np.sort(np.random.default_rng([evidence.config.seed, 11]).choice(test, most, replace=False))
     at, distances = k_nearest(x[train], x[queries], min(2, len(train)))
-    return Nearest(queries, np.asarray(distances, dtype=np.float64), train[at[:, 0]])
+    own = np.zeros((0, 2))
+    if len(train) > 2:  # the nearest of the three is the row itself
+        some = np.random.default_rng([evidence.config.seed, 12]).permutation(train)[: min(most, 2 * len(queries))]
+        own = k_nearest(x[train], x[some], 3)[1][:, 1:]
+    return Nearest(queries, np.asarray(distances, dtype=np.float64), train[at[:, 0]], own)
 
 
 def near_copies(found: Nearest, exact: NDArray[np.bool_]) -> Labels:
@@ -55,20 +60,24 @@ def near_copies(found: Nearest, exact: NDArray[np.bool_]) -> Labels:
     """
     first, near = found.distances[:, 0], np.zeros(len(found.rows), dtype=bool)
     if (~exact).sum() >= FEWEST_DISTANCES and found.distances.shape[1] > 1:
-        second = found.distances[:, 1]
-        ratio = np.where(second > 0, first / np.maximum(second, 1e-300), 1.0)
-        near = (ratio < _ratio_limit(ratio[~exact])) & ~exact
+        ratio = _ratios(found.distances)
+        near = (ratio < _ratio_limit(ratio[~exact], _ratios(found.own))) & ~exact
     rows = np.flatnonzero(near)
     return np.asarray(found.rows[rows[np.argsort(first[rows], kind="stable")]])
 
 
-def _ratio_limit(ratio: Floats) -> float:
+def _ratios(distances: Floats) -> Floats:
+    return np.where(distances[:, 1] > 0, distances[:, 0] / np.maximum(distances[:, 1], 1e-300), 1.0)
+
+
+def _ratio_limit(ratio: Floats, own: Floats) -> float:
     """The widest of the ratios below which there are far more examples than chance explains; 0 where there is none.
 
     Where the density is locally even, the ratio of the two distances is below r with probability r^d in d
     dimensions: in many dimensions a ratio of 0.8 is rare, in few one of 0.3 is not. Examples may differ in d, and
     those of few dimensions dominate low ratios: so d comes from the two bins above a limit, by which the number
-    below it is extrapolated.
+    below it is extrapolated. Near-copies with much noise fall into these bins, too, so chance may also be judged by
+    ``own``, the ratios of training examples among themselves.
     """
     powers = np.linspace(1.0, 120.0, 1200)
     for limit in RATIOS:
@@ -78,8 +87,9 @@ def _ratio_limit(ratio: Floats) -> float:
         c, d = c + np.sqrt(c), max(0.0, d - np.sqrt(d))  # towards few dimensions: low ratios are common there
         power = float(np.interp(d / c, (high**powers - middle**powers) / (middle**powers - low**powers), powers))
         expected = c * limit**power / (middle**power - low**power)
-        count = int((ratio < limit).sum())
-        if count >= max(FEWEST, poisson_limit(expected) + 1) and expected <= BY_CHANCE * count:
+        count, inside = int((ratio < limit).sum()), float((own < limit).sum())
+        usual = (inside + 2 * np.sqrt(inside) + 1) * len(ratio) / len(own) if len(own) else expected
+        if count >= max(FEWEST, poisson_limit(expected) + 1) and min(expected, usual) <= BY_CHANCE * count:
             return limit
     return 0.0
 

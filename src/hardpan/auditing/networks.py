@@ -115,6 +115,13 @@ def available() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
+def start_up() -> None:
+    """Import torch and build an optimiser, which imports more: seconds in which nothing is trained."""
+    import torch
+
+    torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
+
+
 def train_network(
     data: NetworkData,
     train: Labels,
@@ -134,7 +141,7 @@ def train_network(
         train: rows to train on.
         validation: rows that decide when to stop; may be empty.
         rows: rows to predict.
-        seconds: wall-clock limit.
+        seconds: wall-clock limit, from the first step on.
         epochs: exactly so many, without a time limit; 0: at most 40 within the time.
         moments: how many times the rows are predicted, at equal fractions of the schedule.
         seed: of weights, order and augmentation.
@@ -143,12 +150,12 @@ def train_network(
     import torch
     from torch.nn import functional
 
-    start = time.monotonic()
     where = _device(device)
     torch.manual_seed(seed)
     x, network = _Examples(data, where), _network(data).to(where)
     labels = torch.from_numpy(data.labels).to(where)
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-2)
+    start = time.monotonic()
     rng = np.random.default_rng([seed, 41])
     most = epochs or MOST_EPOCHS
     steps = max(1, math.ceil(len(train) / BATCH))

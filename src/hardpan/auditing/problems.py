@@ -221,7 +221,7 @@ def _labels(evidence: Evidence, suspects: Mapping[str, Suspects]) -> Iterator[Pr
             continue
         count, proportion = _counted(evidence, len(found.rows), found.searched)
         severity = "high" if proportion.value > 0.05 else "medium"
-        details: dict[str, Any] = {"error": found.error, "clueless": found.clueless or not found.comparable}
+        details: dict[str, Any] = {"error": found.error, "clueless": found.clueless, "comparable": found.comparable}
         voted = _precision(evidence, found)
         expected = found.precision(evidence.config.confidence)
         if found.trial is not None:
@@ -276,7 +276,11 @@ def _classes(evidence: Evidence) -> Iterator[Problem]:
     if len(used) > 1 and ratio > IMBALANCE:
         few = tuple(names[c] for c in np.flatnonzero((total > 0) & (counts["test"] < FEW_PER_CLASS)))
         severity = "medium" if few else "low"
-        yield Problem("imbalance", severity, of="all", details={"ratio": ratio, "classes": few})
+        largest = int(total.argmax())
+        details = {"ratio": ratio, "classes": few, "largest": names[largest]}
+        if len(evidence.parts["test"]):
+            details["guessing"] = float((evidence.labels[evidence.parts["test"]] != largest).mean())
+        yield Problem("imbalance", severity, of="all", details=details)
 
 
 def _small_test(evidence: Evidence, error: float | None) -> Iterator[Problem]:

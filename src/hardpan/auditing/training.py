@@ -159,6 +159,7 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
     rows = np.sort(np.concatenate([split.validation, split.test]))
     if len(evidence.dataset) <= ALL_ROWS:
         rows = np.arange(len(evidence.dataset))
+    networks.start_up()
     end = time.monotonic() + seconds
     trained: list[networks.TrainedNetwork] = []
     for number in range(config.seeds):
@@ -202,6 +203,13 @@ def _ensemble(evidence: Evidence, inputs: FloorInputs, seconds: float, work: Pat
         evidence.notes.append(Note("epochs", {"low": min(epochs), "high": max(epochs)}))
 
 
+def _quick_model(evidence: Evidence) -> str:
+    """The classifier that is fitted again and again: of a table the one with the lowest validation error."""
+    if evidence.is_images or not evidence.fitted:
+        return "extra trees" if evidence.is_images else "boosted trees"
+    return min(evidence.fitted, key=lambda item: item.validation_error).name
+
+
 def _fold_probs(
     evidence: Evidence, inputs: FloorInputs, labels: Labels, train: Labels, rows: Labels, seconds: float
 ) -> Floats:
@@ -219,9 +227,10 @@ def _fold_probs(
             device=config.device,
         )
         return np.asarray(one.probs[-1], dtype=np.float64)
-    name = "extra trees" if evidence.is_images else "boosted trees"
     table = dataclasses.replace(inputs.table, labels=labels)
-    return fit_classifier(name, table, train, split.validation, rows, seconds=seconds, seed=config.seed).probs
+    return fit_classifier(
+        _quick_model(evidence), table, train, split.validation, rows, seconds=seconds, seed=config.seed
+    ).probs
 
 
 def _out_of_fold(evidence: Evidence, inputs: FloorInputs, seconds: float) -> None:
@@ -321,8 +330,8 @@ def _learning_curve(evidence: Evidence, inputs: FloorInputs, seconds: float) -> 
         total -= size
         found[size] = _fold_probs(evidence, inputs, evidence.labels, rows, test, left).argmax(axis=1) == truth
     evidence.correct_by_size = found
-    quick = "one convolutional network" if networks.available() else "extra trees"
-    evidence.curve_model = quick if evidence.is_images else "boosted trees"
+    network = evidence.is_images and networks.available()
+    evidence.curve_model = "one convolutional network" if network else _quick_model(evidence)
 
 
 def _fitted_flow(evidence: Evidence, seconds: float, folder: Path, progress: Progress) -> FlowEvidence | None:

@@ -156,7 +156,7 @@ def _changes(found: AuditComparison) -> list[str]:
         way = "higher" if change.value > 0 else "lower"
         size = _change(measure, change)
         said.append(
-            f"{floors.capital(MEASURES[measure])} is {way} on {found.names[1]} than on {found.names[0]}: {size}."
+            f"{floors.capital(MEASURES[measure])}: {way} on {found.names[1]} than on {found.names[0]}, {size}."
         )
     if found.differences and not said:
         said.append("No measure separates the two.")

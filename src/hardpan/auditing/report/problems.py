@@ -41,8 +41,7 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         verb = "is a copy" if count == 1 else "are copies"
         return (
             f"{numbers.counted(count, f'test {noun}')} {verb} of training {noun}s",
-            f"{proportion} of the test set. Remove them: their score says nothing about new data. All numbers "
-            "here "
+            f"{proportion} of the test set. Remove them: their score says nothing about new data. All numbers here "
             "leave them out.",
         )
     if problem.kind == "near-copies":
@@ -61,9 +60,13 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
         )
     if problem.kind == "duplicates":
         verb = "repeats" if count == 1 else "repeat"
+        effect = {
+            "test": "Intervals from all test rows are too narrow; those here use each input once",
+            "train": "Models give such rows more weight",
+        }[problem.of]
         return (
             f"{numbers.counted(count, 'row')} of {where} {verb} another one",
-            f"{proportion}. Repeated test rows make intervals too narrow; repeated training rows count double.",
+            f"{proportion} of its rows. {effect}.",
         )
     if problem.kind == "labels":
         return _label_words(problem, where)
@@ -81,9 +84,12 @@ def _words(problem: Problem, evidence: Evidence) -> tuple[str, str]:
     if problem.kind == "imbalance":
         small = details["classes"]
         more = f" Fewer than 5 test examples: {numbers.listed(few(small))}." if small else ""
+        always = ""
+        if "guessing" in details:
+            always = f"Always answering {details['largest']} has {numbers.percent(details['guessing'])} error. "
         return (
             f"The largest class has {details['ratio']:,.0f} times the examples of the smallest",
-            f"Accuracy hides the small classes: report the error per class as well.{more}",
+            f"{always}Accuracy hides the small classes: report the error per class as well.{more}",
         )
     if problem.kind == "small-test":
         return (
@@ -138,10 +144,10 @@ def _label_words(problem: Problem, where: str) -> tuple[str, str]:
         advice += f"Annotators' votes confirm {numbers.estimate(precision)} of them. "
     elif expected is not None and recall is not None:
         advice += (
-            f"At least {numbers.percent(expected.low, 0.05)} of these are wrong ({expected.confidence:.0%} "
+            f"At least {numbers.percent(expected.low, 0.05)} of these are wrong ({100 * expected.confidence:g} % "
             f"confidence; estimate {numbers.percent(expected.value, 0.05)}) if every input has one right "
-            "class; where classes overlap, fewer. In a test with labels that are known, "
-            f"{numbers.estimate(recall)} of the flipped ones were found. Look before you correct. "
+            "class; where classes overlap, fewer. In a test on known labels the models found "
+            f"{numbers.estimate(recall)} of those that were flipped. Look before you correct. "
         )
     elif expected is not None:
         advice += (
@@ -155,23 +161,28 @@ def _label_words(problem: Problem, where: str) -> tuple[str, str]:
 def _label_doubts(problem: Problem, count: int, where: str) -> tuple[str, str]:
     """Doubts about labels that the models' own errors may explain."""
     details = problem.details
-    expected, false = details.get("expected_precision"), details.get("expected_false")
+    false = details.get("expected_false")
     if details["clueless"]:
         title = f"Labels of {where} could not be checked: the models err on"
         return f"{title} {numbers.percent(details['error'], 0.1)}", "Doubts are in problems/labels.csv."
+    if not details["comparable"]:
+        return (
+            f"Labels of {where} could not be checked in this time",
+            "The models that were trained again on known labels, to see how often a right label looks wrong, are "
+            "too weak to tell. A larger --budget may help; doubts are in problems/labels.csv.",
+        )
     title = f"No sign of wrong labels in {where}: the models' own errors explain {count:,} doubts"
     if false is None:
         return title, "Random mistakes would show where the models are most sure as well. problems/labels.csv."
-    if false < count and expected is not None:
-        few_doubts = expected.value >= TELLING
+    if false < count:
         title = (
             f"{numbers.counted(count, 'label')} of {where} may be wrong, too few to tell from the models' errors"
-            if few_doubts
-            else f"The models are not good enough to judge the labels of {where}"
+            if false <= (1 - TELLING) * count
+            else f"Labels of {where} could not be judged: the models' own errors explain most of {count:,} doubts"
         )
     return title, (
-        f"{numbers.counted(count, 'label')} looked wrong; about {false:.0f} are expected if none is: as many as "
-        "where models were trained again on labels that are known. problems/labels.csv."
+        f"If all labels were right, about {false:.0f} would still look wrong: that many did where models were "
+        "trained again on known labels. All doubts: problems/labels.csv."
     )
 
 

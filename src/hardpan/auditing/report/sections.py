@@ -46,7 +46,7 @@ def hard_section(hard: Hardness) -> Section:
     recorded, tenth = hard.model.predictions, hard.measures.get("tail_share")
     section = score_section(dataclasses.replace(hard.summary, issues=None))  # labels have a section of their own
     title = "The most confusing examples"
-    if tenth is not None and tenth.high - tenth.low <= WIDEST:
+    if tenth is not None and tenth.high - tenth.low <= WIDEST and tenth.low > 0.1:
         title = f"The most confusing tenth of the test set has {numbers.estimate(tenth)} of the errors"
     size = f"{numbers.counted(len(recorded.seeds), 'seed')}, {numbers.counted(len(recorded.epochs), 'epoch')}"
     source = "trained here" if hard.model.trained_here else "your predictions"
@@ -242,7 +242,8 @@ _COPIES_METHOD = (
     "copies (rows that share a rare value are judged apart from the others). The nearest training examples of "
     "each test example are found exactly (Euclidean distance). A near-copy is much closer to the nearest one than "
     "to the second nearest (below a ratio of 0.01 to 0.8, the widest one below which there are far more examples "
-    "than chance explains), or an image that equals a training image once turned or mirrored.",
+    "than chance explains, judged by larger ratios or by those of training examples among themselves), or an image "
+    "that equals a training image once turned or mirrored.",
 )
 
 

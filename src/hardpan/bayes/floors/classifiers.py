@@ -51,12 +51,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """Probabilities (m, K) of the requested rows by one classifier, and the settings it ended with."""
+    """Probabilities (m, K) of the requested rows by one classifier, and the settings it ended with.
+
+    ``validation_error`` is its error on the examples that it was tuned on.
+    """
 
     name: str
     probs: Floats
     settings: str
     seconds: float
+    validation_error: float = 0.0
 
 
 Predictor = Callable[[Labels], Floats]
@@ -185,7 +189,9 @@ def fit_classifier(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns of few iterations and of many classes
         predict, settings = CLASSIFIERS[name](table, train, tuned_on, seconds, seed)
-        return Fitted(name, predict(rows), settings, time.monotonic() - start)
+        probs = predict(np.concatenate([rows, tuned_on]))
+    wrong = probs[len(rows) :].argmax(axis=1) != table.labels[tuned_on]
+    return Fitted(name, probs[: len(rows)], settings, time.monotonic() - start, float(wrong.mean()))
 
 
 def _some(table: Table, rows: Labels, most: int, seed: int) -> Labels:

@@ -129,7 +129,8 @@ def model_of(
         total += opened.read(seed, opened.epochs[-1]).astype(np.float64)
     probs = np.full((n, n_classes), np.nan)
     probs[rows] = total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
-    renamed = wrong_names(probs[rows].argmax(axis=1), labels[rows]) if len(rows) else None
+    own = bool(more.get("trained_here"))  # columns cannot be permuted; a network without training may look so
+    renamed = wrong_names(probs[rows].argmax(axis=1), labels[rows]) if len(rows) and not own else None
     return Model(name, opened, rows, probs, permutation=renamed.columns(n_classes) if renamed else None, **more)
 
 

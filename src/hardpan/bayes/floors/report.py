@@ -29,7 +29,7 @@ from hardpan.report.sections import Chart, Provenance, Section, Table, Tile
 ASSUMPTIONS = {
     HELD_OUT: "the test examples are independent draws that no classifier was tuned on",
     NOT_SEEN: "the model was not trained or tuned on the test examples",
-    REPEATS: "whether an input is repeated does not depend on its labels",
+    REPEATS: "inputs repeat regardless of their labels",
     VOTES: "labels are drawn as annotators vote",
     SOFT_LABELS: "the soft labels are the posteriors of the labels",
     STATED_NOISE: "labels are flipped at the stated rate, at random given the true class",
