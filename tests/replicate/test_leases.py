@@ -11,6 +11,7 @@ from sqlalchemy.exc import DatabaseError
 from tests.replicate.conftest import candidates
 
 from hardpan.errors import InputError
+from hardpan.replicate import Project
 from hardpan.replicate.database import decisions
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database import people as stored_people
@@ -275,6 +276,8 @@ def test_owner_token_is_kept_as_a_hash(make_project):
     assert not project.is_owner(token[:-1])
     assert token not in (project.root / "local.json").read_text()
     assert (project.root / "local.json").stat().st_mode & 0o077 == 0
-    fresh = project.renew_owner_token()
+    elsewhere = Project.open(project.root, database_url="postgresql://hardpan:password@elsewhere/other")
+    fresh = elsewhere.renew_owner_token()
     assert project.is_owner(fresh)
     assert not project.is_owner(token)
+    assert "password" not in (project.root / "local.json").read_text()  # given for one run alone

@@ -6,6 +6,7 @@ import pytest
 from tests.web import small
 from tests.web.visitor import ROLES
 
+from hardpan import replicate
 from hardpan.replicate.database import decisions, votes
 from hardpan.replicate.database import people as stored_people
 from hardpan.web.security import Limits
@@ -233,10 +234,14 @@ def test_the_owners_token_is_needed_whole(town):
     assert town.owner().get("/owner/").status_code == 200
 
 
-def test_a_new_owners_token_ends_the_old_sessions(town):
+def test_a_new_owners_token_ends_the_old_sessions_of_every_server(town):
     owner = town.owner()
-    town.project.renew_owner_token()
+    other_server = replicate.Project.open(town.project.root)
+    fresh = other_server.renew_owner_token()
     assert owner.get("/owner/").status_code == 401
+    enter = {"url": "/owner/api/enter", "json": {"token": town.token}}
+    assert town.stranger("owner").client.post(**enter).status_code == 403
+    assert town.stranger("owner").client.post(**enter | {"json": {"token": fresh}}).status_code == 200
 
 
 def test_guessing_links_and_tokens_is_slowed_down(open_town):

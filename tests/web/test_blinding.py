@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import time
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -20,7 +21,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, cross_val_predict
 from tests.web import small
-from tests.web.visitor import GENEROUS
+from tests.web.visitor import GENEROUS, Town
 
 from hardpan import replicate
 from hardpan.data.dataset import Dataset, content_ids
@@ -28,7 +29,7 @@ from hardpan.replicate import simulate
 from hardpan.replicate.database import experiment, people
 from hardpan.replicate.database import leases as stored_leases
 from hardpan.replicate.database.leases import ids_shown
-from hardpan.web.annotation import create_app, links
+from hardpan.web.annotation import create_app, links, site
 from hardpan.web.security.limits import Limits
 
 PER_CLASS, EACH = 40, 120
@@ -211,19 +212,44 @@ def test_large_images_have_few_lengths_and_can_be_decoded(tmp_path):
     project.close()
 
 
-def test_nothing_is_decoded_or_resized_while_somebody_waits(tmp_path):
-    x = np.random.default_rng(0).integers(0, 256, (8, 100, 100)).astype(np.uint8)
+def test_an_image_comes_at_a_multiple_of_the_interval_after_the_request(tmp_path, monkeypatch):
+    project = shapes_project(tmp_path / "project")
+    project.renew_owner_token()
+    town = Town(project, "", dataclasses.replace(GENEROUS, image_seconds=0.025))
+    worker = town.person()
+    paths = worker.task()["images"]
+    waits = []
+    delays = [0.001, 0.024, 0.026, 0.049, 0.0]
+    clock = iter([moment for delay in delays for moment in (7.0, 7.0 + delay)])
+    monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    async def sleep(seconds):
+        waits.append(seconds)
+
+    monkeypatch.setattr(site, "anyio", SimpleNamespace(to_thread=site.anyio.to_thread, sleep=sleep))
+    for path in paths[: len(delays)]:
+        assert worker.get(path).status_code == 200
+    assert [wait + delay for wait, delay in zip(waits, delays, strict=True)] == pytest.approx(
+        [0.025, 0.025, 0.05, 0.05, 0.0]
+    )
+    town.close()
+    project.close()
+
+
+@pytest.mark.parametrize("size", [24, 100])
+def test_nothing_is_decoded_or_resized_while_somebody_waits(tmp_path, size):
+    x = np.random.default_rng(0).integers(0, 256, (8, size, size)).astype(np.uint8)
     original = Dataset("large", x, content_ids(x), np.arange(8) % 2, ("a", "b"), source="large")
     settings = {"grid": 3, "positives": 1, "negatives": 1, "originals_per_class": 1}
     project = replicate.Project.create(tmp_path / "project", original, **settings)
-    simulate.add_arrays(project, np.repeat(x[:2], 3, axis=2), [0, 1])
+    simulate.add_arrays(project, 255 - (np.repeat(x[:2], 3, axis=2) if size == 100 else x[:2]), [0, 1])
     project.make_tasks()
     shutil.rmtree(project.root / "pool")
     (project.root / "original" / "x.npy").unlink()
     who = people.enter(project, project.invite().link).id
     while lease := stored_leases.next_task(project, who):
         sent = [stored_leases.shown_image(project, who, lease.token, place) for place in range(lease.places)]
-        assert {Image.open(io.BytesIO(content)).size for content in sent} == {(100, 100)}
+        assert {Image.open(io.BytesIO(content)).size for content in sent} == {(size, size)}
         stored_leases.submit(project, who, lease.token, [], "k")
     project.close()
 

@@ -8,7 +8,7 @@
       project.sqlite     votes, decisions, leases, events (unless a PostgreSQL address was given)
       original/x.npy     pixels of the original set (uint8), read in place
       pool/ab/ID.png     candidates, one file per content, all of one format
-      shown/ab/HASH      images in the form that annotators get, where making that form takes time
+      shown/ab/HASH      images in the form that annotators and participants get
       steps/0001-*.json  what every step read (by hash), its settings and seed, and what came out (by hash)
       set/               the assembled test set
 """
@@ -143,7 +143,11 @@ class ProjectFolder:
     def is_owner(self, token: str) -> bool:
         """Whether this is the owner's token, which is stored as a hash only."""
         digest = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
-        return hmac.compare_digest(digest, self.local["owner_hash"])
+        return hmac.compare_digest(digest, self.owner_hash())
+
+    def owner_hash(self) -> str:
+        """The hash of the owner's token as it is on disk: another process may have renewed it."""
+        return read_secrets(self.root)["owner_hash"]
 
     @cached_property
     def original_pixels(self) -> NDArray[np.uint8]:
@@ -185,13 +189,13 @@ class ProjectFolder:
         )
 
     def keep_blinded(self, image_id: str, pixels: NDArray[np.uint8]) -> None:
-        """Make an image's blinded form now, where that takes longer than reading it.
+        """Make an image's blinded form now.
 
-        A large candidate takes a second to decode and resize: made on request, the delay would distinguish it from
-        a control.
+        Made on request, the delay would distinguish candidates from controls: a large one takes a second to decode
+        and resize, and a small one is a file of its own on a slow disk, while an original is in one array.
         """
         path = self._shown_file(image_id)
-        if (pixels.shape == self.config.shape and max(pixels.shape[:2]) <= SMALL) or path.exists():
+        if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -279,8 +283,9 @@ def new_secrets(database_url: str = "") -> dict[str, str]:
 def renew_owner_token(project: ProjectFolder) -> str:
     """Replace the owner's token and return it; it is stored as a hash only, and the old one is no longer valid."""
     token = secrets.token_urlsafe(24)
-    project.local["owner_hash"] = hashlib.sha256(token.encode()).hexdigest()
-    write_secrets(project.root, project.local)
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    # Of the file, not of memory: a database address that was given for one run is not kept.
+    write_secrets(project.root, read_secrets(project.root) | {"owner_hash": digest})
     return token
 
 

@@ -39,7 +39,7 @@ class Site:
 
     def __init__(self, project: Project, limits: Limits) -> None:
         self.project = project
-        self.gate = Gate(project.secret, lambda: project.local["owner_hash"], limits.posts_per_second)
+        self.gate = Gate(project.secret, project.owner_hash, limits.posts_per_second)
         self.shell = Shell(project.config.name)
         self.entries = RateLimiter(limits.entries_per_minute / 60, limits.entries_per_minute)
         self.newcomers = RateLimiter(limits.newcomers_per_hour / 3600, limits.newcomers_per_hour)
