@@ -130,10 +130,9 @@ def _judgement(result: Judgement) -> View:
         "Labels that are not optimal": result.disagreement,
     }
     chart = Chart(
-        "lines",
-        "Reliability against the true posterior",
-        tuple({"series": result.name, "x": row["confidence"], "y": row["truth"]} for row in result.reliability)
-        + tuple({"series": "perfect", "x": end, "y": end} for end in (0.0, 1.0)),
+        "reliability",
+        "True probability against stated confidence",
+        tuple({"x": row["confidence"], "y": row["truth"], "count": row["examples"]} for row in result.reliability),
         "; ".join(f"confidence {r['confidence']:.2f}: true {r['truth']:.2f}" for r in result.reliability),
         {"x_title": "confidence of the classifier", "y_title": "true probability of its label"},
     )

@@ -344,7 +344,10 @@ def _read(name: str) -> str:
 
 def _unbroken(value: Any) -> Any:
     # Browsers break a line after a dash, terminals do not: there a range stays together by itself.
-    return _RANGE.sub("–\u2060", numbers.unbroken(clean_text(value, lines=True))) if type(value) is str else value
+    if type(value) is not str:
+        return value
+    text = numbers.unbroken(clean_text(value, lines=True)).replace(" = ", "\u00a0=\u00a0")
+    return _RANGE.sub("–\u2060", text)
 
 
 def _prose(value: str) -> Markup:

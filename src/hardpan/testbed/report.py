@@ -330,8 +330,11 @@ def _(result: Hardest) -> View:
         "set": ["original"] * len(result.original) + ["new"] * len(result.new),
         "row": [*result.original.tolist(), *result.new.tolist()],
     }
-    section = Section("Hardest examples", ("Their row numbers are in the JSON (--json).",), tables=(table,))
-    return View("Hardest examples", headline, (section,), columns=columns)
+    listed = tuple(zip(columns["set"], columns["row"], strict=True))[:1000]  # the JSON has all
+    listing = Table("Rows of the hardest examples", ("set", "row"), listed)
+    section = Section("Hardest examples", tables=(table,), folded=(listing,))
+    said = Section("Hardest examples", ("Their row numbers are in the JSON (--json).",), tables=(table,))
+    return View("Hardest examples", headline, (section,), columns=columns, terminal=(said,))
 
 
 @view.register
@@ -455,10 +458,8 @@ def _(result: CommonErrors) -> View:
 
 @view.register
 def _(result: OneScale) -> View:
-    same = result.p_value >= 0.05
-    verdict = (
-        "One scale of skill explains both sets" if same else "The two sets order the models' skills differently"
-    )
+    verdict = "Nothing refutes" if result.p_value >= 0.05 else "These scores refute"
+    verdict += " that the same skills explain both test sets"
     p, stretched = numbers.p_value(result.p_value), numbers.p_value(result.stretch_p_value)
     headline = f"{verdict}: χ² = {result.statistic:.1f}, {result.degrees} degrees of freedom, p = {p}."
     sentences = (
@@ -466,7 +467,7 @@ def _(result: OneScale) -> View:
         f"Stretch of the new scale: {numbers.plain(result.stretch)}; with it p = {stretched}.",
         f"Spread of difficulty: {result.spread_original:.2f} and {result.spread_new:.2f}; the new set is harder by "
         f"{result.shift:.2f}.",
-        f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.",
+        f"Predicted probit line: slope {result.slope:.3f}, offset {result.offset:.3f}.".replace("-", "−"),
     )
     columns = columns_of([result], "statistic", "degrees", "p_value", "stretch.value", "slope", "offset")
     return View("One scale of skill", headline, (Section("Scale", sentences),), columns=columns)

@@ -224,7 +224,8 @@ def reliability(chart: Chart) -> alt.TopLevelMixin:
     ]
     names = list(dict.fromkeys(row["series"] for row in rows))
     ends = [float(row[key]) for row in rows for key in ("x", "y", "low") if row.get(key) is not None]
-    scale = alt.Scale(domain=[min(0.9, *ends) if ends else 0.0, 1.0], nice=False, clamp=True)
+    least = min(0.9, *ends) if ends else 0.0
+    scale = alt.Scale(domain=[max(0.0, least - 0.04 * (1 - least)), 1.0], nice=False, clamp=True)
     axis = alt.Axis(labelExpr=PERCENT, tickCount=5)
     x = alt.X("x:Q", title=str(chart.options.get("x_title", "stated confidence")), scale=scale, axis=axis)
 
